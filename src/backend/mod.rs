@@ -1,0 +1,148 @@
+//! The seam to a server: run a script, listen on a channel. It knows no lock, no wait and no lease.
+
+use std::{error::Error as StdError, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::script::Script;
+
+pub(crate) mod redis;
+
+/// An answer that is still on its way.
+pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// What a server must offer.
+///
+/// Commands that are polled first go first: two futures of [`Backend::run`] that were polled in turn while
+/// [`Backend::link`] stayed the same reach the server in that order. Every answer comes within the command timeout,
+/// counted from the first poll, as an answer or as a [`Fault`]. Dropping a future withdraws the command if it was not
+/// written yet, and ends all repetitions by lower layers.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// Runs one script.
+    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>>;
+
+    /// Runs many scripts in one pipeline, within `within`; one answer for each, in order.
+    fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>>;
+
+    /// Listens on a channel until the subscription is dropped. Comes back at once; what happens is heard.
+    fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription;
+
+    /// Which link the next command takes; another number after every replacement.
+    fn link(&self) -> u64;
+
+    /// When the command link last answered anything; when it was opened, if it never did.
+    fn last_answer(&self) -> Instant;
+
+    /// Ends both links. Commands under way and later ones answer with [`FaultKind::Closed`].
+    fn close(&self);
+}
+
+/// One script with its keys and arguments, borrowed: a backend encodes it before it returns.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [Arg<'a>],
+}
+
+/// An argument as it goes to the server.
+#[derive(Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    Text(&'a str),
+    Int(i64),
+}
+
+/// A reply, free of any driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Nil,
+    Int(i64),
+    Bytes(Vec<u8>),
+    Array(Vec<Value>),
+}
+
+/// Hears what happens on a channel. Called from the backend's task: must not block.
+pub(crate) trait Listener: Send + Sync + 'static {
+    fn hear(&self, heard: Heard<'_>);
+}
+
+/// What a listener hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard<'a> {
+    /// The server confirmed the subscription, for the first time or again after a new link.
+    Subscribed,
+    /// Somebody published.
+    Message(&'a [u8]),
+    /// The link is gone; messages may be missed until `Subscribed` comes again.
+    Interrupted,
+    /// The server refuses subscriptions to us: poll.
+    Refused,
+}
+
+/// Listens as long as it lives.
+#[must_use = "dropping it unsubscribes"]
+pub(crate) struct Subscription(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Subscription {
+    /// `end` runs once, when the subscription is dropped; it must not block.
+    pub(crate) fn new(end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(end)))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            end();
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscription")
+    }
+}
+
+/// Why there is no answer of the script's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// Whether the script may have run all the same.
+    pub(crate) may_have_run: bool,
+    pub(crate) source: Arc<dyn StdError + Send + Sync>,
+}
+
+/// The kinds of fault that the layers above tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// No answer within the command's deadline.
+    Timeout,
+    /// No link: refused, dropped, or not there in time.
+    Dropped,
+    /// The server cannot now but may soon: LOADING, TRYAGAIN, CLUSTERDOWN, MASTERDOWN, NOREPLICAS, BUSY.
+    Unready,
+    /// READONLY or MISCONF: a replica, or a master that may not write.
+    ReadOnly,
+    /// NOPERM, NOAUTH, WRONGPASS.
+    Permission,
+    /// WRONGTYPE.
+    WrongType,
+    /// OOM.
+    OutOfMemory,
+    /// EVAL and EVALSHA are unknown or forbidden by the server's configuration.
+    ScriptDisabled,
+    /// Any other word of refusal.
+    Other,
+    /// An answer that no script of ours gives.
+    Unexpected,
+    /// The backend was closed.
+    Closed,
+}
+
+impl FaultKind {
+    /// Whether the same command may succeed when it is sent again.
+    pub(crate) fn heals(self) -> bool {
+        matches!(self, Self::Timeout | Self::Dropped | Self::Unready | Self::ReadOnly)
+    }
+}
