@@ -30,13 +30,13 @@ const REPLY_SHOWN: usize = 200;
 /// failure can be told to everybody who waited for it.
 ///
 /// ```
-/// use relatch::{Error, RefusedKind};
+/// use relatch::Error;
 ///
 /// fn retry_later(error: &Error) -> bool {
 ///     match error {
 ///         Error::Unreachable { may_have_run, .. } => !may_have_run,
-///         Error::Refused { kind: RefusedKind::ReadOnly, .. } => true,
-///         _ => false,
+///         Error::Closed => false,
+///         other => other.is_transient(),
 ///     }
 /// }
 /// ```
