@@ -3,16 +3,9 @@
 //! Every row runs three times: once; at once again, as a command does whose answer was lost; and late, when the client
 //! has a newer hold, which must not feel it.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
-
 use redis::{Cmd, Connection, FromRedisValue, Value};
+
+use crate::harness::Server;
 
 const LOCK: &str = "job";
 const CHANNEL: &str = "redisson_lock__channel:{job}";
@@ -318,10 +311,8 @@ fn a_sharded_release_reaches_only_those_who_listen_sharded() {
         "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1",
     );
 
-    let ear = &mut bench.server.connect();
-    ear.send_packed_command(&redis::cmd("SSUBSCRIBE").arg(CHANNEL).get_packed_command())
-        .unwrap();
-    assert_eq!(frame(ear), ["ssubscribe", CHANNEL, "1"]);
+    let ear = &mut bench.server.connection();
+    listen(ear, "ssubscribe", CHANNEL);
     for (verb, args, reply) in [
         (
             &RELEASE,
@@ -351,11 +342,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let server = Server::start();
-        let (admin, caller, mut ear) = (server.connect(), server.connect(), server.connect());
-        ear.send_packed_command(&redis::cmd("PSUBSCRIBE").arg("*").get_packed_command())
-            .unwrap();
-        assert_eq!(frame(&mut ear), ["psubscribe", "*", "1"]);
+        let server = Server::own();
+        let (admin, caller, mut ear) = (
+            server.connection(),
+            server.connection(),
+            server.connection(),
+        );
+        listen(&mut ear, "psubscribe", "*");
         let mut bench = Self {
             caller,
             ear,
@@ -453,7 +446,10 @@ impl Bench {
                 while clock(con) < over {}
             }
             held => {
-                for (field, value) in held.split(' ').map(|word| word.split_once('=').unwrap()) {
+                for (field, value) in held
+                    .split(' ')
+                    .map(|word| word.split_once('=').expect("a word is field=value"))
+                {
                     match (field, value) {
                         ("ttl", "none") => {}
                         ("ttl", ms) => assert_eq!(ask::<i64>(con, &["PEXPIRE", key, ms]), 1),
@@ -521,12 +517,20 @@ fn command(words: &[&str]) -> Cmd {
 }
 
 fn ask<T: FromRedisValue>(con: &mut Connection, words: &[&str]) -> T {
-    command(words).query(con).unwrap()
+    command(words)
+        .query(con)
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+fn listen(ear: &mut Connection, how: &str, channel: &str) {
+    ear.send_packed_command(&command(&[how, channel]).get_packed_command())
+        .expect("the server listens");
+    assert_eq!(frame(ear), [how, channel, "1"]);
 }
 
 /// The next thing that a listening connection hears.
 fn frame(ear: &mut Connection) -> Vec<String> {
-    match ear.recv_response().unwrap() {
+    match ear.recv_response().expect("something is heard") {
         Value::Array(parts) => parts.iter().map(text).collect(),
         other => panic!("heard {other:?}"),
     }
@@ -535,7 +539,7 @@ fn frame(ear: &mut Connection) -> Vec<String> {
 fn text(part: &Value) -> String {
     match part {
         Value::Int(number) => ttl_class(*number).to_string(),
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).unwrap(),
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).expect("replies are text"),
         other => panic!("neither a number nor text: {other:?}"),
     }
 }
@@ -544,59 +548,4 @@ fn ttl_class(ms: i64) -> i64 {
     TTLS.into_iter()
         .find(|ttl| (ttl - 10_000..=*ttl).contains(&ms))
         .unwrap_or(ms)
-}
-
-/// A server of this test's own on a socket in a folder of its own; both go with it.
-struct Server {
-    process: Child,
-    folder: PathBuf,
-}
-
-impl Server {
-    fn start() -> Self {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            std::env::temp_dir().join(format!("relatch-scripts-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let process = Command::new("redis-server")
-            .args([
-                "--port",
-                "0",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--unixsocket",
-            ])
-            .arg(folder.join("s"))
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is not installed");
-        Self { process, folder }
-    }
-
-    fn connect(&self) -> Connection {
-        let client =
-            redis::Client::open(format!("redis+unix://{}", self.folder.join("s").display()))
-                .unwrap();
-        let end = Instant::now() + Duration::from_secs(10);
-        loop {
-            match client.get_connection() {
-                Ok(con) => return con,
-                Err(error) if Instant::now() > end => {
-                    panic!("the server does not come up: {error}")
-                }
-                Err(_) => thread::sleep(Duration::from_millis(1)),
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }
