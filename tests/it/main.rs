@@ -1,6 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod harness;
+mod proxy;
 mod public_api;
 
 use harness::process::{Role, roles};

@@ -4,6 +4,7 @@ pub(crate) mod clock;
 pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;
+pub(crate) mod proxy;
 
 pub(crate) mod server;
 mod watcher;
