@@ -1,0 +1,25 @@
+//! A real server, through the `redis` driver: the only place that names it. Knows no lock.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `options` | where the server is, and how sockets are set up |
+//! | `standalone` | the seam: commands over one link, and the link's replacement |
+//! | `link` | one connection, and how its end is noticed |
+//! | `pubsub` | all subscriptions, over a connection of their own |
+//! | `codec` | calls to commands, replies to values |
+//! | `faults` | errors to faults |
+//! | `backoff` | pauses between attempts to connect |
+
+mod backoff;
+mod codec;
+mod faults;
+mod link;
+mod options;
+mod pubsub;
+mod standalone;
+
+#[cfg(test)]
+mod testing;
+
+pub(crate) use options::{Options, Target};
+pub(crate) use standalone::connect;

@@ -1,0 +1,181 @@
+//! Calls as the driver's commands, the driver's replies as the seam's values. Sends nothing.
+
+use std::{borrow::Cow, ptr};
+
+use redis::Cmd;
+
+use super::faults;
+use crate::{
+    backend::{Arg, Call, Fault, Value},
+    script::{CATALOGUE, Script},
+};
+
+/// The SHA-1 of every script, made once.
+pub(super) struct Hashes(Vec<(&'static Script, String)>);
+
+impl Hashes {
+    pub(super) fn of_catalogue() -> Self {
+        Self(
+            CATALOGUE
+                .iter()
+                .map(|script| (*script, sha1(script)))
+                .collect(),
+        )
+    }
+
+    fn of(&self, script: &'static Script) -> Cow<'_, str> {
+        // A handful of entries: walking them is faster than hashing a key.
+        match self.0.iter().find(|(known, _)| ptr::eq(*known, script)) {
+            Some((_, hash)) => Cow::Borrowed(hash),
+            None => Cow::Owned(sha1(script)),
+        }
+    }
+}
+
+/// The call by the script's hash.
+pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
+    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), 256);
+    cmd.arg("EVALSHA")
+        .arg(&*hashes.of(call.script))
+        .arg(call.keys.len());
+    for key in call.keys {
+        cmd.arg(*key);
+    }
+    for arg in call.args {
+        match *arg {
+            Arg::Text(text) => cmd.arg(text),
+            Arg::Int(int) => cmd.arg(int),
+        };
+    }
+    cmd
+}
+
+/// The same call by the script's source, for a server that does not know the hash.
+pub(super) fn eval(evalsha: &Cmd, script: &Script) -> Cmd {
+    let mut cmd = Cmd::new();
+    cmd.arg("EVAL").arg(script.source);
+    for arg in evalsha.args_iter().skip(2) {
+        if let redis::Arg::Simple(bytes) = arg {
+            cmd.arg(bytes);
+        }
+    }
+    cmd
+}
+
+/// Whether the server did not know the script's hash.
+pub(super) fn is_unknown_script(reply: &redis::Value) -> bool {
+    matches!(reply, redis::Value::ServerError(error) if error.code() == "NOSCRIPT")
+}
+
+/// A reply as the seam has it.
+pub(super) fn value(reply: redis::Value) -> Result<Value, Fault> {
+    match reply {
+        redis::Value::ServerError(error) => Err(faults::refused(&error)),
+        other => inner_value(other),
+    }
+}
+
+fn inner_value(reply: redis::Value) -> Result<Value, Fault> {
+    match reply {
+        redis::Value::Nil => Ok(Value::Nil),
+        redis::Value::Int(int) => Ok(Value::Int(int)),
+        redis::Value::BulkString(bytes) => Ok(Value::Bytes(bytes)),
+        redis::Value::SimpleString(text) => Ok(Value::Bytes(text.into_bytes())),
+        redis::Value::Okay => Ok(Value::Bytes(b"OK".to_vec())),
+        redis::Value::Array(parts) => parts
+            .into_iter()
+            .map(inner_value)
+            .collect::<Result<_, _>>()
+            .map(Value::Array),
+        redis::Value::ServerError(error) => Err(faults::refused_within(&error)),
+        other => Err(faults::unexpected(&other)),
+    }
+}
+
+fn sha1(script: &Script) -> String {
+    redis::Script::new(script.source).get_hash().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultKind;
+
+    static ECHO: Script = Script {
+        path: "echo",
+        source: "return {KEYS[1], ARGV[1]}",
+        keys: &["key"],
+        args: &["text"],
+    };
+
+    fn words(cmd: &Cmd) -> Vec<String> {
+        cmd.args_iter()
+            .map(|arg| match arg {
+                redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                _ => "?".to_owned(),
+            })
+            .collect()
+    }
+
+    fn reply(bytes: &[u8]) -> redis::Value {
+        redis::parse_redis_value(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_sent_by_hash_and_again_by_source() {
+        let call = Call {
+            script: &ECHO,
+            keys: &["lock"],
+            args: &[Arg::Text("a b"), Arg::Int(-7)],
+        };
+        let by_hash = evalsha(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
+        assert_eq!(
+            words(&by_hash),
+            ["EVALSHA", "abc", "1", "lock", "a b", "-7"]
+        );
+        assert_eq!(
+            words(&eval(&by_hash, &ECHO)),
+            ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]
+        );
+    }
+
+    #[test]
+    fn a_script_outside_the_catalogue_has_its_hash_all_the_same() {
+        let call = Call {
+            script: &ECHO,
+            keys: &[],
+            args: &[],
+        };
+        assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
+    }
+
+    #[test]
+    fn replies_become_values() {
+        for (bytes, expected) in [
+            (&b":42\r\n"[..], Value::Int(42)),
+            (b"$-1\r\n", Value::Nil),
+            (b"_\r\n", Value::Nil),
+            (b"$2\r\n\x00\xff\r\n", Value::Bytes(vec![0, 0xff])),
+            (b"+OK\r\n", Value::Bytes(b"OK".to_vec())),
+            (b"+PONG\r\n", Value::Bytes(b"PONG".to_vec())),
+            (
+                b"*2\r\n:1\r\n*1\r\n$-1\r\n",
+                Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Nil])]),
+            ),
+        ] {
+            assert_eq!(value(reply(bytes)).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_inside_an_array_and_a_strange_type_are_faults() {
+        let fault = value(reply(b"*2\r\n:1\r\n-ERR broken\r\n")).unwrap_err();
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
+        assert_eq!(fault.source.to_string(), "ERR broken");
+        let fault = value(reply(b",1.5\r\n")).unwrap_err();
+        assert_eq!(
+            (fault.kind, fault.may_have_run),
+            (FaultKind::Unexpected, true)
+        );
+    }
+}

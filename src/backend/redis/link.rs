@@ -1,0 +1,251 @@
+//! One connection for commands: how it is opened, and how its end is noticed. It is never mended, only replaced.
+
+use std::{
+    future::Future,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{PushInfo, PushKind, RedisError, aio::MultiplexedConnection};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    codec, faults,
+    options::{Clients, link_config},
+};
+use crate::backend::Fault;
+
+/// One connection, and all that is known of its health.
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    /// Cancelled when the link is over: commands under way end at once rather than at their own deadlines.
+    gone: CancellationToken,
+    cause: OnceLock<Cause>,
+    suspicion: Suspicion,
+    /// Whether the driver tells when the connection is cut.
+    tells: bool,
+}
+
+/// Why a link is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Cut by the other side, or by the system.
+    Cut,
+    /// Something was written, and nothing came back for a whole command timeout.
+    Silent,
+}
+
+impl Link {
+    /// Connects. `parent` ends the link, too.
+    pub(super) async fn open(
+        clients: &Clients,
+        parent: &CancellationToken,
+        within: Duration,
+    ) -> Result<Self, Fault> {
+        match timeout_at(Instant::now() + within, connect(clients, parent)).await {
+            Ok(Ok(link)) => Ok(link),
+            Ok(Err(error)) => Err(faults::failed(&error, false)),
+            Err(_) => Err(faults::timeout(within, false)),
+        }
+    }
+
+    /// A handle to send on.
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
+    /// Resolves when the link is over.
+    pub(super) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// Why the link is over; cut, if nobody said.
+    pub(super) fn cause(&self) -> Cause {
+        self.cause.get().copied().unwrap_or(Cause::Cut)
+    }
+
+    /// Gives the link up.
+    pub(super) fn end(&self, cause: Cause) {
+        // The first cause counts: what follows is its consequence.
+        let _ = self.cause.set(cause);
+        self.gone.cancel();
+    }
+
+    /// A command that was sent at `sent` will not be waited for any longer.
+    pub(super) fn unanswered(&self, sent: Instant, command_timeout: Duration) {
+        if sent.elapsed() >= command_timeout {
+            self.end(Cause::Silent);
+        } else {
+            self.suspicion.raise(sent);
+        }
+    }
+
+    /// Whether scripts may be run here at all: a script that nobody has is asked for.
+    pub(super) async fn probe(&self, within: Duration) -> Result<(), Fault> {
+        let mut probe = redis::cmd("EVALSHA");
+        probe.arg("0000000000000000000000000000000000000000").arg(0);
+        let mut connection = self.connection();
+        let deadline = Instant::now() + within;
+        match timeout_at(deadline, connection.send_packed_command(&probe)).await {
+            Ok(Ok(reply)) if codec::is_unknown_script(&reply) => Ok(()),
+            Ok(Ok(reply)) => codec::value(reply).map(|_| ()),
+            Ok(Err(error)) => Err(faults::failed(&error, false)),
+            Err(_) => Err(faults::timeout(within, false)),
+        }
+    }
+
+    /// Watches until the link is over. Whoever drops a command early leaves nobody waiting for its answer, so a link
+    /// could be silent unnoticed; a ping settles it, unless some other answer comes first.
+    pub(super) async fn watch(&self, answers: &Answers, command_timeout: Duration) {
+        while !self.is_gone() {
+            tokio::select! {
+                biased;
+                () = self.gone() => {}
+                since = self.suspicion.raised() => self.settle(since, answers, command_timeout).await,
+                () = sleep(command_timeout), if !self.tells => {
+                    self.settle(Instant::now(), answers, command_timeout).await;
+                }
+            }
+        }
+    }
+
+    async fn settle(&self, since: Instant, answers: &Answers, command_timeout: Duration) {
+        tokio::select! {
+            biased;
+            () = self.gone() => return,
+            () = sleep_until(since + command_timeout / 4) => {}
+        }
+        if answers.last() > since {
+            return;
+        }
+        let ping = redis::cmd("PING");
+        let mut connection = self.connection();
+        tokio::select! {
+            biased;
+            () = self.gone() => {}
+            pong = timeout_at(since + command_timeout, connection.send_packed_command(&ping)) => match pong {
+                Ok(Ok(_)) => answers.note(),
+                Ok(Err(_)) => self.end(Cause::Cut),
+                Err(_) => self.end(Cause::Silent),
+            }
+        }
+    }
+}
+
+/// RESP3 first: only there the driver tells of a cut connection before something is sent.
+async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, RedisError> {
+    let gone = parent.child_token();
+    if let Some(client) = &clients.resp3 {
+        let told = gone.clone();
+        let config = link_config().set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                told.cancel();
+            }
+            Ok::<(), redis::aio::SendError>(())
+        });
+        match client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+        {
+            Ok(connection) => return Ok(Link::new(connection, gone, true)),
+            Err(error) if refuses_hello(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let config = link_config();
+    let connection = clients
+        .resp2
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    Ok(Link::new(connection, gone, false))
+}
+
+/// An old server, or something in front of it, that knows no HELLO. Refused credentials are no reason to ask again.
+fn refuses_hello(error: &RedisError) -> bool {
+    error.kind() == redis::ErrorKind::RESP3NotSupported
+        || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
+}
+
+impl Link {
+    fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
+        Self {
+            connection,
+            gone,
+            cause: OnceLock::new(),
+            suspicion: Suspicion::default(),
+            tells,
+        }
+    }
+}
+
+/// The oldest command that was given up without an answer.
+#[derive(Default)]
+struct Suspicion {
+    since: Mutex<Option<Instant>>,
+    news: Notify,
+}
+
+impl Suspicion {
+    fn raise(&self, since: Instant) {
+        let mut oldest = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        *oldest = Some(oldest.map_or(since, |known| known.min(since)));
+        drop(oldest);
+        self.news.notify_one();
+    }
+
+    async fn raised(&self) -> Instant {
+        loop {
+            if let Some(since) = self
+                .since
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+            {
+                return since;
+            }
+            self.news.notified().await;
+        }
+    }
+}
+
+/// When the server last answered, over any of its links.
+pub(super) struct Answers {
+    start: Instant,
+    nanos: AtomicU64,
+}
+
+impl Answers {
+    pub(super) fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            nanos: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn note(&self) {
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.nanos.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn last(&self) -> Instant {
+        self.start + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    }
+}
+
+/// Polls once and hands the outcome on, pending or not.
+pub(super) async fn first_poll<F: Future>(
+    mut future: std::pin::Pin<&mut F>,
+) -> std::task::Poll<F::Output> {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await
+}

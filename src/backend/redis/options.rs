@@ -1,0 +1,266 @@
+//! Where a server is and how a link to it is set up: from a URL or from the driver's own client. Opens nothing.
+
+use std::{fmt, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
+};
+
+use crate::error::Error;
+
+/// Commands that may stand in a link's send queue. Callers past it wait their turn, within their deadlines.
+const QUEUE: usize = 16 * 1024;
+
+/// How a backend behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) command_timeout: Duration,
+}
+
+/// One server, as the user named it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    info: ConnectionInfo,
+    /// RESP3 is how a link learns that it was cut without sending anything; some proxies do not speak it.
+    resp3: bool,
+}
+
+impl Target {
+    /// From a URL. No message repeats any part of it: it may hold a password.
+    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
+        let Some((scheme, _)) = url.split_once("://") else {
+            return Err(invalid("it has no scheme such as redis://"));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => {}
+            "rediss" | "valkeys" if cfg!(any(feature = "rustls", feature = "native-tls")) => {}
+            "rediss" | "valkeys" => {
+                return Err(invalid(
+                    "TLS needs one of the features \"rustls\" and \"native-tls\"",
+                ));
+            }
+            "redis-sentinel" => {
+                return Err(invalid("the feature \"sentinel\" is not in this version"));
+            }
+            "redis-cluster" => {
+                return Err(invalid("the feature \"cluster\" is not in this version"));
+            }
+            _ => {
+                return Err(invalid(
+                    "its scheme is none of redis://, rediss:// and redis+unix://",
+                ));
+            }
+        }
+        let info = url
+            .into_connection_info()
+            .map_err(|error| invalid(reason(&error)))?;
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        Ok(Self {
+            info: info.set_redis_settings(redis),
+            resp3: !asks_for_resp2(url),
+        })
+    }
+
+    /// From the driver's client: its address, TLS, credentials and database stay as they are. Of its TCP settings only
+    /// the keepalive and a shorter user timeout are kept, since what was sent on a link must die with it.
+    pub(crate) fn from_client(client: &Client) -> Self {
+        Self {
+            info: client.get_connection_info().clone(),
+            resp3: true,
+        }
+    }
+
+    /// The driver's clients for links under these options.
+    pub(super) fn clients(&self, options: Options) -> Result<Clients, redis::RedisError> {
+        let tcp = tcp_settings(self.info.tcp_settings(), options.command_timeout);
+        let info = self.info.clone().set_tcp_settings(tcp);
+        let speaking = |protocol| {
+            let redis = info.redis_settings().clone().set_protocol(protocol);
+            Client::open(info.clone().set_redis_settings(redis))
+        };
+        Ok(Clients {
+            resp2: speaking(ProtocolVersion::RESP2)?,
+            resp3: self
+                .resp3
+                .then(|| speaking(ProtocolVersion::RESP3))
+                .transpose()?,
+        })
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("addr", &self.info.addr().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The driver's clients for one server.
+#[derive(Clone)]
+pub(super) struct Clients {
+    pub(super) resp2: Client,
+    /// Absent where the user asked for RESP2.
+    pub(super) resp3: Option<Client>,
+}
+
+/// Our own deadlines rule, so the driver's are off.
+pub(super) fn link_config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(QUEUE)
+}
+
+/// Linger zero: what stands unsent in a socket that is given up must not arrive later. The user timeout ends what was
+/// sent and never acknowledged.
+fn tcp_settings(given: &TcpSettings, command_timeout: Duration) -> TcpSettings {
+    let settings = given
+        .clone()
+        .set_nodelay(true)
+        .set_linger_time(Duration::ZERO);
+    let settings = match settings.keepalive() {
+        Some(_) => settings,
+        None => settings.set_keepalive(keepalive(command_timeout)),
+    };
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = {
+        let ours = command_timeout.max(Duration::from_millis(1));
+        let timeout = given.user_timeout().map_or(ours, |theirs| theirs.min(ours));
+        settings.set_user_timeout(timeout)
+    };
+    settings
+}
+
+/// Sockets count keepalive in whole seconds and refuse zero.
+fn keepalive(command_timeout: Duration) -> TcpKeepalive {
+    let time = command_timeout.max(Duration::from_secs(1));
+    let keepalive = TcpKeepalive::new().with_time(time);
+    #[cfg(target_os = "linux")]
+    let keepalive = keepalive.with_interval(time);
+    keepalive
+}
+
+fn asks_for_resp2(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let query = query.split('#').next().unwrap_or_default();
+    query
+        .split('&')
+        .any(|pair| matches!(pair, "protocol=resp2" | "protocol=2"))
+}
+
+/// The driver's reason without the kind that it appends.
+fn reason(error: &redis::RedisError) -> String {
+    let text = error.to_string();
+    text.split(" - ").next().unwrap_or(&text).to_owned()
+}
+
+fn invalid(why: impl Into<std::sync::Arc<str>>) -> Error {
+    Error::invalid("url", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::ConnectionAddr;
+
+    fn refusal(url: &str) -> String {
+        Target::parse(url).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn urls_name_a_server() {
+        for url in [
+            "redis://h",
+            "redis://:pw@h:1/2",
+            "valkey://u:pw@h",
+            "redis+unix:///s?db=1",
+            "unix:///s",
+            "REDIS://h",
+        ] {
+            assert!(Target::parse(url).is_ok(), "{url}");
+        }
+        let target = Target::parse("redis://u:pw@h:1/2").unwrap();
+        assert!(matches!(target.info.addr(), ConnectionAddr::Tcp(host, 1) if host == "h"));
+        assert_eq!(target.info.redis_settings().db(), 2);
+    }
+
+    #[test]
+    fn what_is_not_served_is_named() {
+        assert!(refusal("redis-sentinel://a,b/0#m").contains("sentinel"));
+        assert!(refusal("redis-cluster://a,b").contains("cluster"));
+        assert!(refusal("http://h").contains("redis://"));
+        assert!(refusal("h:6379").contains("redis://"));
+        assert!(refusal("redis://h/x").contains("database"));
+        assert!(refusal("redis+unix://").to_lowercase().contains("path"));
+    }
+
+    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+    #[test]
+    fn tls_names_its_features() {
+        let refusal = refusal("rediss://h");
+        assert!(refusal.contains("rustls") && refusal.contains("native-tls"));
+    }
+
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    #[test]
+    fn tls_is_served() {
+        assert!(Target::parse("rediss://h").is_ok());
+    }
+
+    #[test]
+    fn a_password_is_in_no_message() {
+        for url in [
+            "redis://u:s3cret@",
+            "redis://u:s3cret@h/x",
+            "redis://u:s3cret@h:port",
+            "redis://u:%ffs3cret@h",
+            "redis://:s3/cret@h#s3cret",
+            "redis:s3cret@h",
+            "s3cret://h",
+            "redis+unix://?pass=s3cret",
+            "redis+unix:///s?pass=s3cret&db=x",
+            "redis-sentinel://:s3cret@h",
+            "rediss://:s3cret@h/#x",
+        ] {
+            if let Err(error) = Target::parse(url) {
+                let shown = format!("{error} {error:?}");
+                assert!(
+                    !shown.contains("s3cret") && !shown.contains("cret@"),
+                    "{url}: {shown}"
+                );
+            }
+        }
+        let target = Target::parse("redis://u:s3cret@h").unwrap();
+        assert!(!format!("{target:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_url_may_ask_for_the_older_protocol() {
+        let options = Options {
+            command_timeout: Duration::from_secs(3),
+        };
+        let clients = |url| Target::parse(url).unwrap().clients(options).unwrap();
+        assert!(clients("redis://h").resp3.is_some());
+        assert!(clients("redis://h/?protocol=resp2").resp3.is_none());
+        assert!(clients("redis+unix:///s?db=1&protocol=2").resp3.is_none());
+    }
+
+    #[test]
+    fn a_links_socket_dies_with_what_it_sent() {
+        let given = TcpSettings::default();
+        let settings = tcp_settings(&given, Duration::from_millis(300));
+        assert!(settings.nodelay() && settings.keepalive().is_some());
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(settings.user_timeout(), Some(Duration::from_millis(300)));
+            let shorter = given.set_user_timeout(Duration::from_millis(20));
+            let settings = tcp_settings(&shorter, Duration::from_millis(300));
+            assert_eq!(settings.user_timeout(), Some(Duration::from_millis(20)));
+        }
+    }
+}

@@ -1,0 +1,640 @@
+//! All subscriptions of a client, over one connection that is opened when the first is wanted. Keeps no message.
+
+use std::{
+    collections::HashMap,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use redis::{
+    Client, RedisError, RedisResult,
+    aio::{PubSubSink, PubSubStream},
+};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{backoff::Backoff, faults};
+use crate::backend::{FaultKind, Heard, Listener, Subscription};
+
+/// Takes subscriptions from any thread and hands them to the one task that serves them.
+pub(super) struct PubSub {
+    /// Unbounded, so that neither subscribing nor dropping a subscription ever waits. It holds at most two orders for
+    /// each subscription that lives.
+    orders: mpsc::UnboundedSender<Order>,
+    next_id: AtomicU64,
+}
+
+impl PubSub {
+    pub(super) fn start(
+        client: Client,
+        command_timeout: Duration,
+        closed: &CancellationToken,
+        runtime: &Handle,
+    ) -> Self {
+        let (sender, orders) = mpsc::unbounded_channel();
+        let server = Server {
+            client,
+            command_timeout,
+            orders,
+            channels: Channels::default(),
+            backoff: Backoff::default(),
+        };
+        let closed = closed.clone();
+        runtime.spawn(async move {
+            closed.run_until_cancelled(server.serve()).await;
+        });
+        Self {
+            orders: sender,
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        // Once the task is gone nobody listens any more, and there is nothing to undo.
+        let _ = self.orders.send(Order::Join {
+            channel: channel.clone(),
+            id,
+            listener,
+        });
+        let orders = self.orders.clone();
+        Subscription::new(move || {
+            let _ = orders.send(Order::Leave { channel, id });
+        })
+    }
+}
+
+enum Order {
+    Join {
+        channel: Arc<str>,
+        id: u64,
+        listener: Arc<dyn Listener>,
+    },
+    Leave {
+        channel: Arc<str>,
+        id: u64,
+    },
+}
+
+/// The task behind all subscriptions.
+struct Server {
+    client: Client,
+    command_timeout: Duration,
+    orders: mpsc::UnboundedReceiver<Order>,
+    channels: Channels,
+    backoff: Backoff,
+}
+
+/// The backend is gone: nobody can order anything any more.
+struct Abandoned;
+
+impl Server {
+    async fn serve(mut self) {
+        while let Ok((sink, stream)) = self.open().await {
+            let served = self.serve_link(sink, stream).await;
+            self.channels.interrupt();
+            if served.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A connection, once somebody wants to listen.
+    async fn open(&mut self) -> Result<(PubSubSink, PubSubStream), Abandoned> {
+        loop {
+            while self.channels.is_empty() {
+                let order = self.orders.recv().await.ok_or(Abandoned)?;
+                self.channels.apply(order);
+            }
+            let pause = self.backoff.pause();
+            let client = self.client.clone();
+            let within = self.command_timeout;
+            let mut attempt = pin!(async move {
+                sleep(pause).await;
+                timeout(within, client.get_async_pubsub()).await
+            });
+            while !self.channels.is_empty() {
+                tokio::select! {
+                    order = self.orders.recv() => {
+                        self.channels.apply(order.ok_or(Abandoned)?);
+                    }
+                    attempt = attempt.as_mut() => match attempt {
+                        Ok(Ok(connection)) => return Ok(connection.split()),
+                        Ok(Err(error)) => {
+                            let fault = faults::failed(&error, false);
+                            tracing::debug!(error = %fault.source, "no subscription link");
+                            break;
+                        }
+                        Err(_) => {
+                            tracing::debug!("no subscription link in time");
+                            break;
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    /// Serves one connection until it ends.
+    async fn serve_link(
+        &mut self,
+        sink: PubSubSink,
+        mut stream: PubSubStream,
+    ) -> Result<(), Abandoned> {
+        let mut requests = Requests::new(sink, self.command_timeout);
+        self.channels.forbidden = false;
+        self.channels.reconcile_all(&mut requests);
+        let mut beat = interval(self.command_timeout);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beat.reset();
+        loop {
+            tokio::select! {
+                order = self.orders.recv() => {
+                    let channel = self.channels.apply(order.ok_or(Abandoned)?);
+                    self.channels.reconcile(&channel, &mut requests);
+                }
+                Some(answer) = requests.under_way.next() => {
+                    if let Err(why) = self.channels.answered(answer, &mut requests) {
+                        tracing::debug!(why, "the subscription link is over");
+                        return Ok(());
+                    }
+                    self.backoff.reset();
+                }
+                message = stream.next() => match message {
+                    Some(message) => self.channels.deliver(&message),
+                    None => {
+                        tracing::debug!("the subscription link is over");
+                        return Ok(());
+                    }
+                },
+                // A link that only ever listens would never find out that nobody speaks any more.
+                _ = beat.tick(), if !self.channels.is_empty() => requests.send(Verb::Ping, None),
+            }
+        }
+    }
+}
+
+/// Who listens where, and how far the server is with it.
+#[derive(Default)]
+struct Channels {
+    by_name: HashMap<Arc<str>, Channel>,
+    /// The server refuses SUBSCRIBE as such: asking for another channel is pointless.
+    forbidden: bool,
+}
+
+#[derive(Default)]
+struct Channel {
+    listeners: Vec<(u64, Arc<dyn Listener>)>,
+    stage: Stage,
+}
+
+/// At most one command for a channel is under way, so that its answer says where the channel stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was sent over this link.
+    #[default]
+    Silent,
+    Subscribing,
+    Subscribed,
+    Unsubscribing,
+    /// The server said no; it is not asked again for as long as anybody listens.
+    Refused,
+}
+
+impl Channels {
+    fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Notes who listens; [`Channels::reconcile`] does what follows from it.
+    fn apply(&mut self, order: Order) -> Arc<str> {
+        match order {
+            Order::Join {
+                channel,
+                id,
+                listener,
+            } => {
+                let entry = self.by_name.entry(channel.clone()).or_default();
+                match entry.stage {
+                    Stage::Subscribed => listener.hear(Heard::Subscribed),
+                    Stage::Refused => listener.hear(Heard::Refused),
+                    Stage::Silent | Stage::Subscribing | Stage::Unsubscribing => {}
+                }
+                entry.listeners.push((id, listener));
+                channel
+            }
+            Order::Leave { channel, id } => {
+                if let Some(entry) = self.by_name.get_mut(&channel) {
+                    entry.listeners.retain(|(known, _)| *known != id);
+                    if entry.is_over() {
+                        self.by_name.remove(&channel);
+                    }
+                }
+                channel
+            }
+        }
+    }
+
+    fn reconcile_all(&mut self, requests: &mut Requests) {
+        let names: Vec<_> = self.by_name.keys().cloned().collect();
+        for name in names {
+            self.reconcile(&name, requests);
+        }
+    }
+
+    /// Sends what the channel needs next, if anything.
+    fn reconcile(&mut self, name: &Arc<str>, requests: &mut Requests) {
+        let Some(channel) = self.by_name.get_mut(name) else {
+            return;
+        };
+        match channel.stage {
+            _ if channel.is_over() => {
+                self.by_name.remove(name);
+            }
+            Stage::Silent if self.forbidden => channel.enter(Stage::Refused, Heard::Refused),
+            Stage::Silent => {
+                channel.stage = Stage::Subscribing;
+                requests.send(Verb::Subscribe, Some(name));
+            }
+            Stage::Subscribed if channel.listeners.is_empty() => {
+                channel.stage = Stage::Unsubscribing;
+                requests.send(Verb::Unsubscribe, Some(name));
+            }
+            Stage::Subscribed | Stage::Subscribing | Stage::Unsubscribing | Stage::Refused => {}
+        }
+    }
+
+    /// What the server made of a request; an error ends the link.
+    fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), &'static str> {
+        let refusal = match answer.outcome {
+            Outcome::Done => None,
+            Outcome::Refused(error) => Some(faults::failed(&error, false)),
+            Outcome::Cut => return Err("cut"),
+            Outcome::Silent => return Err("silent"),
+        };
+        let Some(name) = answer.channel else {
+            return Ok(());
+        };
+        let Some(channel) = self.by_name.get_mut(&name) else {
+            return Ok(());
+        };
+        match (answer.verb, refusal) {
+            (Verb::Ping, _) => {}
+            (Verb::Subscribe, None) => channel.enter(Stage::Subscribed, Heard::Subscribed),
+            (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
+                return Err("not ready");
+            }
+            (Verb::Subscribe, Some(fault)) => {
+                let words = fault.source.to_string().to_lowercase();
+                self.forbidden |= words.contains("'subscribe'") || words.contains("`subscribe`");
+                channel.enter(Stage::Refused, Heard::Refused);
+            }
+            // Refused or not, nobody here listens any more.
+            (Verb::Unsubscribe, _) => channel.stage = Stage::Silent,
+        }
+        self.reconcile(&name, requests);
+        Ok(())
+    }
+
+    fn deliver(&self, message: &redis::Msg) {
+        if let Some(channel) = self.by_name.get(message.get_channel_name()) {
+            channel.tell(Heard::Message(message.get_payload_bytes()));
+        }
+    }
+
+    /// The link is gone, and with it all that the server knew.
+    fn interrupt(&mut self) {
+        self.by_name.retain(|_, channel| {
+            match channel.stage {
+                Stage::Refused => {}
+                Stage::Subscribed => channel.enter(Stage::Silent, Heard::Interrupted),
+                _ => channel.stage = Stage::Silent,
+            }
+            !channel.is_over()
+        });
+    }
+}
+
+impl Channel {
+    fn is_over(&self) -> bool {
+        self.listeners.is_empty() && matches!(self.stage, Stage::Silent | Stage::Refused)
+    }
+
+    fn enter(&mut self, stage: Stage, heard: Heard<'_>) {
+        self.stage = stage;
+        self.tell(heard);
+    }
+
+    fn tell(&self, heard: Heard<'_>) {
+        for (_, listener) in &self.listeners {
+            listener.hear(heard);
+        }
+    }
+}
+
+/// What was asked of the server and not answered yet: one request a channel at most, and pings.
+struct Requests {
+    sink: PubSubSink,
+    command_timeout: Duration,
+    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Subscribe,
+    Unsubscribe,
+    Ping,
+}
+
+struct Answer {
+    verb: Verb,
+    channel: Option<Arc<str>>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Done,
+    Refused(RedisError),
+    Cut,
+    Silent,
+}
+
+impl Requests {
+    fn new(sink: PubSubSink, command_timeout: Duration) -> Self {
+        Self {
+            sink,
+            command_timeout,
+            under_way: FuturesUnordered::new(),
+        }
+    }
+
+    fn send(&mut self, verb: Verb, channel: Option<&Arc<str>>) {
+        let mut sink = self.sink.clone();
+        let channel = channel.cloned();
+        let within = self.command_timeout;
+        self.under_way.push(Box::pin(async move {
+            let name = channel.as_deref();
+            let outcome = match timeout(within, ask(&mut sink, verb, name)).await {
+                Ok(Ok(())) => Outcome::Done,
+                Ok(Err(error)) if error.code().is_some() => Outcome::Refused(error),
+                Ok(Err(_)) => Outcome::Cut,
+                Err(_) => Outcome::Silent,
+            };
+            Answer {
+                verb,
+                channel,
+                outcome,
+            }
+        }));
+    }
+}
+
+async fn ask(sink: &mut PubSubSink, verb: Verb, channel: Option<&str>) -> RedisResult<()> {
+    match (verb, channel) {
+        (Verb::Subscribe, Some(channel)) => sink.subscribe(channel).await,
+        (Verb::Unsubscribe, Some(channel)) => sink.unsubscribe(channel).await,
+        // Any answer will do, a refusal too.
+        _ => sink.ping::<redis::Value>().await.map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::backend::{
+        Backend,
+        redis::{
+            connect,
+            testing::{Server, eventually, name, options},
+        },
+    };
+
+    /// Remembers what it heard.
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<String>>);
+
+    impl Listener for Ear {
+        fn hear(&self, heard: Heard<'_>) {
+            self.0.lock().unwrap().push(match heard {
+                Heard::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                other => format!("{other:?}"),
+            });
+        }
+    }
+
+    impl Ear {
+        fn heard(&self) -> Vec<String> {
+            self.0.lock().unwrap().clone()
+        }
+
+        async fn hears(&self, words: &[&str]) {
+            eventually(&format!("{words:?} is heard"), || {
+                self.heard().len() >= words.len()
+            })
+            .await;
+            assert_eq!(self.heard(), words);
+        }
+    }
+
+    fn channels(server: &Server) -> Vec<String> {
+        let mut channels: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]);
+        channels.sort();
+        channels
+    }
+
+    #[tokio::test]
+    async fn listeners_hear_the_confirmation_and_every_message() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let (one, two, other) = (
+            Arc::new(Ear::default()),
+            Arc::new(Ear::default()),
+            Arc::new(Ear::default()),
+        );
+        let first = backend.subscribe(name("a"), one.clone());
+        let _other = backend.subscribe(name("b"), other.clone());
+        one.hears(&["Subscribed"]).await;
+        let _second = backend.subscribe(name("a"), two.clone());
+        two.hears(&["Subscribed"]).await;
+        other.hears(&["Subscribed"]).await;
+        let reached: i64 = server.ask(&["PUBLISH", "a", "0"]);
+        assert_eq!(reached, 1);
+        one.hears(&["Subscribed", "0"]).await;
+        two.hears(&["Subscribed", "0"]).await;
+        drop(first);
+        let _: () = server.ask(&["PUBLISH", "a", "1"]);
+        two.hears(&["Subscribed", "0", "1"]).await;
+        one.hears(&["Subscribed", "0"]).await;
+        other.hears(&["Subscribed"]).await;
+    }
+
+    #[tokio::test]
+    async fn nothing_stays_subscribed_and_nothing_is_opened_before_it_is_wanted() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let clients = |kind: &str| -> String { server.ask(&["CLIENT", "LIST", "TYPE", kind]) };
+        assert_eq!(clients("pubsub"), "");
+        let subscriptions: Vec<_> = (0..50)
+            .map(|n| backend.subscribe(name(&format!("c{n}")), Arc::new(Ear::default())))
+            .collect();
+        eventually("all are subscribed", || channels(&server).len() == 50).await;
+        assert_eq!(clients("pubsub").lines().count(), 1);
+        drop(subscriptions);
+        eventually("none is subscribed", || channels(&server).is_empty()).await;
+    }
+
+    #[tokio::test]
+    async fn leaving_and_coming_back_at_once_ends_subscribed() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        for _ in 0..50 {
+            let first = Arc::new(Ear::default());
+            let subscription = backend.subscribe(name("a"), first.clone());
+            first.hears(&["Subscribed"]).await;
+            drop(subscription);
+            tokio::task::yield_now().await;
+            let second = Arc::new(Ear::default());
+            let subscription = backend.subscribe(name("a"), second.clone());
+            second.hears(&["Subscribed"]).await;
+            let reached: i64 = server.ask(&["PUBLISH", "a", "0"]);
+            assert_eq!(reached, 1);
+            second.hears(&["Subscribed", "0"]).await;
+            drop(subscription);
+        }
+        eventually("none is subscribed", || channels(&server).is_empty()).await;
+    }
+
+    #[tokio::test]
+    async fn a_killed_link_is_replaced_and_every_channel_comes_back() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let _one = backend.subscribe(name("a"), one.clone());
+        let _two = backend.subscribe(name("b"), two.clone());
+        one.hears(&["Subscribed"]).await;
+        two.hears(&["Subscribed"]).await;
+        let killed: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        assert_eq!(killed, 1);
+        one.hears(&["Subscribed", "Interrupted", "Subscribed"])
+            .await;
+        two.hears(&["Subscribed", "Interrupted", "Subscribed"])
+            .await;
+        let _: () = server.ask(&["PUBLISH", "a", "0"]);
+        one.hears(&["Subscribed", "Interrupted", "Subscribed", "0"])
+            .await;
+        assert_eq!(backend.link(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_restarted_server_is_listened_to_again() {
+        let mut server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let ear = Arc::new(Ear::default());
+        let subscription = backend.subscribe(name("a"), ear.clone());
+        ear.hears(&["Subscribed"]).await;
+        server.kill();
+        ear.hears(&["Subscribed", "Interrupted"]).await;
+        let late = Arc::new(Ear::default());
+        let _late = backend.subscribe(name("b"), late.clone());
+        drop(subscription);
+        server.restart();
+        late.hears(&["Subscribed"]).await;
+        assert_eq!(channels(&server), ["b"]);
+        ear.hears(&["Subscribed", "Interrupted"]).await;
+    }
+
+    #[tokio::test]
+    async fn a_silent_link_is_found_and_replaced() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(300)).await.unwrap();
+        let ear = Arc::new(Ear::default());
+        let _subscription = backend.subscribe(name("a"), ear.clone());
+        ear.hears(&["Subscribed"]).await;
+        server.freeze();
+        ear.hears(&["Subscribed", "Interrupted"]).await;
+        server.thaw();
+        ear.hears(&["Subscribed", "Interrupted", "Subscribed"])
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_live_link_stays_however_long_nobody_speaks() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(100)).await.unwrap();
+        let ear = Arc::new(Ear::default());
+        let _subscription = backend.subscribe(name("a"), ear.clone());
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        ear.hears(&["Subscribed"]).await;
+        let pings: String = server.ask(&["INFO", "commandstats"]);
+        assert!(pings.contains("cmdstat_ping"));
+    }
+
+    #[tokio::test]
+    async fn a_refused_channel_is_told_once_and_the_others_live_on() {
+        let server = Server::start();
+        for rules in [
+            "ACL SETUSER alice on >pw +@all ~* resetchannels &open",
+            "ACL SETUSER bob on >pw +@all -subscribe ~* &*",
+        ] {
+            let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
+        }
+        let asked = || -> String { server.ask(&["INFO", "commandstats"]) };
+        for (user, open) in [("alice", "Subscribed"), ("bob", "Refused")] {
+            let target = format!("{}?user={user}&pass=pw", server.url());
+            let target = crate::backend::redis::Target::parse(&target).unwrap();
+            let backend = connect(&target, options(100)).await.unwrap();
+            let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+            let _one = backend.subscribe(name("shut"), one.clone());
+            one.hears(&["Refused"]).await;
+            let _two = backend.subscribe(name("open"), two.clone());
+            two.hears(&[open]).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            one.hears(&["Refused"]).await;
+            let late = Arc::new(Ear::default());
+            let _late = backend.subscribe(name("shut"), late.clone());
+            late.hears(&["Refused"]).await;
+        }
+        let stats = asked();
+        let subscribe = stats
+            .lines()
+            .find(|line| line.starts_with("cmdstat_subscribe"))
+            .unwrap();
+        assert!(
+            subscribe.contains("calls=1,") && subscribe.contains("rejected_calls=2,"),
+            "{subscribe}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_subscription_may_come_and_go_outside_of_the_runtime_and_after_the_end() {
+        let server = Server::start();
+        let alive = || Handle::current().metrics().num_alive_tasks();
+        let before = alive();
+        let backend = Arc::new(connect(&server.target(), options(3000)).await.unwrap());
+        let ear = Arc::new(Ear::default());
+        let subscribe = {
+            let (backend, ear) = (backend.clone(), ear.clone());
+            move || backend.subscribe(name("a"), ear)
+        };
+        let subscription = std::thread::spawn(subscribe).join().unwrap();
+        ear.hears(&["Subscribed"]).await;
+        backend.close();
+        eventually("no task is left", || alive() == before).await;
+        std::thread::spawn(move || drop(subscription))
+            .join()
+            .unwrap();
+        drop(backend.subscribe(name("b"), ear.clone()));
+        ear.hears(&["Subscribed"]).await;
+    }
+}

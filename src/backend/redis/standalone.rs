@@ -1,0 +1,790 @@
+//! One server behind one command link that is replaced when it ends. Knows scripts only as bytes to send; subscriptions
+//! have a link of their own.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+
+use redis::{Cmd, RedisResult};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore, SemaphorePermit},
+    task::unconstrained,
+    time::{Instant, Sleep, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    backoff::{self, Backoff},
+    codec::{self, Hashes},
+    faults,
+    link::{Answers, Cause, Link, first_poll},
+    options::{Clients, Options, Target},
+    pubsub::PubSub,
+};
+use crate::{
+    backend::{Backend, Call, Fault, Listener, Pending, Subscription, Value},
+    script::Script,
+};
+
+/// A standalone server. Dropping it closes it.
+pub(crate) struct Standalone {
+    shared: Arc<Shared>,
+    pubsub: PubSub,
+}
+
+/// Connects within the command timeout, and makes sure that the server lets us run scripts.
+pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standalone, Fault> {
+    let within = options.command_timeout;
+    let started = Instant::now();
+    let clients = target
+        .clients(options)
+        .map_err(|error| faults::failed(&error, false))?;
+    let closed = CancellationToken::new();
+    let link = Arc::new(Link::open(&clients, &closed, within).await?);
+    link.probe(within.saturating_sub(started.elapsed())).await?;
+    let runtime = Handle::current();
+    let pubsub = PubSub::start(clients.resp2.clone(), within, &closed, &runtime);
+    let shared = Arc::new(Shared {
+        hashes: Hashes::of_catalogue(),
+        clients,
+        command_timeout: within,
+        runtime: runtime.clone(),
+        answers: Answers::new(),
+        state: Mutex::new(State {
+            phase: Phase::Up(link.clone()),
+            number: 1,
+            waiting: 0,
+            fault: None,
+        }),
+        turnstile: Semaphore::new(1),
+        changed: Notify::new(),
+        closed,
+    });
+    runtime.spawn(keep(CloseOnDrop(shared.clone()), link));
+    Ok(Standalone { shared, pubsub })
+}
+
+impl Backend for Standalone {
+    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>> {
+        let shared = self.shared.clone();
+        let script = call.script;
+        let cmd = codec::evalsha(&shared.hashes, call);
+        // Unconstrained: a spent task budget would make the first poll yield before it has sent.
+        Box::pin(unconstrained(async move { shared.run(cmd, script).await }))
+    }
+
+    fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
+        let shared = self.shared.clone();
+        let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
+        let cmds = calls
+            .iter()
+            .map(|call| codec::evalsha(&shared.hashes, call))
+            .collect();
+        Box::pin(unconstrained(async move {
+            shared.run_many(cmds, scripts, within).await
+        }))
+    }
+
+    fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        self.pubsub.subscribe(channel, listener)
+    }
+
+    fn link(&self) -> u64 {
+        self.shared.state().number
+    }
+
+    fn last_answer(&self) -> Instant {
+        self.shared.answers.last()
+    }
+
+    fn close(&self) {
+        self.shared.close();
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+struct Shared {
+    clients: Clients,
+    command_timeout: Duration,
+    hashes: Hashes,
+    /// Where the link's tasks and every timer live, whoever polls.
+    runtime: Handle,
+    answers: Answers,
+    state: Mutex<State>,
+    /// Lets the commands that found no link go in the order in which they came.
+    turnstile: Semaphore,
+    /// The phase changed. Only the first in the turnstile listens.
+    changed: Notify,
+    closed: CancellationToken,
+}
+
+struct State {
+    phase: Phase,
+    /// Which link this is, the first one being 1.
+    number: u64,
+    /// Commands before or in the turnstile. While there are any, nobody passes them, link or not.
+    waiting: usize,
+    /// Why the last attempt to connect failed.
+    fault: Option<Fault>,
+}
+
+enum Phase {
+    Up(Arc<Link>),
+    Down,
+    Closed,
+}
+
+/// What a command finds when it is first polled.
+enum Found<'a> {
+    Link(Arc<Link>),
+    Nothing(Waiting<'a>),
+    Closed,
+}
+
+impl Shared {
+    async fn run(&self, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
+        let within = self.command_timeout;
+        let started = Instant::now();
+        let sleep = pin!(self.sleep_until(started + within));
+        let mut timer = Timer {
+            sleep,
+            started,
+            within,
+        };
+        let (link, turn) = self.link(&mut timer).await?;
+        let mut connection = link.connection();
+        let send = connection.send_packed_command(&cmd);
+        let reply = self.answer(&link, send, turn, &mut timer).await?;
+        if !codec::is_unknown_script(&reply) {
+            return codec::value(reply);
+        }
+        let cmd = codec::eval(&cmd, script);
+        let send = connection.send_packed_command(&cmd);
+        codec::value(self.answer(&link, send, None, &mut timer).await?)
+    }
+
+    async fn run_many(
+        &self,
+        cmds: Vec<Cmd>,
+        scripts: Vec<&'static Script>,
+        within: Duration,
+    ) -> Vec<Result<Value, Fault>> {
+        let count = cmds.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let replies = match self.pipeline(cmds, scripts, within).await {
+            Ok(replies) => replies,
+            Err(fault) => return vec![Err(fault); count],
+        };
+        replies
+            .into_iter()
+            .map(|reply| reply.and_then(codec::value))
+            .collect()
+    }
+
+    async fn pipeline(
+        &self,
+        cmds: Vec<Cmd>,
+        scripts: Vec<&'static Script>,
+        within: Duration,
+    ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
+        let started = Instant::now();
+        let sleep = pin!(self.sleep_until(started + within));
+        let mut timer = Timer {
+            sleep,
+            started,
+            within,
+        };
+        let (link, turn) = self.link(&mut timer).await?;
+        let mut connection = link.connection();
+        let pipeline = pipeline_of(cmds.iter().cloned());
+        let send = connection.send_packed_commands(&pipeline, 0, cmds.len());
+        let replies = self.answer(&link, send, turn, &mut timer).await?;
+        let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
+
+        let unknown: Vec<usize> = (0..replies.len())
+            .filter(|&at| replies[at].as_ref().is_ok_and(codec::is_unknown_script))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(replies);
+        }
+        let pipeline = pipeline_of(
+            unknown
+                .iter()
+                .map(|&at| codec::eval(&cmds[at], scripts[at])),
+        );
+        let send = connection.send_packed_commands(&pipeline, 0, unknown.len());
+        // The answers that did come stay, whatever becomes of the others.
+        match self.answer(&link, send, None, &mut timer).await {
+            Ok(healed) => unknown
+                .iter()
+                .zip(healed)
+                .for_each(|(&at, reply)| replies[at] = Ok(reply)),
+            Err(fault) => unknown
+                .iter()
+                .for_each(|&at| replies[at] = Err(fault.clone())),
+        }
+        Ok(replies)
+    }
+
+    /// The link to send on. On a living link nothing is awaited, so that the first to be polled is the first to send.
+    async fn link(&self, timer: &mut Timer<'_>) -> Result<(Arc<Link>, Option<Turn<'_>>), Fault> {
+        let waiting = match self.find() {
+            Found::Link(link) => return Ok((link, None)),
+            Found::Closed => return Err(faults::closed(false)),
+            Found::Nothing(waiting) => waiting,
+        };
+        tokio::select! {
+            biased;
+            found = self.turn(waiting) => found.map(|(link, turn)| (link, Some(turn))),
+            () = timer.sleep.as_mut() => Err(self.state().fault.clone().unwrap_or_else(faults::no_link)),
+        }
+    }
+
+    fn find(&self) -> Found<'_> {
+        let mut state = self.state();
+        match &state.phase {
+            Phase::Closed => Found::Closed,
+            Phase::Up(link) if state.waiting == 0 && !link.is_gone() => Found::Link(link.clone()),
+            _ => {
+                state.waiting += 1;
+                Found::Nothing(Waiting(self))
+            }
+        }
+    }
+
+    async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
+        let permit = self
+            .turnstile
+            .acquire()
+            .await
+            .map_err(|_| faults::closed(false))?;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match &self.state().phase {
+                Phase::Closed => return Err(faults::closed(false)),
+                Phase::Up(link) if !link.is_gone() => {
+                    return Ok((
+                        link.clone(),
+                        Turn {
+                            _waiting: waiting,
+                            _permit: permit,
+                        },
+                    ));
+                }
+                _ => {}
+            }
+            changed.await;
+        }
+    }
+
+    /// Sends in the first poll and waits for the answer.
+    async fn answer<T>(
+        &self,
+        link: &Link,
+        send: impl Future<Output = RedisResult<T>>,
+        turn: Option<Turn<'_>>,
+        timer: &mut Timer<'_>,
+    ) -> Result<T, Fault> {
+        let sent = if turn.is_some() {
+            Instant::now()
+        } else {
+            timer.started
+        };
+        let mut under_way = UnderWay {
+            link,
+            sent,
+            command_timeout: self.command_timeout,
+            over: false,
+        };
+        let mut send = pin!(send);
+        let first = first_poll(send.as_mut()).await;
+        drop(turn);
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => tokio::select! {
+                biased;
+                outcome = send => outcome,
+                () = link.gone() => return Err(self.gone(link)),
+                () = timer.sleep.as_mut() => return Err(faults::timeout(timer.within, true)),
+            },
+        };
+        under_way.over = true;
+        match outcome {
+            Ok(reply) => {
+                self.answers.note();
+                Ok(reply)
+            }
+            Err(error) => {
+                // Refusals are replies: an error means that the connection is no good.
+                link.end(Cause::Cut);
+                Err(faults::failed(&error, true))
+            }
+        }
+    }
+
+    fn gone(&self, link: &Link) -> Fault {
+        // The token would not do: it is the last to know that it was cancelled.
+        if matches!(self.state().phase, Phase::Closed) {
+            return faults::closed(true);
+        }
+        match link.cause() {
+            Cause::Cut => faults::dropped(),
+            Cause::Silent => faults::silent(),
+        }
+    }
+
+    fn up(&self, link: Arc<Link>) {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Closed) {
+            state.phase = Phase::Up(link);
+            state.number += 1;
+            state.fault = None;
+            self.answers.note();
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn down(&self) {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Closed) {
+            state.phase = Phase::Down;
+        }
+    }
+
+    fn close(&self) {
+        self.state().phase = Phase::Closed;
+        self.closed.cancel();
+        self.turnstile.close();
+        self.changed.notify_waiters();
+    }
+
+    /// A timer on our own runtime: the caller may have none.
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let _entered = self.runtime.enter();
+        sleep_until(deadline)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Replaces the link whenever it ends, one attempt at a time, until the backend is closed.
+async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
+    let shared = &shared.0;
+    let mut backoff = Backoff::default();
+    let mut link = first;
+    let replacing = async {
+        loop {
+            let opened = Instant::now();
+            link.watch(&shared.answers, shared.command_timeout).await;
+            shared.down();
+            tracing::debug!(cause = ?link.cause(), "the command link is over");
+            if opened.elapsed() > backoff::CAP {
+                backoff.reset();
+            }
+            // The old socket goes before a new one comes: what stood unsent in it must not arrive.
+            drop(link);
+            link = reopen(shared, &mut backoff).await;
+            shared.up(link.clone());
+        }
+    };
+    shared.closed.run_until_cancelled(replacing).await;
+}
+
+async fn reopen(shared: &Shared, backoff: &mut Backoff) -> Arc<Link> {
+    loop {
+        sleep(backoff.pause()).await;
+        match Link::open(&shared.clients, &shared.closed, shared.command_timeout).await {
+            Ok(link) => return Arc::new(link),
+            Err(fault) => {
+                tracing::debug!(error = %fault.source, "no command link");
+                shared.state().fault = Some(fault);
+            }
+        }
+    }
+}
+
+fn pipeline_of(cmds: impl Iterator<Item = Cmd>) -> redis::Pipeline {
+    let mut pipeline = redis::Pipeline::new();
+    cmds.for_each(|cmd| {
+        pipeline.add_command(cmd);
+    });
+    pipeline
+}
+
+/// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.
+struct CloseOnDrop(Arc<Shared>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The one deadline of a command, counted from its first poll.
+struct Timer<'a> {
+    sleep: Pin<&'a mut Sleep>,
+    started: Instant,
+    within: Duration,
+}
+
+/// A command that found no link.
+struct Waiting<'a>(&'a Shared);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state().waiting -= 1;
+    }
+}
+
+/// The right to send first; given back once the command is with the driver.
+struct Turn<'a> {
+    _waiting: Waiting<'a>,
+    _permit: SemaphorePermit<'a>,
+}
+
+/// A command between its sending and its answer. Dropped in between, by the caller or by the deadline, it leaves a link
+/// that has yet to show that it lives.
+struct UnderWay<'a> {
+    link: &'a Link,
+    sent: Instant,
+    command_timeout: Duration,
+    over: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.link.unanswered(self.sent, self.command_timeout);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::TcpListener,
+        os::unix::net::UnixListener,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+    use crate::backend::{
+        FaultKind,
+        redis::testing::{COUNT, Server, eventually, options},
+    };
+
+    const CALL: Call<'static> = Call {
+        script: &COUNT,
+        keys: &["n"],
+        args: &[],
+    };
+
+    async fn refused(target: &Target, options: Options) -> Fault {
+        let started = Instant::now();
+        let fault = connect(target, options).await.map(|_| ()).unwrap_err();
+        assert!(started.elapsed() < options.command_timeout + Duration::from_millis(500));
+        assert!(!fault.may_have_run);
+        fault
+    }
+
+    fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
+        pending
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn a_script_runs_by_hash_and_heals_once_the_server_has_forgotten_it() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        for n in 1..4 {
+            assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(n));
+        }
+        let _: () = server.ask(&["SCRIPT", "FLUSH"]);
+        let many = backend.run_many(&[CALL; 3], Duration::from_secs(3)).await;
+        let many: Vec<_> = many.into_iter().map(Result::unwrap).collect();
+        assert_eq!(many, [Value::Int(4), Value::Int(5), Value::Int(6)]);
+        assert_eq!(backend.link(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_pipeline_answers_one_by_one() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let _: () = server.ask(&["SET", "text", "x"]);
+        let wrong = Call {
+            keys: &["text"],
+            ..CALL
+        };
+        let many = backend
+            .run_many(&[CALL, wrong, CALL], Duration::from_secs(3))
+            .await;
+        assert_eq!(many[0].as_ref().unwrap(), &Value::Int(1));
+        assert!(many[1].is_err());
+        assert_eq!(many[2].as_ref().unwrap(), &Value::Int(2));
+        assert!(
+            backend
+                .run_many(&[], Duration::from_secs(3))
+                .await
+                .is_empty()
+        );
+    }
+
+    #[tokio::test]
+    async fn connecting_fails_in_bounded_time_and_says_why() {
+        let folder = Server::start();
+        let path = folder.url();
+        let nobody = Target::parse(&format!("{path}x")).unwrap();
+        assert_eq!(
+            refused(&nobody, options(500)).await.kind,
+            FaultKind::Dropped
+        );
+
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        let tcp = Target::parse(&format!("redis://{address}")).unwrap();
+        assert_eq!(refused(&tcp, options(300)).await.kind, FaultKind::Timeout);
+        drop(free);
+        assert_eq!(refused(&tcp, options(500)).await.kind, FaultKind::Dropped);
+
+        let _silent =
+            UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap()))
+                .unwrap();
+        assert_eq!(
+            refused(&nobody, options(300)).await.kind,
+            FaultKind::Timeout
+        );
+    }
+
+    #[tokio::test]
+    async fn connecting_tells_a_wrong_password_and_forbidden_scripts() {
+        let server = Server::start();
+        for rules in [
+            "ACL SETUSER alice on >s3cret +@all ~* &*",
+            "ACL SETUSER bob on >s3cret +@all -evalsha ~* &*",
+            "ACL SETUSER carol on >s3cret +@all -hello ~* &*",
+        ] {
+            let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
+        }
+        let target = |user: &str, pass: &str| {
+            Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap()
+        };
+        for protocol in ["", "&protocol=resp2"] {
+            let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
+            assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
+            assert!(!format!("{fault:?} {}", fault.source).contains("wr0ng"));
+            let fault = refused(&target("bob", &format!("s3cret{protocol}")), options(3000)).await;
+            assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
+            assert!(fault.source.to_string().contains("evalsha"));
+            for user in ["alice", "carol"] {
+                let target = target(user, &format!("s3cret{protocol}"));
+                assert!(
+                    connect(&target, options(3000)).await.is_ok(),
+                    "{user}{protocol}"
+                );
+            }
+        }
+        let server = Server::with(&["--rename-command", "EVALSHA", ""]);
+        assert_eq!(
+            refused(&server.target(), options(3000)).await.kind,
+            FaultKind::ScriptDisabled
+        );
+        let server = Server::with(&["--rename-command", "HELLO", ""]);
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+    }
+
+    #[tokio::test]
+    async fn the_first_to_be_polled_is_the_first_to_send() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+        let mut pending: Vec<_> = (0..500).map(|_| backend.run(&CALL)).collect();
+        // Polled backwards, awaited forwards.
+        for future in pending.iter_mut().rev() {
+            assert!(poll(future).is_pending());
+        }
+        for (at, future) in (0..500_i64).zip(pending) {
+            assert_eq!(future.await.unwrap(), Value::Int(501 - at));
+        }
+    }
+
+    #[tokio::test]
+    async fn those_that_wait_for_a_link_send_in_the_order_in_which_they_came() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+        server.hide();
+        eventually("the link is seen to be gone", || {
+            matches!(backend.shared.state().phase, Phase::Down)
+        })
+        .await;
+        let mut waiting: Vec<_> = (0..100).map(|_| backend.run(&CALL)).collect();
+        assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
+        drop(waiting.remove(50));
+        server.show();
+        let joined: Vec<_> = waiting.into_iter().rev().map(tokio::spawn).collect();
+        for (at, task) in (0..99_i64).zip(joined) {
+            assert_eq!(task.await.unwrap().unwrap(), Value::Int(100 - at));
+        }
+        assert_eq!(backend.link(), 2);
+        assert_eq!(backend.shared.state().waiting, 0);
+    }
+
+    #[tokio::test]
+    async fn an_idle_link_that_is_cut_is_replaced_before_anybody_asks() {
+        for config in [&[][..], &["--rename-command", "HELLO", ""]] {
+            let mut server = Server::with(config);
+            let backend = connect(&server.target(), options(400)).await.unwrap();
+            let before = backend.last_answer();
+            server.kill();
+            server.restart();
+            eventually("the link is replaced", || backend.link() == 2).await;
+            assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+            assert!(backend.last_answer() > before);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_under_way_when_the_link_is_cut_may_have_run() {
+        let mut server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        server.freeze();
+        let mut pending = backend.run(&CALL);
+        assert!(poll(&mut pending).is_pending());
+        server.kill();
+        let fault = pending.await.unwrap_err();
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Dropped, true));
+    }
+
+    #[tokio::test]
+    async fn a_silent_link_times_out_once_for_all_and_is_replaced() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(300)).await.unwrap();
+        server.freeze();
+        let mut first = backend.run(&CALL);
+        assert!(poll(&mut first).is_pending());
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let mut second = backend.run(&CALL);
+        assert!(poll(&mut second).is_pending());
+        let started = Instant::now();
+        let (first, second) = tokio::join!(first, second);
+        assert!(started.elapsed() < Duration::from_millis(250));
+        for fault in [first.unwrap_err(), second.unwrap_err()] {
+            assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Timeout, true));
+        }
+        // Nobody takes connections up: without a link nothing can have run.
+        let started = Instant::now();
+        let fault = backend.run(&CALL).await.unwrap_err();
+        assert!(!fault.may_have_run && fault.kind.heals());
+        assert!(started.elapsed() >= Duration::from_millis(290));
+        assert!(started.elapsed() < Duration::from_millis(600));
+        server.thaw();
+        eventually("the link is replaced", || backend.link() > 1).await;
+        assert!(backend.run(&CALL).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_silent_link_is_found_though_everybody_left_early() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(400)).await.unwrap();
+        assert!(backend.run(&CALL).await.is_ok());
+        server.freeze();
+        let mut pending = backend.run(&CALL);
+        assert!(poll(&mut pending).is_pending());
+        drop(pending);
+        eventually("the link is given up", || {
+            matches!(backend.shared.state().phase, Phase::Down)
+        })
+        .await;
+        server.thaw();
+        eventually("the link is replaced", || backend.link() == 2).await;
+    }
+
+    #[tokio::test]
+    async fn leaving_early_does_not_cost_a_link_that_lives() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(200)).await.unwrap();
+        for _ in 0..10 {
+            drop(tokio::time::timeout(Duration::ZERO, backend.run(&CALL)).await);
+            let late = backend.run_many(&[CALL; 50], Duration::ZERO).await;
+            assert_eq!(late.len(), 50);
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+        assert_eq!(backend.link(), 1);
+    }
+
+    #[tokio::test]
+    async fn closing_answers_everybody() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        server.freeze();
+        let mut under_way = backend.run(&CALL);
+        assert!(poll(&mut under_way).is_pending());
+        backend.close();
+        backend.close();
+        let fault = under_way.await.unwrap_err();
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Closed, true));
+        let fault = backend.run(&CALL).await.unwrap_err();
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Closed, false));
+    }
+
+    #[tokio::test]
+    async fn closing_answers_those_that_wait_for_a_link_and_leaves_no_task() {
+        let mut server = Server::start();
+        let alive = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        let before = alive();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        server.kill();
+        eventually("the link is gone", || {
+            matches!(backend.shared.state().phase, Phase::Down)
+        })
+        .await;
+        let mut waiting: Vec<_> = (0..3).map(|_| backend.run(&CALL)).collect();
+        assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
+        drop(backend);
+        for future in waiting {
+            assert_eq!(future.await.unwrap_err().kind, FaultKind::Closed);
+        }
+        eventually("no task is left", || alive() == before).await;
+    }
+
+    #[test]
+    fn without_its_runtime_a_backend_answers_that_it_is_closed() {
+        let server = Server::start();
+        let first = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let backend = first
+            .block_on(connect(&server.target(), options(5000)))
+            .unwrap();
+        drop(first);
+        let second = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let fault = second.block_on(backend.run(&CALL)).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Closed);
+    }
+}
