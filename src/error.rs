@@ -142,14 +142,7 @@ impl Error {
     /// [`Unreachable`](Self::Unreachable).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable { .. }
-                | Self::Refused {
-                    kind: RefusedKind::ReadOnly,
-                    ..
-                }
-        )
+        matches!(self, Self::Unreachable { .. } | Self::Refused { kind: RefusedKind::ReadOnly, .. })
     }
 
     /// The lock that the error is about, as the caller named it; `None` where it is about none, or about the call.
@@ -159,41 +152,24 @@ impl Error {
             Self::NotHeld { name, .. }
             | Self::Lost { name, .. }
             | Self::Refused { name, .. }
-            | Self::Unreachable { name, .. } => Some(name)
-                .filter(|name| !name.is_empty())
-                .map(AsRef::as_ref),
+            | Self::Unreachable { name, .. } => Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref),
             Self::Invalid { .. } | Self::Protocol { .. } | Self::Closed => None,
         }
     }
 
     /// A misuse that was seen before anything was sent.
     pub(crate) fn invalid(what: &'static str, why: impl Into<Arc<str>>) -> Self {
-        Self::Invalid {
-            what,
-            why: why.into(),
-        }
+        Self::Invalid { what, why: why.into() }
     }
 
     /// What a fault of the backend means to the caller of `op`. An empty name stands for no lock.
     pub(crate) fn from_fault(fault: Fault, name: &Arc<str>, op: Op) -> Self {
-        let Fault {
-            kind,
-            may_have_run,
-            source,
-        } = fault;
-        let refused = |kind, source| Self::Refused {
-            name: Arc::clone(name),
-            op,
-            kind,
-            source,
-        };
+        let Fault { kind, may_have_run, source } = fault;
+        let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
         match kind {
-            FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => Self::Unreachable {
-                name: Arc::clone(name),
-                op,
-                may_have_run,
-                source,
-            },
+            FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
+                Self::Unreachable { name: Arc::clone(name), op, may_have_run, source }
+            }
             FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),
             FaultKind::Permission => refused(RefusedKind::Permission, source),
             FaultKind::WrongType => refused(RefusedKind::WrongType, source),
@@ -201,14 +177,8 @@ impl Error {
             FaultKind::ScriptDisabled => refused(RefusedKind::ScriptDisabled, source),
             FaultKind::Other => refused(RefusedKind::Other, source),
             FaultKind::Unexpected => match source.downcast_ref::<UnexpectedReply>() {
-                Some(UnexpectedReply { script, reply }) => Self::Protocol {
-                    script,
-                    reply: Arc::clone(reply),
-                },
-                None => Self::Protocol {
-                    script: "the server",
-                    reply: cut(&source.to_string()),
-                },
+                Some(UnexpectedReply { script, reply }) => Self::Protocol { script, reply: Arc::clone(reply) },
+                None => Self::Protocol { script: "the server", reply: cut(&source.to_string()) },
             },
             FaultKind::Closed => Self::Closed,
         }
@@ -323,10 +293,7 @@ pub(crate) struct UnexpectedReply {
 impl UnexpectedReply {
     /// Keeps no more of the reply than a message can show.
     pub(crate) fn new(script: &'static str, reply: &impl fmt::Debug) -> Self {
-        Self {
-            script,
-            reply: cut(&format!("{reply:?}")),
-        }
+        Self { script, reply: cut(&format!("{reply:?}")) }
     }
 }
 
@@ -339,11 +306,7 @@ struct Task<'a> {
 impl fmt::Display for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { op, name } = self;
-        if name.is_empty() {
-            write!(f, "{op}")
-        } else {
-            write!(f, "{op} lock {}", Shown(name))
-        }
+        if name.is_empty() { write!(f, "{op}") } else { write!(f, "{op} lock {}", Shown(name)) }
     }
 }
 
@@ -352,11 +315,7 @@ struct MayHaveRun(bool);
 
 impl fmt::Display for MayHaveRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 {
-            f.write_str(", yet the command may have run")
-        } else {
-            Ok(())
-        }
+        if self.0 { f.write_str(", yet the command may have run") } else { Ok(()) }
     }
 }
 
@@ -371,14 +330,8 @@ impl fmt::Display for NotHeldWords<'_> {
         let name = Shown(self.name);
         match self.guards {
             0 => write!(f, "lock {name} is not held by this owner"),
-            1 => write!(
-                f,
-                "lock {name} is held by this owner through a guard: release it with `guard.unlock()`"
-            ),
-            n => write!(
-                f,
-                "lock {name} is held by this owner through {n} guards: release each with `guard.unlock()`"
-            ),
+            1 => write!(f, "lock {name} is held by this owner through a guard: release it with `guard.unlock()`"),
+            n => write!(f, "lock {name} is held by this owner through {n} guards: release each with `guard.unlock()`"),
         }
     }
 }
@@ -400,11 +353,7 @@ mod tests {
     }
 
     fn fault(kind: FaultKind) -> Fault {
-        Fault {
-            kind,
-            may_have_run: false,
-            source: source(),
-        }
+        Fault { kind, may_have_run: false, source: source() }
     }
 
     fn lock() -> Arc<str> {
@@ -414,37 +363,14 @@ mod tests {
     fn one_of_each() -> Vec<Error> {
         vec![
             Error::invalid("name", "must not be empty"),
-            Error::NotHeld {
-                name: lock(),
-                guards: 0,
-            },
-            Error::NotHeld {
-                name: lock(),
-                guards: 1,
-            },
-            Error::NotHeld {
-                name: lock(),
-                guards: 2,
-            },
-            Error::Lost {
-                name: lock(),
-                cause: LostCause::Expired,
-                since: Instant::now(),
-            },
+            Error::NotHeld { name: lock(), guards: 0 },
+            Error::NotHeld { name: lock(), guards: 1 },
+            Error::NotHeld { name: lock(), guards: 2 },
+            Error::Lost { name: lock(), cause: LostCause::Expired, since: Instant::now() },
             Error::from_fault(fault(FaultKind::Permission), &lock(), Op::Acquire),
-            Error::from_fault(
-                Fault {
-                    may_have_run: true,
-                    ..fault(FaultKind::Timeout)
-                },
-                &lock(),
-                Op::Release,
-            ),
+            Error::from_fault(Fault { may_have_run: true, ..fault(FaultKind::Timeout) }, &lock(), Op::Release),
             Error::from_fault(fault(FaultKind::Dropped), &"".into(), Op::Connect),
-            Error::Protocol {
-                script: "reentrant/acquire",
-                reply: "Nil".into(),
-            },
+            Error::Protocol { script: "reentrant/acquire", reply: "Nil".into() },
             Error::Closed,
         ]
     }
@@ -478,10 +404,7 @@ mod tests {
     fn messages_are_lowercase_and_leave_the_source_to_the_chain() {
         for error in one_of_each() {
             let message = error.to_string();
-            assert!(
-                message.starts_with(|first: char| first.is_lowercase()),
-                "{message}"
-            );
+            assert!(message.starts_with(|first: char| first.is_lowercase()), "{message}");
             assert!(!message.ends_with('.'), "{message}");
             let Some(source) = error.source() else {
                 continue;
@@ -513,14 +436,7 @@ mod tests {
             assert_eq!(transient, kind.heals(), "{kind:?}");
             assert!(!error.is_lost());
         }
-        assert!(
-            Error::Lost {
-                name: lock(),
-                cause: LostCause::Gone,
-                since: Instant::now()
-            }
-            .is_lost()
-        );
+        assert!(Error::Lost { name: lock(), cause: LostCause::Gone, since: Instant::now() }.is_lost());
     }
 
     #[test]
@@ -535,12 +451,7 @@ mod tests {
         ];
         for (from, to) in kinds {
             let error = Error::from_fault(fault(from), &lock(), Op::Extend);
-            let Error::Refused {
-                kind, op, source, ..
-            } = error
-            else {
-                panic!("{from:?} gave {error:?}")
-            };
+            let Error::Refused { kind, op, source, .. } = error else { panic!("{from:?} gave {error:?}") };
             assert_eq!((kind, op), (to, Op::Extend));
             assert!(source.is::<io::Error>());
         }
@@ -549,44 +460,25 @@ mod tests {
     #[test]
     fn an_unexpected_reply_names_its_script_and_stays_short() {
         let reply = UnexpectedReply::new("reentrant/release", &"x".repeat(70_000));
-        let fault = Fault {
-            kind: FaultKind::Unexpected,
-            may_have_run: true,
-            source: Arc::new(reply),
-        };
+        let fault = Fault { kind: FaultKind::Unexpected, may_have_run: true, source: Arc::new(reply) };
         let error = Error::from_fault(fault, &lock(), Op::Release);
-        let Error::Protocol { script, reply } = &error else {
-            panic!("{error:?}")
-        };
+        let Error::Protocol { script, reply } = &error else { panic!("{error:?}") };
         assert_eq!(*script, "reentrant/release");
         assert_eq!(reply.chars().count(), REPLY_SHOWN + 1);
     }
 
     #[test]
     fn the_lock_is_named_where_there_is_one() {
-        let named = one_of_each()
-            .iter()
-            .filter(|error| error.lock_name() == Some("orders"))
-            .count();
+        let named = one_of_each().iter().filter(|error| error.lock_name() == Some("orders")).count();
         assert_eq!(named, 6);
-        assert_eq!(
-            Error::from_fault(fault(FaultKind::Other), &"".into(), Op::Connect).lock_name(),
-            None
-        );
+        assert_eq!(Error::from_fault(fault(FaultKind::Other), &"".into(), Op::Connect).lock_name(), None);
     }
 
     #[test]
     fn a_hostile_name_neither_breaks_nor_floods_the_message() {
         let name: Arc<str> = format!("a\n\0\u{1b}[31m{}", "é".repeat(30_000)).into();
-        let message = Error::NotHeld {
-            name: Arc::clone(&name),
-            guards: 0,
-        }
-        .to_string();
-        assert!(
-            message.starts_with(r#"lock "a\n\0\u{1b}[31mé"#),
-            "{message}"
-        );
+        let message = Error::NotHeld { name: Arc::clone(&name), guards: 0 }.to_string();
+        assert!(message.starts_with(r#"lock "a\n\0\u{1b}[31mé"#), "{message}");
         assert!(!message.contains(char::is_control));
         assert!(message.len() < 400, "{}", message.len());
     }

@@ -15,11 +15,7 @@ pub(crate) fn lock_channel(key: &str) -> Arc<str> {
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.
 fn prefixed(prefix: &str, key: &str) -> Arc<str> {
-    if key.contains('{') {
-        format!("{prefix}:{key}").into()
-    } else {
-        format!("{prefix}:{{{key}}}").into()
-    }
+    if key.contains('{') { format!("{prefix}:{key}").into() } else { format!("{prefix}:{{{key}}}").into() }
 }
 
 #[cfg(test)]
@@ -31,34 +27,14 @@ mod tests {
         let rows = [
             ("", "job", "job", "redisson_lock__channel:{job}"),
             ("app:", "job", "app:job", "redisson_lock__channel:{app:job}"),
-            (
-                "{app}:",
-                "job",
-                "{app}:job",
-                "redisson_lock__channel:{app}:job",
-            ),
-            (
-                "app:",
-                "{job}",
-                "app:{job}",
-                "redisson_lock__channel:app:{job}",
-            ),
+            ("{app}:", "job", "{app}:job", "redisson_lock__channel:{app}:job"),
+            ("app:", "{job}", "app:{job}", "redisson_lock__channel:app:{job}"),
             ("", "{a}k", "{a}k", "redisson_lock__channel:{a}k"),
             ("", "k{", "k{", "redisson_lock__channel:k{"),
             ("", "{}k", "{}k", "redisson_lock__channel:{}k"),
             ("", "a}b", "a}b", "redisson_lock__channel:{a}b}"),
-            (
-                "",
-                "two words\n",
-                "two words\n",
-                "redisson_lock__channel:{two words\n}",
-            ),
-            (
-                "",
-                "Schlüssel",
-                "Schlüssel",
-                "redisson_lock__channel:{Schlüssel}",
-            ),
+            ("", "two words\n", "two words\n", "redisson_lock__channel:{two words\n}"),
+            ("", "Schlüssel", "Schlüssel", "redisson_lock__channel:{Schlüssel}"),
         ];
         for (prefix, name, key, channel) in rows {
             assert_eq!(&*lock_key(prefix, name), key);

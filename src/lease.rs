@@ -106,12 +106,7 @@ pub(crate) fn whole_ms(duration: Duration) -> i64 {
 }
 
 /// `value` in whole milliseconds if that lies within the bounds, which are whole themselves.
-fn within(
-    what: &'static str,
-    value: Duration,
-    shortest: Duration,
-    longest: Duration,
-) -> Result<Duration> {
+fn within(what: &'static str, value: Duration, shortest: Duration, longest: Duration) -> Result<Duration> {
     let rounded = round_up(value);
     if (shortest..=longest).contains(&rounded) {
         return Ok(rounded);
@@ -152,22 +147,13 @@ mod tests {
     #[test]
     fn every_check_answers_its_table() {
         let month = Some(DAY * 30);
-        assert_eq!(
-            table(|d| fixed_lease("lease", d)),
-            [None, None, None, None, month, None]
-        );
+        assert_eq!(table(|d| fixed_lease("lease", d)), [None, None, None, None, month, None]);
         assert_eq!(table(watchdog), [None, None, None, None, month, None]);
         assert_eq!(table(max_hold), [None, None, None, None, month, None]);
         let timeouts = table(|d| timeout("command_timeout", d));
-        assert_eq!(
-            timeouts,
-            [None, Some(MS), Some(MS), Some(MS * 2), month, None]
-        );
+        assert_eq!(timeouts, [None, Some(MS), Some(MS), Some(MS * 2), month, None]);
         let zero = Some(Duration::ZERO);
-        assert_eq!(
-            table(slice),
-            [zero, Some(MS), Some(MS), Some(MS * 2), None, None]
-        );
+        assert_eq!(table(slice), [zero, Some(MS), Some(MS), Some(MS * 2), None, None]);
     }
 
     #[test]
@@ -196,44 +182,19 @@ mod tests {
     #[test]
     fn refusals_name_the_option_the_bounds_and_the_value() {
         let said = |result: Result<Duration>| result.unwrap_err().to_string();
-        assert_eq!(
-            said(fixed_lease("lease", NS)),
-            "lease: must be from 10ms to 365 days, is 1ns"
-        );
-        assert_eq!(
-            said(fixed_lease("extend", Duration::ZERO)),
-            "extend: must be from 10ms to 365 days, is 0ns"
-        );
-        assert_eq!(
-            said(watchdog(MS)),
-            "watchdog_timeout: must be from 100ms to 365 days, is 1ms"
-        );
-        assert_eq!(
-            said(max_hold(MS)),
-            "max_hold: must be from 10ms to 365 days, is 1ms"
-        );
-        assert_eq!(
-            said(slice(DAY)),
-            "handover_slice: must be from 0ns to 60s, is 86400s"
-        );
+        assert_eq!(said(fixed_lease("lease", NS)), "lease: must be from 10ms to 365 days, is 1ns");
+        assert_eq!(said(fixed_lease("extend", Duration::ZERO)), "extend: must be from 10ms to 365 days, is 0ns");
+        assert_eq!(said(watchdog(MS)), "watchdog_timeout: must be from 100ms to 365 days, is 1ms");
+        assert_eq!(said(max_hold(MS)), "max_hold: must be from 10ms to 365 days, is 1ms");
+        assert_eq!(said(slice(DAY)), "handover_slice: must be from 0ns to 60s, is 86400s");
         let endless = said(timeout("command_timeout", Duration::MAX));
-        assert!(
-            endless.starts_with("command_timeout: must be from 1ms to 365 days, is 1844674"),
-            "{endless}"
-        );
+        assert!(endless.starts_with("command_timeout: must be from 1ms to 365 days, is 1844674"), "{endless}");
     }
 
     #[test]
     fn a_wait_is_nothing_something_or_for_ever() {
         let month = Wait::For(DAY * 30);
-        let expected = [
-            Wait::None,
-            Wait::For(MS),
-            Wait::For(MS),
-            Wait::For(MS * 2),
-            month,
-            Wait::Forever,
-        ];
+        let expected = [Wait::None, Wait::For(MS), Wait::For(MS), Wait::For(MS * 2), month, Wait::Forever];
         assert_eq!(ASKED.map(wait), expected);
         assert_eq!(wait(FOR_EVER), Wait::For(FOR_EVER));
         assert_eq!(wait(FOR_EVER + NS), Wait::Forever);

@@ -93,10 +93,7 @@ impl Owner {
     }
 
     /// An owner that is equal to no other one but its clones.
-    #[expect(
-        clippy::new_without_default,
-        reason = "each is another one, so none is the default"
-    )]
+    #[expect(clippy::new_without_default, reason = "each is another one, so none is the default")]
     #[must_use]
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -269,14 +266,7 @@ mod tests {
             assert!(owners.insert(runtime.block_on(task).unwrap()));
         }
         assert!(owners.insert(Owner::current()));
-        assert_eq!(
-            owners
-                .iter()
-                .map(ToString::to_string)
-                .collect::<HashSet<_>>()
-                .len(),
-            201
-        );
+        assert_eq!(owners.iter().map(ToString::to_string).collect::<HashSet<_>>().len(), 201);
     }
 
     #[test]

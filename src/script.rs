@@ -10,6 +10,17 @@ pub(crate) struct Script {
     pub(crate) args: &'static [&'static str],
 }
 
+impl Script {
+    /// Whether a call with so many keys and arguments is one that was declared.
+    pub(crate) fn takes(&self, keys: usize, args: usize) -> bool {
+        let fits = |declared: &[&str], given: usize| match declared.last() {
+            Some(last) if last.ends_with("...") => given >= declared.len(),
+            _ => given == declared.len(),
+        };
+        fits(self.keys, keys) && fits(self.args, args)
+    }
+}
+
 /// Declares `folder { NAME = verb(keys; args); }` and collects everything that was declared.
 macro_rules! scripts {
     ($($folder:ident {
@@ -50,13 +61,12 @@ mod tests {
 
     /// What a script may name without declaring it.
     const FREE: &[&str] = &[
-        "redis", "KEYS", "ARGV", "ipairs", "pairs", "tonumber", "tostring", "type", "unpack",
-        "math", "string", "table",
+        "redis", "KEYS", "ARGV", "ipairs", "pairs", "tonumber", "tostring", "type", "unpack", "math", "string", "table",
     ];
 
     const KEYWORDS: &[&str] = &[
-        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in",
-        "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not",
+        "or", "repeat", "return", "then", "true", "until", "while",
     ];
 
     #[test]
@@ -71,10 +81,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut on_disk = BTreeSet::new();
         collect(root, Path::new("lua"), &mut on_disk);
-        let listed: BTreeSet<String> = CATALOGUE
-            .iter()
-            .map(|script| script.path.to_owned())
-            .collect();
+        let listed: BTreeSet<String> = CATALOGUE.iter().map(|script| script.path.to_owned()).collect();
         assert_eq!(listed.len(), CATALOGUE.len(), "a file is listed twice");
         assert_eq!(on_disk, listed);
     }
@@ -110,71 +117,28 @@ return {1}
         assert_eq!(faults(&script(good.to_owned())), Vec::<String>::new());
 
         let rows = [
-            (
-                "-- Does something.\n",
-                "local early = 1\n-- Does something.\n",
-                "the header must come first",
-            ),
-            (
-                "-- Does something.",
-                "-- does something",
-                "no sentence of purpose",
-            ),
+            ("-- Does something.\n", "local early = 1\n-- Does something.\n", "the header must come first"),
+            ("-- Does something.", "-- does something", "no sentence of purpose"),
             ("-- KEYS[1] lock: a hash\n", "", "header"),
             ("ARGV[1] lease_ms: how", "ARGV[1] lease: how", "header"),
-            (
-                "-- ARGV[2] field...: holds\n",
-                "-- ARGV[2] field...: holds\n-- ARGV[3] more: x\n",
-                "header",
-            ),
+            ("-- ARGV[2] field...: holds\n", "-- ARGV[2] field...: holds\n-- ARGV[3] more: x\n", "header"),
             ("(milliseconds)", "(seconds)", "lease_ms has no unit"),
-            (
-                "field...: holds",
-                "field...: holds (milliseconds)",
-                "field is a time without its unit in the name",
-            ),
+            ("field...: holds", "field...: holds (milliseconds)", "field is a time without its unit in the name"),
             ("-- returns {1}: done\n", "", "no returns line"),
-            (
-                "-- publishes `0` when done\n",
-                "",
-                "publishes without saying so",
-            ),
-            (
-                "redis.call('PUBLISH', 'a', '0')",
-                "",
-                "says that it publishes",
-            ),
-            (
-                "local lock = KEYS[1]",
-                "local key = KEYS[1]\nlocal lock = key",
-                "KEYS[1] is not named lock",
-            ),
+            ("-- publishes `0` when done\n", "", "publishes without saying so"),
+            ("redis.call('PUBLISH', 'a', '0')", "", "says that it publishes"),
+            ("local lock = KEYS[1]", "local key = KEYS[1]\nlocal lock = key", "KEYS[1] is not named lock"),
             ("  local field = ARGV[i]\n", "", "no local names field"),
-            (
-                "return {1}\n",
-                "return {ARGV[4]}\n",
-                "ARGV[4] is not declared",
-            ),
+            ("return {1}\n", "return {ARGV[4]}\n", "ARGV[4] is not declared"),
             ("return {1}\n", "return {stray}\n", "free name stray"),
-            (
-                "return {1}\n",
-                "return {cjson.encode(lock)}\n",
-                "free name cjson",
-            ),
+            ("return {1}\n", "return {cjson.encode(lock)}\n", "free name cjson"),
             ("return {1}\n", "count = 1\nreturn {1}\n", "free name count"),
             ("return {1}\n", "return {lock .. 'x'}\n", "joins text"),
-            (
-                "lock, lease_ms)",
-                "lock, 30000)",
-                "a time that no *_ms names",
-            ),
+            ("lock, lease_ms)", "lock, 30000)", "a time that no *_ms names"),
         ];
         for (from, to, fault) in rows {
             let found = faults(&script(good.replace(from, to)));
-            assert!(
-                found.iter().any(|f| f.contains(fault)),
-                "{fault:?} was not found in {found:?}"
-            );
+            assert!(found.iter().any(|f| f.contains(fault)), "{fault:?} was not found in {found:?}");
         }
     }
 
@@ -191,12 +155,8 @@ return {1}
 
     /// Everything about a script that breaks the contract.
     fn faults(script: &Script) -> Vec<String> {
-        let header: Vec<&str> = script
-            .source
-            .lines()
-            .map_while(|line| line.strip_prefix("--"))
-            .map(str::trim)
-            .collect();
+        let header: Vec<&str> =
+            script.source.lines().map_while(|line| line.strip_prefix("--")).map(str::trim).collect();
         let body = code(script.source);
         let mut faults = Vec::new();
         header_faults(&header, script, &mut faults);
@@ -220,49 +180,28 @@ return {1}
         }
 
         let number = |list: &'static str, names: &[&str]| -> Vec<String> {
-            names
-                .iter()
-                .enumerate()
-                .map(|(i, name)| format!("{list}[{}] {name}", i + 1))
-                .collect()
+            names.iter().enumerate().map(|(i, name)| format!("{list}[{}] {name}", i + 1)).collect()
         };
         let declared = [number("KEYS", script.keys), number("ARGV", script.args)].concat();
-        let inputs = header
-            .iter()
-            .filter(|line| line.starts_with("KEYS[") || line.starts_with("ARGV["));
-        let (described, meanings): (Vec<String>, Vec<&str>) = inputs
-            .map(|line| line.split_once(": ").unwrap_or((line, "")))
-            .map(|(d, m)| (d.to_owned(), m))
-            .unzip();
+        let inputs = header.iter().filter(|line| line.starts_with("KEYS[") || line.starts_with("ARGV["));
+        let (described, meanings): (Vec<String>, Vec<&str>) =
+            inputs.map(|line| line.split_once(": ").unwrap_or((line, ""))).map(|(d, m)| (d.to_owned(), m)).unzip();
         if described != declared {
-            faults.push(format!(
-                "the header has {described:?}, the catalogue {declared:?}"
-            ));
+            faults.push(format!("the header has {described:?}, the catalogue {declared:?}"));
         }
         for (input, meaning) in described.iter().zip(meanings) {
-            let name = input
-                .split(' ')
-                .next_back()
-                .unwrap_or_default()
-                .trim_end_matches("...");
+            let name = input.split(' ').next_back().unwrap_or_default().trim_end_matches("...");
             match (name.ends_with("_ms"), meaning.ends_with("(milliseconds)")) {
                 (true, false) => faults.push(format!("{name} has no unit")),
-                (false, true) => {
-                    faults.push(format!("{name} is a time without its unit in the name"))
-                }
+                (false, true) => faults.push(format!("{name} is a time without its unit in the name")),
                 _ => {}
             }
         }
     }
 
     fn publish_faults(header: &[&str], source: &str, faults: &mut Vec<String>) {
-        let publishes = ["call(publish,", "call('PUBLISH'", "call('SPUBLISH'"]
-            .iter()
-            .any(|call| source.contains(call));
-        match (
-            publishes,
-            header.iter().any(|line| line.starts_with("publishes ")),
-        ) {
+        let publishes = ["call(publish,", "call('PUBLISH'", "call('SPUBLISH'"].iter().any(|call| source.contains(call));
+        match (publishes, header.iter().any(|line| line.starts_with("publishes "))) {
             (true, false) => faults.push("publishes without saying so".to_owned()),
             (false, true) => faults.push("says that it publishes, and does not".to_owned()),
             _ => {}
@@ -275,18 +214,13 @@ return {1}
         for (i, name) in names.iter().enumerate() {
             let at = i + 1;
             if let Some(name) = name.strip_suffix("...") {
-                let named = [
-                    format!("local {name} = {list} [ i"),
-                    format!(", {name} in ipairs ( {list} )"),
-                ];
+                let named = [format!("local {name} = {list} [ i"), format!(", {name} in ipairs ( {list} )")];
                 if !named.iter().any(|form| text.contains(form)) {
                     faults.push(format!("no local names {name}"));
                 }
             } else {
-                let named = [
-                    format!("local {name} = {list} [ {at} ]"),
-                    format!("local {name} = tonumber ( {list} [ {at} ]"),
-                ];
+                let named =
+                    [format!("local {name} = {list} [ {at} ]"), format!("local {name} = tonumber ( {list} [ {at} ]")];
                 if !named.iter().any(|form| text.contains(form)) {
                     faults.push(format!("{list}[{at}] is not named {name}"));
                 }
@@ -305,10 +239,7 @@ return {1}
     }
 
     fn body_faults(body: &[String], faults: &mut Vec<String>) {
-        let known: BTreeSet<&str> = locals(body)
-            .into_iter()
-            .chain(FREE.iter().chain(KEYWORDS).copied())
-            .collect();
+        let known: BTreeSet<&str> = locals(body).into_iter().chain(FREE.iter().chain(KEYWORDS).copied()).collect();
         for (i, token) in body.iter().enumerate() {
             let is_member = i > 0 && (body[i - 1] == "." || body[i - 1] == ":");
             if token.starts_with(|c: char| c.is_alphabetic() || c == '_')
@@ -320,8 +251,7 @@ return {1}
             if token == ".." {
                 faults.push("joins text, and so may build a key".to_owned());
             }
-            let time =
-                token == "'PEXPIRE'" && body.get(i + 4).is_none_or(|time| !time.ends_with("_ms"));
+            let time = token == "'PEXPIRE'" && body.get(i + 4).is_none_or(|time| !time.ends_with("_ms"));
             if time {
                 faults.push("PEXPIRE with a time that no *_ms names".to_owned());
             }
@@ -333,10 +263,7 @@ return {1}
         let mut names = Vec::new();
         for (i, token) in body.iter().enumerate() {
             if token == "local" || token == "for" {
-                let list = body[i + 1..]
-                    .iter()
-                    .map(String::as_str)
-                    .take_while(|token| *token != "=" && *token != "in");
+                let list = body[i + 1..].iter().map(String::as_str).take_while(|token| *token != "=" && *token != "in");
                 names.extend(list.filter(|token| *token != ","));
             }
         }
@@ -354,12 +281,8 @@ return {1}
             } else if first == '\'' || first == '"' {
                 rest[1..].find(first).expect("a string without an end") + 2
             } else if first.is_alphanumeric() || first == '_' {
-                rest.find(|c: char| !c.is_alphanumeric() && c != '_')
-                    .unwrap_or(rest.len())
-            } else if let Some(pair) = ["..", "==", "~=", "<=", ">="]
-                .iter()
-                .find(|pair| rest.starts_with(**pair))
-            {
+                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+            } else if let Some(pair) = ["..", "==", "~=", "<=", ">="].iter().find(|pair| rest.starts_with(**pair)) {
                 pair.len()
             } else {
                 first.len_utf8()

@@ -218,7 +218,9 @@ pub(crate) struct Trouble {
 /// What came of one try.
 enum Tried {
     Granted(LockGuard),
-    Busy { retry_in: Option<Duration> },
+    Busy {
+        retry_in: Option<Duration>,
+    },
     /// The answer came later than its own lease.
     Late,
     Fault(Fault),

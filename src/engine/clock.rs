@@ -47,9 +47,7 @@ impl Clock {
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clock")
-            .field("slept", &self.slept())
-            .finish()
+        f.debug_struct("Clock").field("slept", &self.slept()).finish()
     }
 }
 
@@ -79,10 +77,7 @@ mod suspend {
         }
 
         pub(super) fn starting_at(start: i128) -> Self {
-            Self {
-                start,
-                slept_ms: AtomicU64::new(0),
-            }
+            Self { start, slept_ms: AtomicU64::new(0) }
         }
 
         /// Each difference is at most the true one, so the largest is the best, and it never goes back.
@@ -91,11 +86,7 @@ mod suspend {
             let slept = u64::try_from(slept).unwrap_or(u64::MAX);
             let known = self.slept_ms.load(Ordering::Relaxed);
             // Written only when it grew, so that readers do not fight for the cache line.
-            let most = if slept > known {
-                self.slept_ms.fetch_max(slept, Ordering::Relaxed).max(slept)
-            } else {
-                known
-            };
+            let most = if slept > known { self.slept_ms.fetch_max(slept, Ordering::Relaxed).max(slept) } else { known };
             Duration::from_millis(most)
         }
     }
@@ -153,10 +144,7 @@ mod tests {
     fn the_margin_is_a_256th_and_a_millisecond() {
         assert_eq!(margin(Duration::ZERO), MS);
         assert_eq!(margin(MS * 256), MS * 2);
-        assert_eq!(
-            margin(Duration::from_secs(30)),
-            Duration::from_nanos(118_187_500)
-        );
+        assert_eq!(margin(Duration::from_secs(30)), Duration::from_nanos(118_187_500));
     }
 
     #[test]
@@ -210,17 +198,10 @@ mod tests {
             (-4_999_000_000, 1),
             (55_000_000_000, 60_000),
             (54_000_000_000, 60_000),
-            (
-                i128::from(i64::MAX),
-                (i64::MAX as u64 + 5_000_000_000) / 1_000_000,
-            ),
+            (i128::from(i64::MAX), (i64::MAX as u64 + 5_000_000_000) / 1_000_000),
         ];
         for (difference, slept_ms) in observed {
-            assert_eq!(
-                suspend.observe(difference),
-                Duration::from_millis(slept_ms),
-                "{difference}"
-            );
+            assert_eq!(suspend.observe(difference), Duration::from_millis(slept_ms), "{difference}");
         }
     }
 }

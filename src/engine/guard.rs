@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::{Error, LostCause, Op, Result},
-    lease::{self, Lease},
+    lease,
     owner::Owner,
 };
 
@@ -67,9 +67,14 @@ pub struct LockGuard {
 enum Stage {
     Held,
     /// The ticket ended, others remain, and the server may not know yet.
-    Told { left: u32 },
+    Told {
+        left: u32,
+    },
     /// The hold ended and the release of its number is on its way.
-    UnderWay { number: HoldNumber, outcome: Arc<Outcome> },
+    UnderWay {
+        number: HoldNumber,
+        outcome: Arc<Outcome>,
+    },
     Over(Result<Released>),
 }
 
@@ -129,6 +134,27 @@ impl LockGuard {
             *self.stage() = Stage::Over(result.clone());
         }
         result
+    }
+
+    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
+    /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
+    pub(super) async fn unlock_detached(self) -> Result<Released> {
+        match self.step() {
+            Step::Tell(left) => match nest::tell(&self.place, &self.tenure, left).await {
+                Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
+                result => result,
+            },
+            Step::Release(job) => {
+                job.outcome().of_detached(self.owner());
+                job.once().await
+            }
+            Step::HandOver(hand_over) => {
+                hand_over.outcome().of_detached(self.owner());
+                hand_over.run().await
+            }
+            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Answer(result) => result,
+        }
     }
 
     /// Whether the hold is still ours, by the local deadline and all that was heard. No I/O.
@@ -403,9 +429,8 @@ impl LockGuard {
             Some(Err(error)) if !error.is_lost() => {
                 let outcome = Arc::new(Outcome::default());
                 let lease = place.engine.settings().watchdog_timeout;
-                let job = place.update(|state, _| {
-                    state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome))
-                });
+                let job = place
+                    .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
                 *self.stage() = Stage::UnderWay { number, outcome };
                 job.once().await
             }

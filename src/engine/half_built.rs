@@ -67,7 +67,7 @@ impl HalfBuilt {
     }
 
     /// The hold exists now, and takes over what is to be known of it.
-    pub(super) fn built(mut self) -> bool {
+    pub(super) fn built(&mut self) -> bool {
         let unclean = self.unclean;
         (self.in_flight, self.uncertain, self.unclean) = (false, false, false);
         unclean

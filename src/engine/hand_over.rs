@@ -31,7 +31,9 @@ pub(crate) enum Ending {
     /// Passed on: nothing is sent.
     Passed,
     /// Others remain: the server is to be told the count.
-    StillHeld { left: u32 },
+    StillHeld {
+        left: u32,
+    },
     Release(ReleaseJob),
     HandOver(HandOver),
 }

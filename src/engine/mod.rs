@@ -36,15 +36,12 @@ mod slice;
 mod wake;
 mod watchdog;
 
-#[cfg(test)]
-mod tests;
-
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::{
-    acquire::Ask,
     clock::Clock,
-    registry::{Engine, Place, Settings},
+    registry::{Engine, Settings},
+    request::{Handle, Nesting},
 };
 pub use self::{
     guard::{LockGuard, Released},

@@ -116,7 +116,9 @@ impl Nest {
             let hold = state.live(&self.tenure)?;
             let own = ask.max_hold.map(|max_hold| clock.now() + max_hold);
             let bound = [hold.bound(), own].into_iter().flatten().min();
-            let term = Term::now(self.place.engine.lease(ask.lease), bound, clock)?;
+            // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
+            let left = hold.deadline(clock).saturating_duration_since(clock.now());
+            let term = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock)?;
             hold.told = None;
             Some((term, hold.count().max(2)))
         })
@@ -182,7 +184,7 @@ pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Resu
 }
 
 /// Goes on telling in the background, until it is answered or the hold is over.
-fn retell(place: &Place, tenure: &Arc<Tenure>) {
+pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     let (place, tenure) = (place.clone(), Arc::clone(tenure));
     Arc::clone(&place.engine).spawn(Box::pin(async move {
         let mut pause = FIRST_PAUSE;

@@ -89,9 +89,8 @@ impl Queue {
 
     /// Takes out everybody, or those who wait for ever.
     pub(crate) fn drain(&mut self, only_for_ever: bool) -> Vec<Waiter> {
-        let (out, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiters)
-            .into_iter()
-            .partition(|waiter| waiter.for_ever || !only_for_ever);
+        let (out, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.for_ever || !only_for_ever);
         self.waiters = stay.into();
         for waiter in &out {
             self.owners.remove(&waiter.owner);

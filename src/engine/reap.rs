@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{HoldNumber, registry::{Place, State}};
+use super::{
+    HoldNumber,
+    registry::{Place, State},
+};
 use crate::backend::Pending;
 
 /// A number whose old copies are watched for.

@@ -133,9 +133,7 @@ impl Engine {
             warned: Mutex::default(),
             hears: AtomicBool::new(true),
         });
-        engine
-            .runtime
-            .spawn(super::watchdog::drive(Arc::downgrade(&engine), schedule));
+        engine.runtime.spawn(super::watchdog::drive(Arc::downgrade(&engine), schedule));
         engine
     }
 
@@ -161,10 +159,6 @@ impl Engine {
             Lease::Watchdog => self.settings.watchdog_timeout,
             Lease::Fixed(lease) => lease,
         }
-    }
-
-    pub(super) fn schedule(&self) -> &Schedule {
-        &self.schedule
     }
 
     pub(super) fn tries(&self) -> &Semaphore {
@@ -266,7 +260,11 @@ impl Engine {
             if there != protocol.kind() {
                 return Err(Error::invalid(
                     "name",
-                    format!("{:?} is in use as a {there} of this client, and cannot be a {} too", &**protocol.name(), protocol.kind()),
+                    format!(
+                        "{:?} is in use as a {there} of this client, and cannot be a {} too",
+                        &**protocol.name(),
+                        protocol.kind()
+                    ),
                 ));
             }
             let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
@@ -391,10 +389,7 @@ impl State {
 
     /// A hold, live or lost, by its tenure.
     pub(super) fn hold_of(&mut self, tenure: &Arc<Tenure>) -> Option<&mut Hold> {
-        self.hold
-            .iter_mut()
-            .chain(self.lost.iter_mut())
-            .find(|hold| Arc::ptr_eq(&hold.tenure, tenure))
+        self.hold.iter_mut().chain(self.lost.iter_mut()).find(|hold| Arc::ptr_eq(&hold.tenure, tenure))
     }
 
     /// When the driver must look at this entry.

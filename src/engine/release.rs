@@ -39,8 +39,6 @@ pub(crate) struct Releasing {
     pub(crate) number: HoldNumber,
     /// An abandoned hand-over is undone in order: this one once `number` is answered.
     then: Option<HoldNumber>,
-    /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
-    pub(crate) detached: Option<Owner>,
     pub(crate) outcome: Arc<Outcome>,
     /// The link on which it is on its way.
     out_on: Option<u64>,
@@ -74,6 +72,8 @@ impl Why {
 /// How a release went, for whoever asks, as often as they ask.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
+    /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
+    detached: OnceLock<Owner>,
     result: OnceLock<Result<Released>>,
     done: Notify,
 }
@@ -82,6 +82,14 @@ impl Outcome {
     pub(crate) fn set(&self, result: Result<Released>) {
         let _ = self.result.set(result);
         self.done.notify_waiters();
+    }
+
+    pub(super) fn of_detached(&self, owner: &Owner) {
+        let _ = self.detached.set(owner.clone());
+    }
+
+    pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
+        self.detached.get() == Some(owner)
     }
 
     /// `None` if there is none within the time.
@@ -115,7 +123,6 @@ impl State {
         self.releases.push(Releasing {
             number: why.number,
             then: why.then,
-            detached: None,
             outcome: Arc::clone(&outcome),
             out_on: None,
             repeated: false,

@@ -153,10 +153,7 @@ impl Place {
     /// Subscribes for the ear, outside the entry's mutex.
     pub(crate) fn listen(&self, epoch: u64) {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
-        let subscription = self
-            .engine
-            .backend()
-            .subscribe(self.entry.channel(), std::sync::Arc::new(listener));
+        let subscription = self.engine.backend().subscribe(self.entry.channel(), std::sync::Arc::new(listener));
         let late = self.update(|state, _| state.ear.opened(epoch, subscription));
         drop(late);
     }
@@ -173,6 +170,9 @@ struct EntryListener {
 impl Listener for EntryListener {
     fn hear(&self, heard: Heard<'_>) {
         if let (Some(engine), Some(entry)) = (self.engine.upgrade(), self.entry.upgrade()) {
+            if heard == Heard::Refused {
+                engine.cannot_hear();
+            }
             Place { engine, entry }.update(|state, fx| state.heard(self.epoch, heard, fx));
         }
     }

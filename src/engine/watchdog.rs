@@ -26,7 +26,6 @@ use super::{
 use crate::{
     backend::{Fault, Pending},
     error::LostCause,
-    lease::Lease,
 };
 
 /// At most so many keys go into one call.
@@ -86,6 +85,8 @@ struct Due {
     number: HoldNumber,
     lease: Duration,
     bound: Option<Instant>,
+    /// It failed before: one key that the server refuses must not fail the others again and again.
+    alone: bool,
 }
 
 /// Renewals that went out together, and what came of them.
@@ -140,7 +141,7 @@ impl Place {
         let due = self.update(|state, fx| {
             state.scheduled = None;
             state.expire(self, fx);
-            state.forget_detached();
+            state.forget_detached(self);
             for reap in state.reaps_due(self, now) {
                 fx.spawn(reap);
             }
@@ -159,12 +160,14 @@ impl State {
         if hold.due(watchdog)? > now {
             return None;
         }
-        // A hold of fixed leases is only probed: for what is left, so that nothing grows.
-        let lease =
-            if hold.watched() { watchdog } else { hold.deadline(clock).saturating_duration_since(now).min(hold.lease()) };
+        // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
+        // of its TTL gets the lease, so never less is asked for than the hold was promised.
+        let left = hold.deadline(clock).saturating_duration_since(now);
+        let lease = if hold.watched() { watchdog.max(left) } else { left };
         hold.renewing = true;
         hold.probe = false;
-        Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound() })
+        let alone = hold.retry.is_some();
+        Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound(), alone })
     }
 }
 
@@ -173,6 +176,7 @@ fn send(engine: &Arc<Engine>, due: Vec<Due>, under_way: &mut Vec<Pending<Batch>>
     let mut groups: HashMap<(RenewalGroup, Duration), Vec<Due>> = HashMap::new();
     for due in due {
         match Term::now(due.lease, due.bound, engine.clock()) {
+            Some(_) if due.alone => under_way.extend(batch(engine, vec![due])),
             Some(term) => groups.entry((due.entry.protocol.renewal_group(), term.lease)).or_default().push(due),
             // Less than a millisecond is left before its bound.
             None => settle_one(engine, &due.entry, due.number, None),

@@ -41,9 +41,7 @@ pub(crate) struct Standalone {
 pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standalone, Fault> {
     let within = options.command_timeout;
     let started = Instant::now();
-    let clients = target
-        .clients(options)
-        .map_err(|error| faults::failed(&error, false))?;
+    let clients = target.clients(options).map_err(|error| faults::failed(&error, false))?;
     let closed = CancellationToken::new();
     let link = Arc::new(Link::open(&clients, &closed, within).await?);
     link.probe(within.saturating_sub(started.elapsed())).await?;
@@ -55,12 +53,7 @@ pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standal
         command_timeout: within,
         runtime: runtime.clone(),
         answers: Answers::new(),
-        state: Mutex::new(State {
-            phase: Phase::Up(link.clone()),
-            number: 1,
-            waiting: 0,
-            fault: None,
-        }),
+        state: Mutex::new(State { phase: Phase::Up(link.clone()), number: 1, waiting: 0, fault: None }),
         turnstile: Semaphore::new(1),
         changed: Notify::new(),
         closed,
@@ -81,13 +74,8 @@ impl Backend for Standalone {
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-        let cmds = calls
-            .iter()
-            .map(|call| codec::evalsha(&shared.hashes, call))
-            .collect();
-        Box::pin(unconstrained(async move {
-            shared.run_many(cmds, scripts, within).await
-        }))
+        let cmds = calls.iter().map(|call| codec::evalsha(&shared.hashes, call)).collect();
+        Box::pin(unconstrained(async move { shared.run_many(cmds, scripts, within).await }))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -156,11 +144,7 @@ impl Shared {
         let within = self.command_timeout;
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer {
-            sleep,
-            started,
-            within,
-        };
+        let mut timer = Timer { sleep, started, within };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_command(&cmd);
@@ -187,10 +171,7 @@ impl Shared {
             Ok(replies) => replies,
             Err(fault) => return vec![Err(fault); count],
         };
-        replies
-            .into_iter()
-            .map(|reply| reply.and_then(codec::value))
-            .collect()
+        replies.into_iter().map(|reply| reply.and_then(codec::value)).collect()
     }
 
     async fn pipeline(
@@ -201,11 +182,7 @@ impl Shared {
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer {
-            sleep,
-            started,
-            within,
-        };
+        let mut timer = Timer { sleep, started, within };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
         let pipeline = pipeline_of(cmds.iter().cloned());
@@ -213,27 +190,17 @@ impl Shared {
         let replies = self.answer(&link, send, turn, &mut timer).await?;
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
-        let unknown: Vec<usize> = (0..replies.len())
-            .filter(|&at| replies[at].as_ref().is_ok_and(codec::is_unknown_script))
-            .collect();
+        let unknown: Vec<usize> =
+            (0..replies.len()).filter(|&at| replies[at].as_ref().is_ok_and(codec::is_unknown_script)).collect();
         if unknown.is_empty() {
             return Ok(replies);
         }
-        let pipeline = pipeline_of(
-            unknown
-                .iter()
-                .map(|&at| codec::eval(&cmds[at], scripts[at])),
-        );
+        let pipeline = pipeline_of(unknown.iter().map(|&at| codec::eval(&cmds[at], scripts[at])));
         let send = connection.send_packed_commands(&pipeline, 0, unknown.len());
         // The answers that did come stay, whatever becomes of the others.
         match self.answer(&link, send, None, &mut timer).await {
-            Ok(healed) => unknown
-                .iter()
-                .zip(healed)
-                .for_each(|(&at, reply)| replies[at] = Ok(reply)),
-            Err(fault) => unknown
-                .iter()
-                .for_each(|&at| replies[at] = Err(fault.clone())),
+            Ok(healed) => unknown.iter().zip(healed).for_each(|(&at, reply)| replies[at] = Ok(reply)),
+            Err(fault) => unknown.iter().for_each(|&at| replies[at] = Err(fault.clone())),
         }
         Ok(replies)
     }
@@ -265,24 +232,14 @@ impl Shared {
     }
 
     async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
-        let permit = self
-            .turnstile
-            .acquire()
-            .await
-            .map_err(|_| faults::closed(false))?;
+        let permit = self.turnstile.acquire().await.map_err(|_| faults::closed(false))?;
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             match &self.state().phase {
                 Phase::Closed => return Err(faults::closed(false)),
                 Phase::Up(link) if !link.is_gone() => {
-                    return Ok((
-                        link.clone(),
-                        Turn {
-                            _waiting: waiting,
-                            _permit: permit,
-                        },
-                    ));
+                    return Ok((link.clone(), Turn { _waiting: waiting, _permit: permit }));
                 }
                 _ => {}
             }
@@ -298,17 +255,8 @@ impl Shared {
         turn: Option<Turn<'_>>,
         timer: &mut Timer<'_>,
     ) -> Result<T, Fault> {
-        let sent = if turn.is_some() {
-            Instant::now()
-        } else {
-            timer.started
-        };
-        let mut under_way = UnderWay {
-            link,
-            sent,
-            command_timeout: self.command_timeout,
-            over: false,
-        };
+        let sent = if turn.is_some() { Instant::now() } else { timer.started };
+        let mut under_way = UnderWay { link, sent, command_timeout: self.command_timeout, over: false };
         let mut send = pin!(send);
         let first = first_poll(send.as_mut()).await;
         drop(turn);
@@ -489,11 +437,7 @@ mod tests {
         redis::testing::{COUNT, Server, eventually, options},
     };
 
-    const CALL: Call<'static> = Call {
-        script: &COUNT,
-        keys: &["n"],
-        args: &[],
-    };
+    const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[] };
 
     async fn refused(target: &Target, options: Options) -> Fault {
         let started = Instant::now();
@@ -504,9 +448,7 @@ mod tests {
     }
 
     fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
-        pending
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
+        pending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[tokio::test]
@@ -528,22 +470,12 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let _: () = server.ask(&["SET", "text", "x"]);
-        let wrong = Call {
-            keys: &["text"],
-            ..CALL
-        };
-        let many = backend
-            .run_many(&[CALL, wrong, CALL], Duration::from_secs(3))
-            .await;
+        let wrong = Call { keys: &["text"], ..CALL };
+        let many = backend.run_many(&[CALL, wrong, CALL], Duration::from_secs(3)).await;
         assert_eq!(many[0].as_ref().unwrap(), &Value::Int(1));
         assert!(many[1].is_err());
         assert_eq!(many[2].as_ref().unwrap(), &Value::Int(2));
-        assert!(
-            backend
-                .run_many(&[], Duration::from_secs(3))
-                .await
-                .is_empty()
-        );
+        assert!(backend.run_many(&[], Duration::from_secs(3)).await.is_empty());
     }
 
     #[tokio::test]
@@ -551,10 +483,7 @@ mod tests {
         let folder = Server::start();
         let path = folder.url();
         let nobody = Target::parse(&format!("{path}x")).unwrap();
-        assert_eq!(
-            refused(&nobody, options(500)).await.kind,
-            FaultKind::Dropped
-        );
+        assert_eq!(refused(&nobody, options(500)).await.kind, FaultKind::Dropped);
 
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
@@ -563,13 +492,8 @@ mod tests {
         drop(free);
         assert_eq!(refused(&tcp, options(500)).await.kind, FaultKind::Dropped);
 
-        let _silent =
-            UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap()))
-                .unwrap();
-        assert_eq!(
-            refused(&nobody, options(300)).await.kind,
-            FaultKind::Timeout
-        );
+        let _silent = UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap())).unwrap();
+        assert_eq!(refused(&nobody, options(300)).await.kind, FaultKind::Timeout);
     }
 
     #[tokio::test]
@@ -582,9 +506,8 @@ mod tests {
         ] {
             let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
         }
-        let target = |user: &str, pass: &str| {
-            Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap()
-        };
+        let target =
+            |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
         for protocol in ["", "&protocol=resp2"] {
             let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
             assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
@@ -594,17 +517,11 @@ mod tests {
             assert!(fault.source.to_string().contains("evalsha"));
             for user in ["alice", "carol"] {
                 let target = target(user, &format!("s3cret{protocol}"));
-                assert!(
-                    connect(&target, options(3000)).await.is_ok(),
-                    "{user}{protocol}"
-                );
+                assert!(connect(&target, options(3000)).await.is_ok(), "{user}{protocol}");
             }
         }
         let server = Server::with(&["--rename-command", "EVALSHA", ""]);
-        assert_eq!(
-            refused(&server.target(), options(3000)).await.kind,
-            FaultKind::ScriptDisabled
-        );
+        assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
         let server = Server::with(&["--rename-command", "HELLO", ""]);
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
@@ -631,10 +548,7 @@ mod tests {
         let backend = connect(&server.target(), options(5000)).await.unwrap();
         assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
         server.hide();
-        eventually("the link is seen to be gone", || {
-            matches!(backend.shared.state().phase, Phase::Down)
-        })
-        .await;
+        eventually("the link is seen to be gone", || matches!(backend.shared.state().phase, Phase::Down)).await;
         let mut waiting: Vec<_> = (0..100).map(|_| backend.run(&CALL)).collect();
         assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
         drop(waiting.remove(50));
@@ -709,10 +623,7 @@ mod tests {
         let mut pending = backend.run(&CALL);
         assert!(poll(&mut pending).is_pending());
         drop(pending);
-        eventually("the link is given up", || {
-            matches!(backend.shared.state().phase, Phase::Down)
-        })
-        .await;
+        eventually("the link is given up", || matches!(backend.shared.state().phase, Phase::Down)).await;
         server.thaw();
         eventually("the link is replaced", || backend.link() == 2).await;
     }
@@ -748,18 +659,11 @@ mod tests {
     #[tokio::test]
     async fn closing_answers_those_that_wait_for_a_link_and_leaves_no_task() {
         let mut server = Server::start();
-        let alive = || {
-            tokio::runtime::Handle::current()
-                .metrics()
-                .num_alive_tasks()
-        };
+        let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let before = alive();
         let backend = connect(&server.target(), options(5000)).await.unwrap();
         server.kill();
-        eventually("the link is gone", || {
-            matches!(backend.shared.state().phase, Phase::Down)
-        })
-        .await;
+        eventually("the link is gone", || matches!(backend.shared.state().phase, Phase::Down)).await;
         let mut waiting: Vec<_> = (0..3).map(|_| backend.run(&CALL)).collect();
         assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
         drop(backend);
@@ -772,18 +676,10 @@ mod tests {
     #[test]
     fn without_its_runtime_a_backend_answers_that_it_is_closed() {
         let server = Server::start();
-        let first = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let backend = first
-            .block_on(connect(&server.target(), options(5000)))
-            .unwrap();
+        let first = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let backend = first.block_on(connect(&server.target(), options(5000))).unwrap();
         drop(first);
-        let second = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let fault = second.block_on(backend.run(&CALL)).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Closed);
     }

@@ -14,12 +14,8 @@ use super::{Options, Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.
-pub(super) static COUNT: Script = Script {
-    path: "test/count",
-    source: "return redis.call('INCR', KEYS[1])",
-    keys: &["key"],
-    args: &[],
-};
+pub(super) static COUNT: Script =
+    Script { path: "test/count", source: "return redis.call('INCR', KEYS[1])", keys: &["key"], args: &[] };
 
 pub(super) struct Server {
     child: Child,
@@ -38,11 +34,7 @@ impl Server {
         std::fs::create_dir(&folder).unwrap();
         let config: Vec<String> = config.iter().map(|word| (*word).to_owned()).collect();
         let child = spawn(&folder, &config);
-        let server = Self {
-            child,
-            folder,
-            config,
-        };
+        let server = Self { child, folder, config };
         server.wait();
         server
     }
@@ -107,20 +99,12 @@ impl Server {
 
     fn wait(&self) {
         let client = redis::Client::open(self.url()).unwrap();
-        within(Duration::from_secs(10), "the server answers", || {
-            client.get_connection().is_ok()
-        });
+        within(Duration::from_secs(10), "the server answers", || client.get_connection().is_ok());
     }
 
     fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", name, &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 }
 
@@ -133,9 +117,7 @@ impl Drop for Server {
 }
 
 pub(super) fn options(milliseconds: u64) -> Options {
-    Options {
-        command_timeout: Duration::from_millis(milliseconds),
-    }
+    Options { command_timeout: Duration::from_millis(milliseconds) }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {
@@ -163,16 +145,7 @@ pub(super) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 fn spawn(folder: &PathBuf, config: &[String]) -> Child {
     Command::new("redis-server")
-        .args([
-            "--port",
-            "0",
-            "--unixsocket",
-            "s",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ])
+        .args(["--port", "0", "--unixsocket", "s", "--save", "", "--appendonly", "no"])
         .args(config)
         .current_dir(folder)
         .stdout(Stdio::null())
