@@ -26,9 +26,8 @@ use crate::{
     owner::Owner,
 };
 
-/// What a release left.
+/// What a release left. There is no third case, so a match need not allow for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Released {
     /// The hold is over: the lock is free, or somebody else of this client has it now.
     Freed,

@@ -29,6 +29,7 @@ impl Hashes {
 
 /// The call by the script's hash.
 pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
+    debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
     let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), 256);
     cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
     for key in call.keys {
