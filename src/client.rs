@@ -53,7 +53,6 @@ impl Client {
     }
 
     /// Connects with options.
-    #[must_use]
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }

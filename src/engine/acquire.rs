@@ -165,10 +165,9 @@ impl State {
 
     /// Nobody of this process holds or tries any more: the head of the queue does.
     pub(super) fn promote(&mut self, place: &Place, fx: &mut Effects) {
-        if self.hold.is_none() && self.contender.is_none() && self.handing.is_none() {
-            if let Some(waiter) = self.queue.pop() {
-                self.promote_waiter(waiter, place, fx);
-            }
+        let nobody = self.hold.is_none() && self.contender.is_none() && self.handing.is_none();
+        if nobody && let Some(waiter) = self.queue.pop() {
+            self.promote_waiter(waiter, place, fx);
         }
     }
 

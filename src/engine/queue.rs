@@ -80,10 +80,9 @@ impl Queue {
     /// A waiter gave up.
     pub(crate) fn remove(&mut self, id: u64) {
         // Numbers grow, and the queue is in their order.
-        if let Ok(at) = self.waiters.binary_search_by_key(&id, |waiter| waiter.id) {
-            if let Some(waiter) = self.waiters.remove(at) {
-                self.owners.remove(&waiter.owner);
-            }
+        let at = self.waiters.binary_search_by_key(&id, |waiter| waiter.id);
+        if let Some(waiter) = at.ok().and_then(|at| self.waiters.remove(at)) {
+            self.owners.remove(&waiter.owner);
         }
     }
 
