@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     HoldNumber, Renewal,
-    acquire::unanswered,
     hand_over::{Ending, HandOver},
     hold::{End, Hold, Tenure, Term},
     nest,
+    pause::unanswered,
     registry::Place,
     release::{Outcome, ReleaseJob, Why},
 };

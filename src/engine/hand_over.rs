@@ -7,11 +7,12 @@ use tokio::sync::Semaphore;
 
 use super::{
     HoldNumber, Moved,
+    effects::Effects,
     guard::{LockGuard, Released},
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
     queue::{Told, Waiter},
     reap::Reap,
-    registry::{Effects, Place, State},
+    registry::{Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
 };
@@ -215,6 +216,8 @@ fn passable(place: &Place, hold: &Hold, last: Lease, waiter: &Waiter) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
     let left = hold.deadline(place.engine.clock()).saturating_duration_since(place.engine.clock().now());
     place.entry.protocol.passes()
+        // Nothing of the old owner's is on its way, and the server counts as the next owner will.
+        && hold.told == Some(1)
         && matches!((last, waiter.lease), (Lease::Watchdog, Lease::Watchdog))
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&left)

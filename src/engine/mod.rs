@@ -3,6 +3,7 @@
 //! | rule | file |
 //! | --- | --- |
 //! | who may enter, who waits; try, listen, try again, sleep | `acquire.rs`, nested entries in `nest.rs` |
+//! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold | `request.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
@@ -10,7 +11,7 @@
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
-//! | name to entry, an entry's life, what happens after its lock is let go | `registry.rs` |
+//! | name to entry, an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
 //! | what is due, batches, retries | `watchdog.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
@@ -18,15 +19,17 @@
 //! | the public face of a ticket | `guard.rs` |
 //!
 //! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a
-//! channel, a guard's drop, a backend) runs under it: such things are collected as [`registry::Effects`].
+//! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
 
 mod acquire;
 mod clock;
+mod effects;
 mod guard;
 mod half_built;
 mod hand_over;
 mod hold;
 mod nest;
+mod pause;
 mod queue;
 mod reap;
 mod registry;

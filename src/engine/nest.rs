@@ -10,10 +10,11 @@ use tokio::{
 
 use super::{
     Attempt, HoldNumber, Letting,
-    acquire::{Ask, FIRST_PAUSE, GRACE, LONGEST_PAUSE, Patience, bounded, jittered, unanswered},
+    acquire::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
     hold::{Hold, Tenure, Term, Ticket},
+    pause::{FIRST_PAUSE, GRACE, LONGEST_PAUSE, bounded, jittered, unanswered},
     registry::{Place, State},
 };
 use crate::{
@@ -226,7 +227,8 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
     });
     let Some((number, count)) = news else { return over() };
     let answer = place.entry.protocol.release(number, count).await;
-    place.update(|state, fx| match (&answer, state.live(tenure)) {
+    // By its number: a hold that was passed on meanwhile is still the one that was asked about.
+    place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
         (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.told = Some(*holds),
         (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}

@@ -1,5 +1,4 @@
-//! Name to entry, owner to hold, and an entry's life. What a change leaves to do outside the entry's mutex is collected
-//! here as [`Effects`]; what it means is decided in the files that make the change.
+//! Name to entry, owner to hold, and an entry's life. What a change means is decided in the files that make it.
 
 use std::{
     collections::HashSet,
@@ -16,15 +15,17 @@ use std::{
 use dashmap::DashMap;
 use tokio::{
     runtime::{self, Handle},
-    sync::{Notify, Semaphore, oneshot},
+    sync::{Notify, Semaphore},
     time::{Instant, timeout},
 };
 use uuid::Uuid;
 
 use super::{
     Clock, HoldNumber, Protocol,
-    acquire::{Contender, Trouble},
-    hold::{End, Hold, Tenure},
+    acquire::Contender,
+    effects::Effects,
+    hold::{Hold, Tenure},
+    pause::Trouble,
     queue::{Queue, Told},
     reap::Reap,
     release::Releasing,
@@ -33,7 +34,7 @@ use super::{
     watchdog::Schedule,
 };
 use crate::{
-    backend::{Backend, Pending, Subscription},
+    backend::{Backend, Pending},
     error::{Error, LostCause, Result},
     lease::Lease,
     owner::Owner,
@@ -69,7 +70,7 @@ pub(crate) struct Engine {
     tries: Semaphore,
     closed: AtomicBool,
     /// Told whenever an entry has nothing left to send, for `close`.
-    settled: Notify,
+    pub(super) settled: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
     hears: AtomicBool,
@@ -449,79 +450,7 @@ impl Place {
             self.engine.schedule.put(state.scheduled.replace(at), at, &self.entry);
         }
         if state.is_settled() && self.engine.is_closed() {
-            fx.settled = true;
-        }
-    }
-}
-
-/// What is left to do after an entry's mutex was let go, in this order.
-#[derive(Default)]
-pub(crate) struct Effects {
-    ends: Vec<(Arc<Tenure>, End)>,
-    deliveries: Vec<(oneshot::Sender<Told>, Told)>,
-    work: Vec<Pending<()>>,
-    unlisten: Vec<Subscription>,
-    listen: Option<u64>,
-    nudge: bool,
-    settled: bool,
-}
-
-impl Effects {
-    pub(super) fn end(&mut self, tenure: &Arc<Tenure>, end: End) {
-        tenure.note(end);
-        self.ends.push((Arc::clone(tenure), end));
-    }
-
-    pub(super) fn deliver(&mut self, turn: oneshot::Sender<Told>, told: Told) {
-        self.deliveries.push((turn, told));
-    }
-
-    pub(super) fn spawn(&mut self, work: Pending<()>) {
-        self.work.push(work);
-    }
-
-    pub(super) fn listen(&mut self, epoch: u64) {
-        self.listen = Some(epoch);
-    }
-
-    pub(super) fn unlisten(&mut self, subscription: Subscription) {
-        self.unlisten.push(subscription);
-    }
-
-    pub(super) fn nudge(&mut self) {
-        self.nudge = true;
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-            && self.deliveries.is_empty()
-            && self.work.is_empty()
-            && self.unlisten.is_empty()
-            && self.listen.is_none()
-            && !self.nudge
-            && !self.settled
-    }
-
-    fn run(self, place: &Place) {
-        for (tenure, end) in self.ends {
-            tenure.finish(end);
-        }
-        for work in self.work {
-            place.engine.spawn(work);
-        }
-        for (turn, told) in self.deliveries {
-            // Nobody there any more: what was told cleans up after itself as it is dropped.
-            drop(turn.send(told));
-        }
-        drop(self.unlisten);
-        if let Some(epoch) = self.listen {
-            place.listen(epoch);
-        }
-        if self.nudge {
-            place.entry.nudge.notify_one();
-        }
-        if self.settled {
-            place.engine.settled.notify_waiters();
+            fx.settled();
         }
     }
 }

@@ -15,8 +15,8 @@ use tokio::{
 
 use super::{
     HoldNumber, Letting,
-    acquire::jittered,
     guard::Released,
+    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
     reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
@@ -27,10 +27,6 @@ use crate::{
     error::{Error, LostCause, Op, Result},
     owner::Owner,
 };
-
-/// The first pause before a release is repeated; it doubles up to [`LONGEST_PAUSE`], with full jitter.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A release that was decided and is not answered: a state of its entry, so a `Drop` that makes one never blocks and
 /// never loses it. It is final: nothing takes it back.

@@ -15,10 +15,11 @@ use tracing::Instrument;
 
 use super::{
     Forced, Protocol, Sight,
-    acquire::{self, Ask, Patience, unanswered},
+    acquire::{self, Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::millis,
     hold::{Hold, Tenure},
+    pause::unanswered,
     registry::{Engine, State},
     release::Outcome,
 };

@@ -6,7 +6,10 @@
 
 use std::sync::Weak;
 
-use super::registry::{Effects, Engine, Entry, Place, State};
+use super::{
+    effects::Effects,
+    registry::{Engine, Entry, Place, State},
+};
 use crate::backend::{Heard, Listener, Subscription};
 
 /// What a name hears.

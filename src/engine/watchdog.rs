@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{
     HoldNumber, Renewal, RenewalGroup,
-    acquire::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
     hold::Term,
+    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
     registry::{Engine, Entry, Place, State},
 };
 use crate::{

@@ -1,0 +1,220 @@
+//! When the contender of a name may try, and when it gives up: the gate before a try, the sleep after a busy answer, the
+//! pause after a fault. What a try is, and what comes of it, is in `acquire.rs`.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{
+    acquire::{Ask, ContenderSlot, Patience},
+    queue::Told,
+    registry::Place,
+    slice::Gate,
+    wake::Hearing,
+};
+use crate::{
+    backend::{Fault, FaultKind},
+    error::{Error, Op, Result},
+};
+
+/// A try that is on its way when a wait ends may still be answered within this time.
+pub(super) const GRACE: Duration = Duration::from_millis(25);
+
+/// Where there is no live subscription, the first and the longest pause between two tries, before jitter.
+pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
+const LONGEST_POLL: Duration = Duration::from_millis(250);
+
+/// The first and the longest pause after an error that may heal, before jitter.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Tries of one name that were not answered, since the first of them was sent. Kept from contender to contender.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) since: Instant,
+    pub(crate) error: Error,
+}
+
+/// Whether this process may try.
+pub(super) enum Opened {
+    Yes,
+    /// Others are to have their turn first, and the caller does not wait for that.
+    Busy,
+    WaitOver,
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slept {
+    Awake,
+    WaitOver,
+}
+
+impl ContenderSlot {
+    /// Waits until this process may try: the cool-down is over, and what was released is on its way.
+    pub(super) async fn gate(&self, ask: &Ask) -> Result<Opened> {
+        let place = &self.place;
+        let settings = place.engine.settings();
+        let started = place.engine.clock().now();
+        loop {
+            let link = place.engine.backend().link();
+            let now = place.engine.clock().now();
+            let (gate, out) = place.update(|state, fx| {
+                let gate = state.slice.gate(now);
+                if let Gate::Until(_) = gate {
+                    state.ear.open(fx);
+                }
+                (gate, state.releases_are_out(link))
+            });
+            if place.engine.is_closed() {
+                return Err(Error::Closed);
+            }
+            let at = match gate {
+                Gate::Open if out => return Ok(Opened::Yes),
+                Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
+                Gate::Until(at) => Some(at),
+                Gate::Open | Gate::Unanswered => None,
+            };
+            let bound = match (ask.patience, gate) {
+                (Patience::Until(until), _) => until,
+                (Patience::ForEver, Gate::Until(at)) => at,
+                (Patience::ForEver, _) => started + settings.unreachable_after,
+                (Patience::Once, _) => started + settings.command_timeout,
+            };
+            if bound <= now {
+                return match gate {
+                    Gate::Until(_) => Ok(Opened::WaitOver),
+                    _ => {
+                        let error = unanswered(place, false, "an earlier release of this lock is not answered yet");
+                        Err(self.give_up(ask, error))
+                    }
+                };
+            }
+            let _ = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified()).await;
+        }
+    }
+
+    /// When a try is given up although its own deadline is later.
+    pub(super) fn cut_off(&self, ask: &Ask) -> Option<Instant> {
+        match ask.patience {
+            Patience::Once => None,
+            Patience::Until(until) => Some(until.max(self.place.engine.clock().now()) + GRACE),
+            Patience::ForEver => {
+                let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since));
+                since.map(|since| since + self.place.engine.settings().unreachable_after)
+            }
+        }
+    }
+
+    /// Sleeps until there is a reason to try again.
+    pub(super) async fn sleep(&self, ask: &Ask, retry_in: Option<Duration>, poll: &mut Duration) -> Result<Slept> {
+        let place = &self.place;
+        let clock = place.engine.clock();
+        // A TTL that somebody stripped says nothing; an expired one may be a moment early.
+        let ttl = retry_in.unwrap_or(place.engine.settings().watchdog_timeout);
+        let ttl = ttl.max(Duration::from_millis(1)) + jittered((ttl / 64).clamp(Duration::from_millis(1), GRACE));
+        let expires = clock.now() + ttl;
+        let polls = clock.now() + *poll / 2 + jittered(*poll);
+        let wait_over = match ask.patience {
+            Patience::Until(until) => Some(until),
+            Patience::Once | Patience::ForEver => None,
+        };
+        loop {
+            let (awake, hearing) = place.update(|state, fx| {
+                state.ear.open(fx);
+                (state.ear.flag(), state.ear.hearing())
+            });
+            let now = clock.now();
+            if place.engine.is_closed() {
+                return Err(Error::Closed);
+            }
+            if wait_over.is_some_and(|until| until <= now) {
+                return Ok(Slept::WaitOver);
+            }
+            if awake || expires <= now {
+                return Ok(Slept::Awake);
+            }
+            let deaf = hearing != Hearing::Live;
+            if deaf && polls <= now {
+                *poll = (*poll * 2).min(LONGEST_POLL);
+                return Ok(Slept::Awake);
+            }
+            let until = [Some(expires), wait_over, deaf.then_some(polls)].into_iter().flatten().min();
+            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudge.notified()).await;
+        }
+    }
+
+    /// A try had no answer that counts. Pauses before the next one, or says that it is enough.
+    pub(super) async fn troubled(
+        &self,
+        ask: &Ask,
+        fault: &Fault,
+        error: Error,
+        asked: Instant,
+        pause: &mut Duration,
+    ) -> Result<()> {
+        let place = &self.place;
+        let settings = place.engine.settings();
+        let now = place.engine.clock().now();
+        let silent = matches!(fault.kind, FaultKind::Timeout | FaultKind::Dropped);
+        let heard = silent.then(|| place.engine.backend().last_answer());
+        let since = place.update(|state, _| {
+            let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);
+            let since = heard.map_or(since, |heard| since.max(heard.min(now)));
+            state.trouble = Some(Trouble { since, error: error.clone() });
+            since
+        });
+        if since + settings.unreachable_after <= now {
+            return Err(self.give_up(ask, error));
+        }
+        let resume = now + jittered(*pause);
+        *pause = (*pause * 2).min(LONGEST_PAUSE);
+        match ask.patience {
+            Patience::Until(until) if until <= resume => {
+                sleep_until(until).await;
+                Err(error)
+            }
+            _ => {
+                sleep_until(resume.min(since + settings.unreachable_after)).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends this acquisition for want of an answer; where the server has been silent for too long, all who would wait
+    /// for ever get the same verdict.
+    pub(super) fn give_up(&self, ask: &Ask, error: Error) -> Error {
+        let place = &self.place;
+        let now = place.engine.clock().now();
+        place.update(|state, fx| {
+            let since = state.trouble.get_or_insert_with(|| Trouble { since: now, error: error.clone() }).since;
+            if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
+                for waiter in state.queue.drain(true) {
+                    fx.deliver(waiter.turn, Told::Failed(error.clone()));
+                }
+            }
+        });
+        error
+    }
+}
+
+pub(super) fn unanswered(place: &Place, may_have_run: bool, why: &'static str) -> Error {
+    Error::from_fault(Fault::timeout(may_have_run, why), place.name(), Op::Acquire)
+}
+
+/// The future's output, unless `until` comes first.
+pub(super) async fn bounded<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
+    match until {
+        Some(until) => timeout_at(until, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+/// A random part of a pause, so that those who failed together do not come back together.
+pub(super) fn jittered(longest: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8);
+    longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+}
