@@ -1,0 +1,235 @@
+//! The client: options in, locks out. It decides nothing about locks.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use crate::{
+    backend::{
+        Backend,
+        redis::{self as server, DriverClient, Options, Target},
+    },
+    engine::{Clock, Engine, Settings},
+    error::{Error, Op, Result},
+    lease,
+    locks::{Mutex, ReentrantLock, Scope},
+};
+
+/// A connection to one Redis, from which locks are made.
+///
+/// Clones are the same client. Two clients are two processes, wherever they live: a hold of one is somebody else's to
+/// the other. A client belongs to the tokio runtime that connected it.
+///
+/// Dropping the last clone lets the links go once no guard and no acquisition is left; [`Client::close`] is the way to
+/// end in order.
+#[derive(Clone)]
+pub struct Client {
+    engine: Arc<Engine>,
+    scope: Arc<Scope>,
+}
+
+impl Client {
+    /// Connects with the default options. `redis://`, `redis+unix://` and, with a TLS feature, `rediss://`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a URL that is none, or whose scheme needs a feature; [`Error::Unreachable`] and
+    /// [`Error::Refused`] if the server does not answer within the command timeout, or does not let us in.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> relatch::Result<()> {
+    /// let client = relatch::Client::connect("redis://127.0.0.1/").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self> {
+        Self::builder().url(url).connect().await
+    }
+
+    /// Connects with options.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A reentrant lock: whoever holds it may take it again. No I/O, and cheap.
+    ///
+    /// The owner is the running task (see [`Owner`](crate::Owner)). Where nothing nests, and wherever the guard leaves
+    /// the function that took it, take [`Client::mutex`]. A bad name is an [`Error::Invalid`] at its first use.
+    #[must_use]
+    pub fn lock(&self, name: impl AsRef<str>) -> ReentrantLock {
+        ReentrantLock::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// The same lock on the server, never re-entered: every acquisition has an owner of its own. No I/O, and cheap.
+    #[must_use]
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// The client's identity on the server, the first half of a hold's name there.
+    #[must_use]
+    pub fn id(&self) -> Uuid {
+        self.engine.id()
+    }
+
+    /// Ends the client: new calls and waiters get [`Error::Closed`], live holds are told that they are lost, what was
+    /// released is sent, within one command timeout. It does not wait for guards: stop, join, then close.
+    ///
+    /// Holds that live are neither renewed nor released, since their work may still run. Calling it again does no harm.
+    ///
+    /// # Cancel safety
+    ///
+    /// The closing goes on if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: relatch::Client) {
+    /// client.close().await;
+    /// assert!(client.is_closed());
+    /// # }
+    /// ```
+    pub async fn close(&self) {
+        Engine::close(&self.engine).await;
+    }
+
+    /// Whether [`Client::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.engine.is_closed()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("id", &self.id()).field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// Options of a [`Client`]. Every one is checked by [`ClientBuilder::connect`], before any I/O.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// let client = relatch::Client::builder()
+///     .url("redis://127.0.0.1/")
+///     .watchdog_timeout(Duration::from_secs(10))
+///     .name_prefix("billing:")
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    target: Option<Result<Target>>,
+    watchdog_timeout: Duration,
+    command_timeout: Duration,
+    unreachable_after: Duration,
+    handover_slice: Duration,
+    name_prefix: Arc<str>,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            target: None,
+            watchdog_timeout: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(3),
+            unreachable_after: Duration::from_secs(9),
+            handover_slice: Duration::from_millis(10),
+            name_prefix: Arc::from(""),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Where the server is, with the credentials.
+    pub fn url(mut self, url: impl AsRef<str>) -> Self {
+        self.target = Some(Target::parse(url.as_ref()));
+        self
+    }
+
+    /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are.
+    pub fn redis_client(mut self, client: DriverClient) -> Self {
+        self.target = Some(Ok(Target::from_client(&client)));
+        self
+    }
+
+    /// The lease of a hold under the watchdog, renewed every third of it; 30 s by default, 100 ms at least.
+    ///
+    /// If the process dies, its locks are free within this time.
+    pub fn watchdog_timeout(mut self, timeout: Duration) -> Self {
+        self.watchdog_timeout = timeout;
+        self
+    }
+
+    /// How long one command may take, connecting included; 3 s by default.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a `lock()` without a wait puts up with a server that does not answer; 9 s by default.
+    pub fn unreachable_after(mut self, after: Duration) -> Self {
+        self.unreachable_after = after;
+        self
+    }
+
+    /// How long this client may keep a lock among its own tasks while others wait; 10 ms by default, 60 s at most.
+    /// Zero: every release frees the lock.
+    pub fn handover_slice(mut self, slice: Duration) -> Self {
+        self.handover_slice = slice;
+        self
+    }
+
+    /// Put before every name: Redisson's name mapper. Keys and channels derive from prefix and name together.
+    pub fn name_prefix(mut self, prefix: impl AsRef<str>) -> Self {
+        self.name_prefix = Arc::from(prefix.as_ref());
+        self
+    }
+
+    /// Checks the options and connects.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::connect`]; [`Error::Invalid`] names the option that is out of bounds.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn connect(self) -> Result<Client> {
+        let settings = Settings {
+            watchdog_timeout: lease::watchdog(self.watchdog_timeout)?,
+            command_timeout: lease::timeout("command_timeout", self.command_timeout)?,
+            unreachable_after: lease::timeout("unreachable_after", self.unreachable_after)?,
+            handover_slice: lease::slice(self.handover_slice)?,
+        };
+        let Some(target) = self.target else {
+            return Err(Error::invalid("url", "no server was named: give a url(..) or a redis_client(..)"));
+        };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::invalid(
+                "runtime",
+                "a client must be connected inside the tokio runtime it will live on",
+            ));
+        }
+        let options = Options { command_timeout: settings.command_timeout };
+        let connected = server::connect(&target?, options).await;
+        let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
+        let backend: Arc<dyn Backend> = Arc::new(backend);
+        let id = Uuid::new_v4();
+        let scope = Arc::new(Scope::new(id, self.name_prefix, Arc::clone(&backend)));
+        Ok(Client { engine: Engine::start(id, backend, settings, Clock::new()), scope })
+    }
+}

@@ -1,12 +1,30 @@
-//! relatch
+//! Reentrant distributed locks on Redis for tokio.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
 
+mod client;
+mod locks;
+
+mod engine;
+
+mod error;
+mod lease;
 mod name;
 mod owner;
-mod lease;
-mod error;
+
+mod backend;
 mod keys;
 mod script;
-mod backend;
-mod engine;
-mod locks;
-mod client;
+
+pub use redis;
+pub use tokio_util::sync::CancellationToken;
+pub use uuid::Uuid;
+
+pub use crate::{
+    client::{Client, ClientBuilder},
+    engine::{Acquire, LockGuard, Released, TryAcquire, Unlock},
+    error::{Error, LostCause, Op, RefusedKind, Result},
+    lease::Lease,
+    locks::{Inspection, Mutex, ReentrantLock},
+    owner::Owner,
+};

@@ -4,7 +4,7 @@ use std::{error::Error as StdError, fmt, future::Future, pin::Pin, sync::Arc, ti
 
 use tokio::time::Instant;
 
-use crate::script::Script;
+use crate::{error::UnexpectedReply, script::Script};
 
 pub(crate) mod redis;
 
@@ -111,6 +111,19 @@ pub(crate) struct Fault {
     /// Whether the script may have run all the same.
     pub(crate) may_have_run: bool,
     pub(crate) source: Arc<dyn StdError + Send + Sync>,
+}
+
+impl Fault {
+    /// A command that had no answer in time.
+    pub(crate) fn timeout(may_have_run: bool, why: &'static str) -> Self {
+        Self { kind: FaultKind::Timeout, may_have_run, source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why)) }
+    }
+
+    /// An answer that this script does not give.
+    pub(crate) fn unexpected(script: &'static str, reply: &impl fmt::Debug) -> Self {
+        let source = Arc::new(UnexpectedReply::new(script, reply));
+        Self { kind: FaultKind::Unexpected, may_have_run: true, source }
+    }
 }
 
 /// The kinds of fault that the layers above tell apart.

@@ -1,0 +1,168 @@
+//! The engine: one way to wait, to renew, to hand over and to release, for every primitive. It knows none of them.
+//!
+//! | rule | file |
+//! | --- | --- |
+//! | who may enter, who waits; try, listen, try again, sleep | `acquire.rs`, nested entries in `nest.rs` |
+//! | the futures that users hold | `request.rs` |
+//! | from the send to the guard: late answers, undoing | `half_built.rs` |
+//! | old copies of acquires | `reap.rs` |
+//! | waiters of this process, first come first served | `queue.rs` |
+//! | the end of a hold: pass, hand over or release | `hand_over.rs` |
+//! | how long a process may keep a name to itself | `slice.rs` |
+//! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
+//! | name to entry, an entry's life, what happens after its lock is let go | `registry.rs` |
+//! | newest target, repetition, releases before tries | `release.rs` |
+//! | what is due, batches, retries | `watchdog.rs` |
+//! | the wake flag and the subscription of a name | `wake.rs` |
+//! | the margin of a deadline, machines that slept | `clock.rs` |
+//! | the public face of a ticket | `guard.rs` |
+//!
+//! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a
+//! channel, a guard's drop, a backend) runs under it: such things are collected as [`registry::Effects`].
+
+mod acquire;
+mod clock;
+mod guard;
+mod half_built;
+mod hand_over;
+mod hold;
+mod nest;
+mod queue;
+mod reap;
+mod registry;
+mod release;
+mod request;
+mod slice;
+mod wake;
+mod watchdog;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+pub(crate) use self::{
+    clock::Clock,
+    registry::{Engine, Settings},
+    request::{Handle, Nesting},
+};
+pub use self::{
+    guard::{LockGuard, Released},
+    request::{Acquire, TryAcquire, Unlock},
+};
+use crate::backend::{Fault, Pending};
+
+/// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HoldNumber(pub(crate) u64);
+
+impl fmt::Display for HoldNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What makes a primitive: its key, its scripts, how to read their replies. It has no loop, no renewal and no guard.
+///
+/// Every answer comes within the command timeout, and every call may be repeated.
+pub(crate) trait Protocol: Send + Sync + 'static {
+    /// The user's name for it, as errors and events say it.
+    fn name(&self) -> &Arc<str>;
+
+    /// The mapped key: one entry of the registry.
+    fn key(&self) -> &Arc<str>;
+
+    /// Which primitive this is; two of them on one key are refused.
+    fn kind(&self) -> &'static str;
+
+    /// Where releases are published.
+    fn channel(&self) -> &Arc<str>;
+
+    /// Whether a hold may change its owner without a word to the server.
+    fn passes(&self) -> bool;
+
+    /// Asks for a hold that counts `holds` afterwards.
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>>;
+
+    /// Lets go until `holds` remain.
+    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>>;
+
+    /// Moves a hold to another number without freeing the key.
+    fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>>;
+
+    /// Holds with an equal group can be renewed by one call of [`Protocol::renew`].
+    fn renewal_group(&self) -> RenewalGroup;
+
+    /// Renews holds of one group, within `within`; one answer for each, in order.
+    fn renew(
+        &self,
+        holds: &[(Arc<str>, HoldNumber)],
+        lease: Duration,
+        within: Duration,
+    ) -> Pending<Result<Vec<Renewal>, Fault>>;
+
+    /// Who holds now.
+    fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>>;
+
+    /// Frees the key if one of the holds that were seen still has it.
+    fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>>;
+}
+
+/// Which renewals can share a script call: one kind of script on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RenewalGroup(pub(crate) &'static str, pub(crate) u64);
+
+/// The end of an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// Ours, counted `holds` times.
+    Granted { holds: u32, fence: Option<u64> },
+    /// Somebody else's, for this long unless it is renewed; `None` where the key has no TTL.
+    Busy { retry_in: Option<Duration> },
+    /// A nested acquire found its outer hold missing.
+    Gone,
+}
+
+/// The end of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Letting {
+    /// `holds` remain; at zero the key is free, and its message reached so many listeners.
+    Done { holds: u32, listeners: Option<u32> },
+    /// There was no such hold.
+    NotHeld,
+}
+
+/// The end of a hand-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// The new number has it, for exactly the lease.
+    Done,
+    /// The old number had nothing to give.
+    Gone,
+}
+
+/// The end of a renewal; no answer at all is a [`Fault`], and leaves the deadline alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The TTL is at least the lease.
+    Renewed,
+    /// There is no such hold.
+    Gone,
+}
+
+/// The end of a forced release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forced {
+    /// The key is free.
+    Done,
+    /// None of the holds that were seen was still there.
+    Gone,
+}
+
+/// What a look at the server showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Every holder's client and hold number as they stand on the server, with its count.
+    pub(crate) holders: Vec<(String, u32)>,
+    /// `None` where the key has no TTL.
+    pub(crate) remaining_lease: Option<Duration>,
+    /// Those of the holders that are holds of this client.
+    pub(crate) ours: Vec<HoldNumber>,
+}

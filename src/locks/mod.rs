@@ -1,0 +1,11 @@
+//! The primitives: each is its keys, its scripts and how to read their replies. They wait for nothing and renew nothing.
+
+mod hash;
+mod mutex;
+mod reentrant;
+
+pub(crate) use self::hash::Scope;
+pub use self::{
+    mutex::Mutex,
+    reentrant::{Inspection, ReentrantLock},
+};

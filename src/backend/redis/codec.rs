@@ -15,12 +15,7 @@ pub(super) struct Hashes(Vec<(&'static Script, String)>);
 
 impl Hashes {
     pub(super) fn of_catalogue() -> Self {
-        Self(
-            CATALOGUE
-                .iter()
-                .map(|script| (*script, sha1(script)))
-                .collect(),
-        )
+        Self(CATALOGUE.iter().map(|script| (*script, sha1(script))).collect())
     }
 
     fn of(&self, script: &'static Script) -> Cow<'_, str> {
@@ -34,10 +29,9 @@ impl Hashes {
 
 /// The call by the script's hash.
 pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
+    debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
     let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), 256);
-    cmd.arg("EVALSHA")
-        .arg(&*hashes.of(call.script))
-        .arg(call.keys.len());
+    cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
     for key in call.keys {
         cmd.arg(*key);
     }
@@ -82,11 +76,7 @@ fn inner_value(reply: redis::Value) -> Result<Value, Fault> {
         redis::Value::BulkString(bytes) => Ok(Value::Bytes(bytes)),
         redis::Value::SimpleString(text) => Ok(Value::Bytes(text.into_bytes())),
         redis::Value::Okay => Ok(Value::Bytes(b"OK".to_vec())),
-        redis::Value::Array(parts) => parts
-            .into_iter()
-            .map(inner_value)
-            .collect::<Result<_, _>>()
-            .map(Value::Array),
+        redis::Value::Array(parts) => parts.into_iter().map(inner_value).collect::<Result<_, _>>().map(Value::Array),
         redis::Value::ServerError(error) => Err(faults::refused_within(&error)),
         other => Err(faults::unexpected(&other)),
     }
@@ -101,12 +91,8 @@ mod tests {
     use super::*;
     use crate::backend::FaultKind;
 
-    static ECHO: Script = Script {
-        path: "echo",
-        source: "return {KEYS[1], ARGV[1]}",
-        keys: &["key"],
-        args: &["text"],
-    };
+    static ECHO: Script =
+        Script { path: "echo", source: "return {KEYS[1], ARGV[1]}", keys: &["key"], args: &["text", "number"] };
 
     fn words(cmd: &Cmd) -> Vec<String> {
         cmd.args_iter()
@@ -123,29 +109,15 @@ mod tests {
 
     #[test]
     fn a_call_is_sent_by_hash_and_again_by_source() {
-        let call = Call {
-            script: &ECHO,
-            keys: &["lock"],
-            args: &[Arg::Text("a b"), Arg::Int(-7)],
-        };
+        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text("a b"), Arg::Int(-7)] };
         let by_hash = evalsha(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
-        assert_eq!(
-            words(&by_hash),
-            ["EVALSHA", "abc", "1", "lock", "a b", "-7"]
-        );
-        assert_eq!(
-            words(&eval(&by_hash, &ECHO)),
-            ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]
-        );
+        assert_eq!(words(&by_hash), ["EVALSHA", "abc", "1", "lock", "a b", "-7"]);
+        assert_eq!(words(&eval(&by_hash, &ECHO)), ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]);
     }
 
     #[test]
     fn a_script_outside_the_catalogue_has_its_hash_all_the_same() {
-        let call = Call {
-            script: &ECHO,
-            keys: &[],
-            args: &[],
-        };
+        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text(""), Arg::Int(0)] };
         assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
     }
 
@@ -158,10 +130,7 @@ mod tests {
             (b"$2\r\n\x00\xff\r\n", Value::Bytes(vec![0, 0xff])),
             (b"+OK\r\n", Value::Bytes(b"OK".to_vec())),
             (b"+PONG\r\n", Value::Bytes(b"PONG".to_vec())),
-            (
-                b"*2\r\n:1\r\n*1\r\n$-1\r\n",
-                Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Nil])]),
-            ),
+            (b"*2\r\n:1\r\n*1\r\n$-1\r\n", Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Nil])])),
         ] {
             assert_eq!(value(reply(bytes)).unwrap(), expected);
         }
@@ -173,9 +142,6 @@ mod tests {
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
         assert_eq!(fault.source.to_string(), "ERR broken");
         let fault = value(reply(b",1.5\r\n")).unwrap_err();
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::Unexpected, true)
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Unexpected, true));
     }
 }

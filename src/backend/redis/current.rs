@@ -45,12 +45,7 @@ pub(super) enum Found<'a> {
 impl Current {
     pub(super) fn new(link: Arc<Link>) -> Self {
         Self {
-            state: Mutex::new(State {
-                phase: Phase::Up(link),
-                number: 1,
-                waiting: 0,
-                fault: None,
-            }),
+            state: Mutex::new(State { phase: Phase::Up(link), number: 1, waiting: 0, fault: None }),
             turnstile: Semaphore::new(1),
             changed: Notify::new(),
         }
@@ -83,28 +78,15 @@ impl Current {
     }
 
     /// Waits until there is a link and all that came before have sent.
-    pub(super) async fn turn<'a>(
-        &'a self,
-        waiting: Waiting<'a>,
-    ) -> Result<(Arc<Link>, Turn<'a>), Fault> {
-        let permit = self
-            .turnstile
-            .acquire()
-            .await
-            .map_err(|_| faults::closed(false))?;
+    pub(super) async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
+        let permit = self.turnstile.acquire().await.map_err(|_| faults::closed(false))?;
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             match &self.state().phase {
                 Phase::Closed => return Err(faults::closed(false)),
                 Phase::Up(link) if !link.is_gone() => {
-                    return Ok((
-                        link.clone(),
-                        Turn {
-                            _waiting: waiting,
-                            _permit: permit,
-                        },
-                    ));
+                    return Ok((link.clone(), Turn { _waiting: waiting, _permit: permit }));
                 }
                 _ => {}
             }

@@ -17,11 +17,7 @@ pub(super) fn refused(error: &ServerError) -> Fault {
 
 /// A reply of which only a part is a refusal: the script ran.
 pub(super) fn refused_within(error: &ServerError) -> Fault {
-    Fault {
-        kind: FaultKind::Other,
-        may_have_run: true,
-        ..refused(error)
-    }
+    Fault { kind: FaultKind::Other, may_have_run: true, ..refused(error) }
 }
 
 /// An error of the driver's own, where it is not a reply.
@@ -45,11 +41,7 @@ pub(super) fn failed(error: &RedisError, may_have_run: bool) -> Fault {
 
 /// No answer in time.
 pub(super) fn timeout(within: Duration, may_have_run: bool) -> Fault {
-    fault(
-        FaultKind::Timeout,
-        may_have_run,
-        format!("no answer within {within:?}"),
-    )
+    fault(FaultKind::Timeout, may_have_run, format!("no answer within {within:?}"))
 }
 
 /// The link went away under a command.
@@ -69,11 +61,7 @@ pub(super) fn no_link() -> Fault {
 
 /// The backend was closed.
 pub(super) fn closed(may_have_run: bool) -> Fault {
-    fault(
-        FaultKind::Closed,
-        may_have_run,
-        "the client was closed".to_owned(),
-    )
+    fault(FaultKind::Closed, may_have_run, "the client was closed".to_owned())
 }
 
 /// A reply of a type that no script gives.
@@ -94,21 +82,14 @@ impl fmt::Display for Words {
 impl StdError for Words {}
 
 fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
-    Fault {
-        kind,
-        may_have_run,
-        source: Arc::new(Words(words.into())),
-    }
+    Fault { kind, may_have_run, source: Arc::new(Words(words.into())) }
 }
 
 fn refused_in(words: String) -> Fault {
     let kind = kind_of(&words);
     // A command that is refused at its start did nothing. One that a script ran into may come after others that did, but
     // for what the server only refuses while the script has written nothing.
-    let nothing_written = matches!(
-        kind,
-        FaultKind::ReadOnly | FaultKind::Unready | FaultKind::OutOfMemory
-    );
+    let nothing_written = matches!(kind, FaultKind::ReadOnly | FaultKind::Unready | FaultKind::OutOfMemory);
     let may_have_run = raised_inside(&words) && !nothing_written;
     fault(kind, may_have_run, words)
 }
@@ -125,24 +106,15 @@ fn kind_of(words: &str) -> FaultKind {
     }
     // Before Redis 7 an error that a script ran into stands behind a dash inside an ERR of the script's own.
     if raised_inside(words)
-        && let Some(kind) = words
-            .split(' ')
-            .filter_map(|word| word.strip_prefix('-'))
-            .find_map(kind_of_code)
+        && let Some(kind) = words.split(' ').filter_map(|word| word.strip_prefix('-')).find_map(kind_of_code)
     {
         return kind;
     }
-    WORDS
-        .iter()
-        .find(|(part, _)| words.contains(part))
-        .map_or(FaultKind::Other, |(_, kind)| *kind)
+    WORDS.iter().find(|(part, _)| words.contains(part)).map_or(FaultKind::Other, |(_, kind)| *kind)
 }
 
 fn kind_of_code(code: &str) -> Option<FaultKind> {
-    CODES
-        .iter()
-        .find(|(known, _)| *known == code)
-        .map(|(_, kind)| *kind)
+    CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
 }
 
 const CODES: &[(&str, FaultKind)] = &[
@@ -179,9 +151,7 @@ mod tests {
 
     fn reply(line: &str) -> Fault {
         let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        let redis::Value::ServerError(error) = reply else {
-            panic!("{reply:?}")
-        };
+        let redis::Value::ServerError(error) = reply else { panic!("{reply:?}") };
         refused(&error)
     }
 
@@ -191,139 +161,45 @@ mod tests {
         let in_6 = "ERR Error running script (call to f_1b936e3fe509bcbc9cd0664897bbe8fd0cac101b): @user_script:1:";
         let in_7 = "script: 1b936e3fe509bcbc9cd0664897bbe8fd0cac101b, on @user_script:1.";
         for (line, kind, may_have_run) in [
-            (
-                "LOADING Redis is loading the dataset in memory",
-                Unready,
-                false,
-            ),
+            ("LOADING Redis is loading the dataset in memory", Unready, false),
             ("BUSY Redis is busy running a script.", Unready, false),
-            (
-                "TRYAGAIN Multiple keys request during rehashing of slot",
-                Unready,
-                false,
-            ),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Unready, false),
             ("CLUSTERDOWN Hash slot not served", Unready, false),
             ("MASTERDOWN Link with MASTER is down", Unready, false),
-            (
-                "NOREPLICAS Not enough good replicas to write.",
-                Unready,
-                false,
-            ),
-            (
-                &format!("NOREPLICAS Not enough good replicas to write. {in_7}"),
-                Unready,
-                false,
-            ),
+            ("NOREPLICAS Not enough good replicas to write.", Unready, false),
+            (&format!("NOREPLICAS Not enough good replicas to write. {in_7}"), Unready, false),
             ("ERR max number of clients reached", Unready, false),
+            ("READONLY You can't write against a read only replica.", ReadOnly, false),
+            (&format!("READONLY You can't write against a read only replica. {in_7}"), ReadOnly, false),
+            (&format!("{in_6} -READONLY You can't write against a read only replica."), ReadOnly, false),
+            ("MISCONF Redis is configured to save RDB snapshots, but", ReadOnly, false),
+            ("NOPERM this user has no permissions to run the 'evalsha' command", Permission, false),
             (
-                "READONLY You can't write against a read only replica.",
-                ReadOnly,
-                false,
-            ),
-            (
-                &format!("READONLY You can't write against a read only replica. {in_7}"),
-                ReadOnly,
-                false,
-            ),
-            (
-                &format!("{in_6} -READONLY You can't write against a read only replica."),
-                ReadOnly,
-                false,
-            ),
-            (
-                "MISCONF Redis is configured to save RDB snapshots, but",
-                ReadOnly,
-                false,
-            ),
-            (
-                "NOPERM this user has no permissions to run the 'evalsha' command",
-                Permission,
-                false,
-            ),
-            (
-                &format!(
-                    "ERR The user executing the script can't run this command or subcommand {in_7}"
-                ),
+                &format!("ERR The user executing the script can't run this command or subcommand {in_7}"),
                 Permission,
                 true,
             ),
             ("NOAUTH Authentication required.", Permission, false),
-            (
-                "WRONGPASS invalid username-password pair or user is disabled.",
-                Permission,
-                false,
-            ),
-            (
-                "DENIED Redis is running in protected mode",
-                Permission,
-                false,
-            ),
-            (
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-                WrongType,
-                false,
-            ),
-            (
-                &format!("WRONGTYPE Operation against a key {in_7}"),
-                WrongType,
-                true,
-            ),
-            (
-                &format!("{in_6} -WRONGTYPE Operation against a key"),
-                WrongType,
-                true,
-            ),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                OutOfMemory,
-                false,
-            ),
-            (
-                "-OOM command not allowed when used memory > 'maxmemory'.",
-                Other,
-                false,
-            ),
-            (
-                &format!("OOM command not allowed when used memory > 'maxmemory'. {in_7}"),
-                OutOfMemory,
-                false,
-            ),
-            (
-                &format!("{in_6} -OOM command not allowed when used memory > 'maxmemory'."),
-                OutOfMemory,
-                false,
-            ),
-            (
-                "ERR unknown command 'EVALSHA', with args beginning with: 'a'",
-                ScriptDisabled,
-                false,
-            ),
-            (
-                "ERR unknown command `evalsha`, with args beginning with: `a`",
-                ScriptDisabled,
-                false,
-            ),
-            (
-                "ERR unknown command 'HELLO', with args beginning with: '3'",
-                Other,
-                false,
-            ),
+            ("WRONGPASS invalid username-password pair or user is disabled.", Permission, false),
+            ("DENIED Redis is running in protected mode", Permission, false),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", WrongType, false),
+            (&format!("WRONGTYPE Operation against a key {in_7}"), WrongType, true),
+            (&format!("{in_6} -WRONGTYPE Operation against a key"), WrongType, true),
+            ("OOM command not allowed when used memory > 'maxmemory'.", OutOfMemory, false),
+            ("-OOM command not allowed when used memory > 'maxmemory'.", Other, false),
+            (&format!("OOM command not allowed when used memory > 'maxmemory'. {in_7}"), OutOfMemory, false),
+            (&format!("{in_6} -OOM command not allowed when used memory > 'maxmemory'."), OutOfMemory, false),
+            ("ERR unknown command 'EVALSHA', with args beginning with: 'a'", ScriptDisabled, false),
+            ("ERR unknown command `evalsha`, with args beginning with: `a`", ScriptDisabled, false),
+            ("ERR unknown command 'HELLO', with args beginning with: '3'", Other, false),
             ("MOVED 3999 127.0.0.1:6381", Other, false),
-            (
-                "CROSSSLOT Keys in request don't hash to the same slot",
-                Other,
-                false,
-            ),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Other, false),
             ("ERR something new", Other, false),
             ("ODD", Other, false),
             (&format!("{in_6} attempt to index a nil value"), Other, true),
         ] {
             let fault = reply(line);
-            assert_eq!(
-                (fault.kind, fault.may_have_run),
-                (kind, may_have_run),
-                "{line}"
-            );
+            assert_eq!((fault.kind, fault.may_have_run), (kind, may_have_run), "{line}");
             assert_eq!(fault.source.to_string(), line);
         }
     }
@@ -338,44 +214,26 @@ mod tests {
             (io::ErrorKind::Other, FaultKind::Dropped),
         ] {
             let fault = failed(&io::Error::from(kind).into(), true);
-            assert_eq!(
-                (fault.kind, fault.may_have_run),
-                (expected, true),
-                "{kind:?}"
-            );
+            assert_eq!((fault.kind, fault.may_have_run), (expected, true), "{kind:?}");
         }
         let fault = failed(&(ErrorKind::AuthenticationFailed, "no").into(), false);
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::Permission, false)
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Permission, false));
     }
 
     #[test]
     fn a_real_server_refuses_in_these_words() {
         let server = Server::with(&["--rename-command", "EVAL", ""]);
-        assert_eq!(
-            refusal(&server, &["EVAL", "return 1", "0"]).kind,
-            FaultKind::ScriptDisabled
-        );
+        assert_eq!(refusal(&server, &["EVAL", "return 1", "0"]).kind, FaultKind::ScriptDisabled);
 
         let server = Server::start();
         let inside = |script: &str| refusal(&server, &["EVAL", script, "1", "key"]);
         let _: () = server.ask(&["SET", "key", "text"]);
         let fault = inside("return redis.call('HGET', KEYS[1], 'field')");
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::WrongType, true),
-            "{fault:?}"
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::WrongType, true), "{fault:?}");
 
         let _: () = server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
         let fault = inside("return redis.call('SET', KEYS[1], '')");
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::OutOfMemory, false),
-            "{fault:?}"
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::OutOfMemory, false), "{fault:?}");
         // Why it did nothing: a script that has written once is not stopped half-way.
         let dirty = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'more')";
         let _: () = server.ask(&["EVAL", dirty, "1", "key"]);
@@ -383,35 +241,20 @@ mod tests {
 
         let _: () = server.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
         let fault = inside("return redis.call('SET', KEYS[1], '')");
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::Unready, false),
-            "{fault:?}"
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Unready, false), "{fault:?}");
         let _: () = server.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
 
         let _: () = server.ask(&["ACL", "SETUSER", "default", "-set", "resetkeys", "~other"]);
         let fault = inside("return 1");
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::Permission, false),
-            "{fault:?}"
-        );
-        let fault = refusal(
-            &server,
-            &["EVAL", "return redis.call('SET', 'other', '')", "0"],
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Permission, false), "{fault:?}");
+        let fault = refusal(&server, &["EVAL", "return redis.call('SET', 'other', '')", "0"]);
         assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
         let fault = refusal(&server, &["EVAL", "return redis.call('GET', 'key')", "0"]);
         assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
 
         let _: () = server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
         let fault = refusal(&server, &["EVAL", "return redis.call('DEL', 'other')", "0"]);
-        assert_eq!(
-            (fault.kind, fault.may_have_run),
-            (FaultKind::ReadOnly, false),
-            "{fault:?}"
-        );
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::ReadOnly, false), "{fault:?}");
     }
 
     fn refusal(server: &Server, words: &[&str]) -> Fault {
@@ -419,9 +262,6 @@ mod tests {
         cmd.arg(words);
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
-        failed(
-            &cmd.query::<redis::Value>(&mut connection).unwrap_err(),
-            false,
-        )
+        failed(&cmd.query::<redis::Value>(&mut connection).unwrap_err(), false)
     }
 }

@@ -44,11 +44,7 @@ pub(super) enum Cause {
 
 impl Link {
     /// Connects. `parent` ends the link, too.
-    pub(super) async fn open(
-        clients: &Clients,
-        parent: &CancellationToken,
-        within: Duration,
-    ) -> Result<Self, Fault> {
+    pub(super) async fn open(clients: &Clients, parent: &CancellationToken, within: Duration) -> Result<Self, Fault> {
         match timeout_at(Instant::now() + within, connect(clients, parent)).await {
             Ok(Ok(link)) => Ok(link),
             Ok(Err(error)) => Err(faults::failed(&error, false)),
@@ -154,38 +150,25 @@ async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, 
             }
             Ok::<(), redis::aio::SendError>(())
         });
-        match client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-        {
+        match client.get_multiplexed_async_connection_with_config(&config).await {
             Ok(connection) => return Ok(Link::new(connection, gone, true)),
             Err(error) if refuses_hello(&error) => {}
             Err(error) => return Err(error),
         }
     }
     let config = link_config();
-    let connection = clients
-        .resp2
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?;
+    let connection = clients.resp2.get_multiplexed_async_connection_with_config(&config).await?;
     Ok(Link::new(connection, gone, false))
 }
 
 /// An old server, or something in front of it, that knows no HELLO. Refused credentials are no reason to ask again.
 fn refuses_hello(error: &RedisError) -> bool {
-    error.kind() == redis::ErrorKind::RESP3NotSupported
-        || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
+    error.kind() == redis::ErrorKind::RESP3NotSupported || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
 }
 
 impl Link {
     fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
-        Self {
-            connection,
-            gone,
-            cause: OnceLock::new(),
-            suspicion: Suspicion::default(),
-            tells,
-        }
+        Self { connection, gone, cause: OnceLock::new(), suspicion: Suspicion::default(), tells }
     }
 }
 
@@ -206,12 +189,7 @@ impl Suspicion {
 
     async fn raised(&self) -> Instant {
         loop {
-            if let Some(since) = self
-                .since
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-            {
+            if let Some(since) = self.since.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return since;
             }
             self.news.notified().await;
@@ -227,10 +205,7 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            nanos: AtomicU64::new(0),
-        }
+        Self { start: Instant::now(), nanos: AtomicU64::new(0) }
     }
 
     pub(super) fn note(&self) {
@@ -244,8 +219,6 @@ impl Answers {
 }
 
 /// Polls once and hands the outcome on, pending or not.
-pub(super) async fn first_poll<F: Future>(
-    mut future: std::pin::Pin<&mut F>,
-) -> std::task::Poll<F::Output> {
+pub(super) async fn first_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await
 }

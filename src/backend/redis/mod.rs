@@ -23,5 +23,7 @@ mod standalone;
 #[cfg(test)]
 mod testing;
 
+/// What a user hands us as their own client object.
+pub(crate) use ::redis::Client as DriverClient;
 pub(crate) use options::{Options, Target};
 pub(crate) use standalone::connect;

@@ -36,9 +36,7 @@ impl Target {
             "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => {}
             "rediss" | "valkeys" if cfg!(any(feature = "rustls", feature = "native-tls")) => {}
             "rediss" | "valkeys" => {
-                return Err(invalid(
-                    "TLS needs one of the features \"rustls\" and \"native-tls\"",
-                ));
+                return Err(invalid("TLS needs one of the features \"rustls\" and \"native-tls\""));
             }
             "redis-sentinel" => {
                 return Err(invalid("the feature \"sentinel\" is not in this version"));
@@ -47,31 +45,18 @@ impl Target {
                 return Err(invalid("the feature \"cluster\" is not in this version"));
             }
             _ => {
-                return Err(invalid(
-                    "its scheme is none of redis://, rediss:// and redis+unix://",
-                ));
+                return Err(invalid("its scheme is none of redis://, rediss:// and redis+unix://"));
             }
         }
-        let info = url
-            .into_connection_info()
-            .map_err(|error| invalid(reason(&error)))?;
-        let redis = info
-            .redis_settings()
-            .clone()
-            .set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        Ok(Self {
-            info: info.set_redis_settings(redis),
-            resp3: !asks_for_resp2(url),
-        })
+        let info = url.into_connection_info().map_err(|error| invalid(reason(&error)))?;
+        let redis = info.redis_settings().clone().set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        Ok(Self { info: info.set_redis_settings(redis), resp3: !asks_for_resp2(url) })
     }
 
     /// From the driver's client: its address, TLS, credentials and database stay as they are. Of its TCP settings only
     /// the keepalive and a shorter user timeout are kept, since what was sent on a link must die with it.
     pub(crate) fn from_client(client: &Client) -> Self {
-        Self {
-            info: client.get_connection_info().clone(),
-            resp3: true,
-        }
+        Self { info: client.get_connection_info().clone(), resp3: true }
     }
 
     /// The driver's clients for links under these options.
@@ -84,19 +69,14 @@ impl Target {
         };
         Ok(Clients {
             resp2: speaking(ProtocolVersion::RESP2)?,
-            resp3: self
-                .resp3
-                .then(|| speaking(ProtocolVersion::RESP3))
-                .transpose()?,
+            resp3: self.resp3.then(|| speaking(ProtocolVersion::RESP3)).transpose()?,
         })
     }
 }
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
-            .field("addr", &self.info.addr().to_string())
-            .finish_non_exhaustive()
+        f.debug_struct("Target").field("addr", &self.info.addr().to_string()).finish_non_exhaustive()
     }
 }
 
@@ -110,19 +90,13 @@ pub(super) struct Clients {
 
 /// Our own deadlines rule, so the driver's are off.
 pub(super) fn link_config() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(QUEUE)
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None).set_pipeline_buffer_size(QUEUE)
 }
 
 /// Linger zero: what stands unsent in a socket that is given up must not arrive later. The user timeout ends what was
 /// sent and never acknowledged.
 fn tcp_settings(given: &TcpSettings, command_timeout: Duration) -> TcpSettings {
-    let settings = given
-        .clone()
-        .set_nodelay(true)
-        .set_linger_time(Duration::ZERO);
+    let settings = given.clone().set_nodelay(true).set_linger_time(Duration::ZERO);
     let settings = match settings.keepalive() {
         Some(_) => settings,
         None => settings.set_keepalive(keepalive(command_timeout)),
@@ -148,9 +122,7 @@ fn keepalive(command_timeout: Duration) -> TcpKeepalive {
 fn asks_for_resp2(url: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let query = query.split('#').next().unwrap_or_default();
-    query
-        .split('&')
-        .any(|pair| matches!(pair, "protocol=resp2" | "protocol=2"))
+    query.split('&').any(|pair| matches!(pair, "protocol=resp2" | "protocol=2"))
 }
 
 /// The driver's reason without the kind that it appends.
@@ -174,14 +146,9 @@ mod tests {
 
     #[test]
     fn urls_name_a_server() {
-        for url in [
-            "redis://h",
-            "redis://:pw@h:1/2",
-            "valkey://u:pw@h",
-            "redis+unix:///s?db=1",
-            "unix:///s",
-            "REDIS://h",
-        ] {
+        for url in
+            ["redis://h", "redis://:pw@h:1/2", "valkey://u:pw@h", "redis+unix:///s?db=1", "unix:///s", "REDIS://h"]
+        {
             assert!(Target::parse(url).is_ok(), "{url}");
         }
         let target = Target::parse("redis://u:pw@h:1/2").unwrap();
@@ -229,10 +196,7 @@ mod tests {
         ] {
             if let Err(error) = Target::parse(url) {
                 let shown = format!("{error} {error:?}");
-                assert!(
-                    !shown.contains("s3cret") && !shown.contains("cret@"),
-                    "{url}: {shown}"
-                );
+                assert!(!shown.contains("s3cret") && !shown.contains("cret@"), "{url}: {shown}");
             }
         }
         let target = Target::parse("redis://u:s3cret@h").unwrap();
@@ -241,9 +205,7 @@ mod tests {
 
     #[test]
     fn a_url_may_ask_for_the_older_protocol() {
-        let options = Options {
-            command_timeout: Duration::from_secs(3),
-        };
+        let options = Options { command_timeout: Duration::from_secs(3) };
         let clients = |url| Target::parse(url).unwrap().clients(options).unwrap();
         assert!(clients("redis://h").resp3.is_some());
         assert!(clients("redis://h/?protocol=resp2").resp3.is_none());

@@ -41,9 +41,7 @@ pub(crate) struct Standalone {
 pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standalone, Fault> {
     let within = options.command_timeout;
     let started = Instant::now();
-    let clients = target
-        .clients(options)
-        .map_err(|error| faults::failed(&error, false))?;
+    let clients = target.clients(options).map_err(|error| faults::failed(&error, false))?;
     let closed = CancellationToken::new();
     let link = Arc::new(Link::open(&clients, &closed, within).await?);
     link.probe(within.saturating_sub(started.elapsed())).await?;
@@ -74,14 +72,8 @@ impl Backend for Standalone {
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-        let pipeline = pipeline_of(
-            calls
-                .iter()
-                .map(|call| codec::evalsha(&shared.hashes, call)),
-        );
-        Box::pin(unconstrained(async move {
-            shared.run_many(&pipeline, &scripts, within).await
-        }))
+        let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
+        Box::pin(unconstrained(async move { shared.run_many(&pipeline, &scripts, within).await }))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -123,11 +115,7 @@ impl Shared {
         let within = self.command_timeout;
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer {
-            sleep,
-            within,
-            sent: started,
-        };
+        let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_command(&cmd);
@@ -151,10 +139,7 @@ impl Shared {
             return Vec::new();
         }
         match self.pipeline(pipeline, scripts, within).await {
-            Ok(replies) => replies
-                .into_iter()
-                .map(|reply| reply.and_then(codec::value))
-                .collect(),
+            Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
             Err(fault) => vec![Err(fault); scripts.len()],
         }
     }
@@ -167,11 +152,7 @@ impl Shared {
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer {
-            sleep,
-            within,
-            sent: started,
-        };
+        let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_commands(pipeline, 0, scripts.len());
@@ -227,12 +208,7 @@ impl Shared {
         turn: Option<Turn<'_>>,
         timer: &mut Timer<'_>,
     ) -> Result<T, Fault> {
-        let mut under_way = UnderWay {
-            link,
-            sent: timer.sent,
-            command_timeout: self.command_timeout,
-            over: false,
-        };
+        let mut under_way = UnderWay { link, sent: timer.sent, command_timeout: self.command_timeout, over: false };
         let mut send = pin!(send);
         let first = first_poll(send.as_mut()).await;
         drop(turn);
@@ -375,11 +351,7 @@ mod tests {
         redis::testing::{COUNT, Server, eventually, options},
     };
 
-    const CALL: Call<'static> = Call {
-        script: &COUNT,
-        keys: &["n"],
-        args: &[],
-    };
+    const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[] };
 
     async fn refused(target: &Target, options: Options) -> Fault {
         let started = Instant::now();
@@ -390,9 +362,7 @@ mod tests {
     }
 
     fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
-        pending
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
+        pending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[tokio::test]
@@ -414,22 +384,12 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let _: () = server.ask(&["SET", "text", "x"]);
-        let wrong = Call {
-            keys: &["text"],
-            ..CALL
-        };
-        let many = backend
-            .run_many(&[CALL, wrong, CALL], Duration::from_secs(3))
-            .await;
+        let wrong = Call { keys: &["text"], ..CALL };
+        let many = backend.run_many(&[CALL, wrong, CALL], Duration::from_secs(3)).await;
         assert_eq!(many[0].as_ref().unwrap(), &Value::Int(1));
         assert!(many[1].is_err());
         assert_eq!(many[2].as_ref().unwrap(), &Value::Int(2));
-        assert!(
-            backend
-                .run_many(&[], Duration::from_secs(3))
-                .await
-                .is_empty()
-        );
+        assert!(backend.run_many(&[], Duration::from_secs(3)).await.is_empty());
     }
 
     #[tokio::test]
@@ -437,10 +397,7 @@ mod tests {
         let folder = Server::start();
         let path = folder.url();
         let nobody = Target::parse(&format!("{path}x")).unwrap();
-        assert_eq!(
-            refused(&nobody, options(500)).await.kind,
-            FaultKind::Dropped
-        );
+        assert_eq!(refused(&nobody, options(500)).await.kind, FaultKind::Dropped);
 
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
@@ -449,13 +406,8 @@ mod tests {
         drop(free);
         assert_eq!(refused(&tcp, options(500)).await.kind, FaultKind::Dropped);
 
-        let _silent =
-            UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap()))
-                .unwrap();
-        assert_eq!(
-            refused(&nobody, options(300)).await.kind,
-            FaultKind::Timeout
-        );
+        let _silent = UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap())).unwrap();
+        assert_eq!(refused(&nobody, options(300)).await.kind, FaultKind::Timeout);
     }
 
     #[tokio::test]
@@ -468,9 +420,8 @@ mod tests {
         ] {
             let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
         }
-        let target = |user: &str, pass: &str| {
-            Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap()
-        };
+        let target =
+            |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
         for protocol in ["", "&protocol=resp2"] {
             let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
             assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
@@ -480,17 +431,11 @@ mod tests {
             assert!(fault.source.to_string().contains("evalsha"));
             for user in ["alice", "carol"] {
                 let target = target(user, &format!("s3cret{protocol}"));
-                assert!(
-                    connect(&target, options(3000)).await.is_ok(),
-                    "{user}{protocol}"
-                );
+                assert!(connect(&target, options(3000)).await.is_ok(), "{user}{protocol}");
             }
         }
         let server = Server::with(&["--rename-command", "EVALSHA", ""]);
-        assert_eq!(
-            refused(&server.target(), options(3000)).await.kind,
-            FaultKind::ScriptDisabled
-        );
+        assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
         let server = Server::with(&["--rename-command", "HELLO", ""]);
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
@@ -517,10 +462,7 @@ mod tests {
         let backend = connect(&server.target(), options(5000)).await.unwrap();
         assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
         server.hide();
-        eventually("the link is seen to be gone", || {
-            !backend.shared.current.seen().0
-        })
-        .await;
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
         let mut waiting: Vec<_> = (0..100).map(|_| backend.run(&CALL)).collect();
         assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
         drop(waiting.remove(50));
@@ -648,18 +590,10 @@ mod tests {
     #[test]
     fn without_its_runtime_a_backend_answers_that_it_is_closed() {
         let server = Server::start();
-        let first = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let backend = first
-            .block_on(connect(&server.target(), options(5000)))
-            .unwrap();
+        let first = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let backend = first.block_on(connect(&server.target(), options(5000))).unwrap();
         drop(first);
-        let second = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let fault = second.block_on(backend.run(&CALL)).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Closed);
     }

@@ -17,12 +17,8 @@ use super::{Options, Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.
-pub(super) static COUNT: Script = Script {
-    path: "test/count",
-    source: "return redis.call('INCR', KEYS[1])",
-    keys: &["key"],
-    args: &[],
-};
+pub(super) static COUNT: Script =
+    Script { path: "test/count", source: "return redis.call('INCR', KEYS[1])", keys: &["key"], args: &[] };
 
 /// Runs the server until its own standard input ends, then leaves nothing of it.
 const KEEPER: &str = r#"
@@ -51,12 +47,7 @@ impl Server {
         let folder = std::env::temp_dir().join(format!("relatch-{}", Uuid::new_v4().simple()));
         let config: Vec<String> = config.iter().map(|word| (*word).to_owned()).collect();
         let (keeper, id) = spawn(&folder, &config);
-        let server = Self {
-            keeper,
-            id,
-            folder,
-            config,
-        };
+        let server = Self { keeper, id, folder, config };
         server.wait();
         server
     }
@@ -119,9 +110,7 @@ impl Server {
 
     fn wait(&self) {
         let client = redis::Client::open(self.url()).unwrap();
-        within(Duration::from_secs(10), "the server answers", || {
-            client.get_connection().is_ok()
-        });
+        within(Duration::from_secs(10), "the server answers", || client.get_connection().is_ok());
     }
 
     fn signal(&self, name: &str) {
@@ -138,9 +127,7 @@ impl Drop for Server {
 }
 
 pub(super) fn options(milliseconds: u64) -> Options {
-    Options {
-        command_timeout: Duration::from_millis(milliseconds),
-    }
+    Options { command_timeout: Duration::from_millis(milliseconds) }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

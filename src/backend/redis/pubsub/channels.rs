@@ -43,11 +43,7 @@ impl Channels {
     /// Notes who listens; [`Channels::reconcile`] does what follows from it.
     pub(super) fn apply(&mut self, order: Order) -> Arc<str> {
         match order {
-            Order::Join {
-                channel,
-                id,
-                listener,
-            } => {
+            Order::Join { channel, id, listener } => {
                 let entry = self.by_name.entry(channel.clone()).or_default();
                 match entry.stage {
                     Stage::Subscribed => listener.hear(Heard::Subscribed),
@@ -101,11 +97,7 @@ impl Channels {
     }
 
     /// What the server made of a request; an error ends the link.
-    pub(super) fn answered(
-        &mut self,
-        answer: Answer,
-        requests: &mut Requests,
-    ) -> Result<(), &'static str> {
+    pub(super) fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), &'static str> {
         let refusal = match answer.outcome {
             Outcome::Done => None,
             Outcome::Refused(error) => Some(faults::failed(&error, false)),

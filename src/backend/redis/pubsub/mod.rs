@@ -47,31 +47,19 @@ impl PubSub {
         runtime: &Handle,
     ) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
-        let server = Server {
-            client,
-            command_timeout,
-            orders,
-            channels: Channels::default(),
-            backoff: Backoff::default(),
-        };
+        let server =
+            Server { client, command_timeout, orders, channels: Channels::default(), backoff: Backoff::default() };
         let closed = closed.clone();
         runtime.spawn(async move {
             closed.run_until_cancelled(server.serve()).await;
         });
-        Self {
-            orders: sender,
-            next_id: AtomicU64::new(0),
-        }
+        Self { orders: sender, next_id: AtomicU64::new(0) }
     }
 
     pub(super) fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         // Once the task is gone nobody listens any more, and there is nothing to undo.
-        let _ = self.orders.send(Order::Join {
-            channel: channel.clone(),
-            id,
-            listener,
-        });
+        let _ = self.orders.send(Order::Join { channel: channel.clone(), id, listener });
         let orders = self.orders.clone();
         Subscription::new(move || {
             let _ = orders.send(Order::Leave { channel, id });
@@ -80,15 +68,8 @@ impl PubSub {
 }
 
 enum Order {
-    Join {
-        channel: Arc<str>,
-        id: u64,
-        listener: Arc<dyn Listener>,
-    },
-    Leave {
-        channel: Arc<str>,
-        id: u64,
-    },
+    Join { channel: Arc<str>, id: u64, listener: Arc<dyn Listener> },
+    Leave { channel: Arc<str>, id: u64 },
 }
 
 /// The task behind all subscriptions.
@@ -151,11 +132,7 @@ impl Server {
     }
 
     /// Serves one connection until it ends.
-    async fn serve_link(
-        &mut self,
-        sink: PubSubSink,
-        mut stream: PubSubStream,
-    ) -> Result<(), Abandoned> {
+    async fn serve_link(&mut self, sink: PubSubSink, mut stream: PubSubStream) -> Result<(), Abandoned> {
         let mut requests = Requests::new(sink, self.command_timeout);
         self.channels.connected(&mut requests);
         let mut beat = interval(self.command_timeout);
@@ -220,10 +197,7 @@ mod tests {
         }
 
         async fn hears(&self, words: &[&str]) {
-            eventually(&format!("{words:?} is heard"), || {
-                self.heard().len() >= words.len()
-            })
-            .await;
+            eventually(&format!("{words:?} is heard"), || self.heard().len() >= words.len()).await;
             assert_eq!(self.heard(), words);
         }
     }
@@ -238,11 +212,7 @@ mod tests {
     async fn listeners_hear_the_confirmation_and_every_message() {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
-        let (one, two, other) = (
-            Arc::new(Ear::default()),
-            Arc::new(Ear::default()),
-            Arc::new(Ear::default()),
-        );
+        let (one, two, other) = (Arc::new(Ear::default()), Arc::new(Ear::default()), Arc::new(Ear::default()));
         let first = backend.subscribe(name("a"), one.clone());
         let _other = backend.subscribe(name("b"), other.clone());
         one.hears(&["Subscribed"]).await;
@@ -266,9 +236,8 @@ mod tests {
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let clients = |kind: &str| -> String { server.ask(&["CLIENT", "LIST", "TYPE", kind]) };
         assert_eq!(clients("pubsub"), "");
-        let subscriptions: Vec<_> = (0..50)
-            .map(|n| backend.subscribe(name(&format!("c{n}")), Arc::new(Ear::default())))
-            .collect();
+        let subscriptions: Vec<_> =
+            (0..50).map(|n| backend.subscribe(name(&format!("c{n}")), Arc::new(Ear::default()))).collect();
         eventually("all are subscribed", || channels(&server).len() == 50).await;
         assert_eq!(clients("pubsub").lines().count(), 1);
         drop(subscriptions);
@@ -307,13 +276,10 @@ mod tests {
         two.hears(&["Subscribed"]).await;
         let killed: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
         assert_eq!(killed, 1);
-        one.hears(&["Subscribed", "Interrupted", "Subscribed"])
-            .await;
-        two.hears(&["Subscribed", "Interrupted", "Subscribed"])
-            .await;
+        one.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
+        two.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
         let _: () = server.ask(&["PUBLISH", "a", "0"]);
-        one.hears(&["Subscribed", "Interrupted", "Subscribed", "0"])
-            .await;
+        one.hears(&["Subscribed", "Interrupted", "Subscribed", "0"]).await;
         assert_eq!(backend.link(), 1);
     }
 
@@ -345,8 +311,7 @@ mod tests {
         server.freeze();
         ear.hears(&["Subscribed", "Interrupted"]).await;
         server.thaw();
-        ear.hears(&["Subscribed", "Interrupted", "Subscribed"])
-            .await;
+        ear.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
     }
 
     #[tokio::test]
@@ -364,10 +329,9 @@ mod tests {
     #[tokio::test]
     async fn a_refused_channel_is_told_once_and_the_others_live_on() {
         let server = Server::start();
-        for rules in [
-            "ACL SETUSER alice on >pw +@all ~* resetchannels &open",
-            "ACL SETUSER bob on >pw +@all -subscribe ~* &*",
-        ] {
+        for rules in
+            ["ACL SETUSER alice on >pw +@all ~* resetchannels &open", "ACL SETUSER bob on >pw +@all -subscribe ~* &*"]
+        {
             let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
         }
         let asked = || -> String { server.ask(&["INFO", "commandstats"]) };
@@ -387,14 +351,8 @@ mod tests {
             late.hears(&["Refused"]).await;
         }
         let stats = asked();
-        let subscribe = stats
-            .lines()
-            .find(|line| line.starts_with("cmdstat_subscribe"))
-            .unwrap();
-        assert!(
-            subscribe.contains("calls=1,") && subscribe.contains("rejected_calls=2,"),
-            "{subscribe}"
-        );
+        let subscribe = stats.lines().find(|line| line.starts_with("cmdstat_subscribe")).unwrap();
+        assert!(subscribe.contains("calls=1,") && subscribe.contains("rejected_calls=2,"), "{subscribe}");
     }
 
     #[tokio::test]
@@ -412,9 +370,7 @@ mod tests {
         ear.hears(&["Subscribed"]).await;
         backend.close();
         eventually("no task is left", || alive() == before).await;
-        std::thread::spawn(move || drop(subscription))
-            .join()
-            .unwrap();
+        std::thread::spawn(move || drop(subscription)).join().unwrap();
         drop(backend.subscribe(name("b"), ear.clone()));
         ear.hears(&["Subscribed"]).await;
     }

@@ -35,11 +35,7 @@ pub(super) enum Outcome {
 
 impl Requests {
     pub(super) fn new(sink: PubSubSink, command_timeout: Duration) -> Self {
-        Self {
-            sink,
-            command_timeout,
-            under_way: FuturesUnordered::new(),
-        }
+        Self { sink, command_timeout, under_way: FuturesUnordered::new() }
     }
 
     /// The next answer; none while nothing was asked.
@@ -60,11 +56,7 @@ impl Requests {
                 Ok(Err(_)) => Outcome::Cut,
                 Err(_) => Outcome::Silent,
             };
-            Answer {
-                verb,
-                channel,
-                outcome,
-            }
+            Answer { verb, channel, outcome }
         }));
     }
 }

@@ -1,0 +1,474 @@
+//! The public face of a ticket: what a holder can ask, await and do. Every decision is taken elsewhere.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HoldNumber, Renewal,
+    acquire::unanswered,
+    hand_over::{Ending, HandOver},
+    hold::{End, Hold, Tenure, Term},
+    nest,
+    registry::Place,
+    release::{Outcome, ReleaseJob, Why},
+};
+use crate::{
+    error::{Error, LostCause, Op, Result},
+    lease,
+    owner::Owner,
+};
+
+/// What a release left. There is no third case, so a match need not allow for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The hold is over: the lock is free, or somebody else of this client has it now.
+    Freed,
+    /// The owner still holds it so many times.
+    StillHeld(u32),
+}
+
+/// A lock that is held, once.
+///
+/// Guards of one hold (an outer acquisition and the nested ones) are equal: they may be released in any order and from
+/// any task, and each answers for the whole hold. Dropping a guard releases it in the background: it never blocks,
+/// never panics and needs no runtime where it happens. A `main` that ends right after such a drop takes the runtime
+/// away before the release is sent; end with [`LockGuard::unlock`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// let guard = client.lock("invoice:17").lock().await?;
+/// // … work …
+/// guard.unlock().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct LockGuard {
+    place: Place,
+    tenure: Arc<Tenure>,
+    ticket: u64,
+    fence: Option<u64>,
+    stage: Mutex<Stage>,
+}
+
+/// How far a guard's release has come.
+#[derive(Debug)]
+enum Stage {
+    Held,
+    /// The ticket ended, others remain, and the server may not know yet.
+    Told {
+        left: u32,
+    },
+    /// The hold ended and the release of its number is on its way.
+    UnderWay {
+        number: HoldNumber,
+        outcome: Arc<Outcome>,
+    },
+    Over(Result<Released>),
+}
+
+/// What `unlock` has to do next.
+enum Step {
+    Answer(Result<Released>),
+    Tell(u32),
+    Release(ReleaseJob),
+    HandOver(HandOver),
+    Ask(HoldNumber, Arc<Outcome>),
+}
+
+impl LockGuard {
+    pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
+        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held) }
+    }
+
+    /// Releases this guard's share of the hold and says what is left of it.
+    ///
+    /// The guard stops claiming the hold before anything is sent. After an `Ok` the same answer is repeated; after an
+    /// error the call asks again, while the release itself is repeated in the background until it is answered or the
+    /// lease is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the hold was lost before, without asking the server; [`Error::Unreachable`] if the outcome is
+    /// not known yet; [`Error::Refused`] if the server will not; [`Error::Invalid`] on a foreign runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// The release is decided at the first poll and final: dropping the future leaves it to the background.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// use relatch::Released;
+    ///
+    /// let outer = client.lock("ledger").lock().await?;
+    /// let inner = client.lock("ledger").lock().await?;
+    /// assert_eq!(inner.unlock().await?, Released::StillHeld(1));
+    /// assert_eq!(outer.unlock().await?, Released::Freed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "release")]
+    pub async fn unlock(&self) -> Result<Released> {
+        self.place.engine.on_own_runtime()?;
+        let result = match self.step() {
+            Step::Answer(result) => return result,
+            Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
+            Step::Release(job) => job.once().await,
+            Step::HandOver(hand_over) => hand_over.run().await,
+            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+        };
+        if result.as_ref().err().is_none_or(Error::is_lost) {
+            *self.stage() = Stage::Over(result.clone());
+        }
+        result
+    }
+
+    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
+    /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
+    pub(super) async fn unlock_detached(self) -> Result<Released> {
+        match self.step() {
+            Step::Tell(left) => match nest::tell(&self.place, &self.tenure, left).await {
+                Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
+                result => result,
+            },
+            Step::Release(job) => {
+                job.outcome().of_detached(self.owner());
+                job.once().await
+            }
+            Step::HandOver(hand_over) => {
+                hand_over.outcome().of_detached(self.owner());
+                hand_over.run().await
+            }
+            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Answer(result) => result,
+        }
+    }
+
+    /// Whether the hold is still ours, by the local deadline and all that was heard. No I/O.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) {
+    /// if !guard.is_held() {
+    ///     return;
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.look(|_| ()).is_some()
+    }
+
+    /// How long the hold is good for unless it is renewed; `None` once it is over. No I/O.
+    ///
+    /// This is the local deadline, which is never later than the server's: it is counted from before the request was
+    /// sent, less 0.4 % of the lease and 1 ms for clocks that drift.
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        let clock = self.place.engine.clock();
+        self.look(|hold| hold.deadline(clock).saturating_duration_since(clock.now()))
+    }
+
+    /// Resolves when the hold is lost, with the reason; never if it is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again. In a `select!` with work put it first and write `biased`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) {
+    /// tokio::select! {
+    ///     biased;
+    ///     reason = guard.lost() => println!("stop: {reason}"),
+    ///     () = tokio::time::sleep(std::time::Duration::from_secs(5)) => println!("done"),
+    /// }
+    /// # }
+    /// ```
+    pub async fn lost(&self) -> Error {
+        self.check();
+        self.tenure.token().cancelled().await;
+        match self.tenure.loss(self.place.name()) {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A token that is cancelled when the hold ends for its owner: lost, released or passed on.
+    ///
+    /// It is a child: cancelling it does nothing to the hold.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.check();
+        self.tenure.token().child_token()
+    }
+
+    /// Runs a future for as long as the hold lasts.
+    ///
+    /// The deadline is checked before every poll and after completion: a result that comes after the loss is not
+    /// returned. On loss the future is dropped. It cannot stop blocking code between two awaits, nor tasks that the
+    /// future spawned; give those [`LockGuard::cancellation`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the hold is lost first, [`Error::NotHeld`] if this guard or the hold is released first,
+    /// [`Error::Invalid`] on a foreign runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future: dropping this drops it. The hold stays.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// let pages = guard.protect(async { 17 }).await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn protect<F: IntoFuture>(&self, work: F) -> Result<F::Output> {
+        self.place.engine.on_own_runtime()?;
+        let mut work = pin!(work.into_future());
+        let mut over = pin!(self.tenure.token().cancelled());
+        poll_fn(|cx| {
+            let ended = over.as_mut().poll(cx).is_ready();
+            if ended || !self.is_held() {
+                return Poll::Ready(Err(self.why_not_held()));
+            }
+            match work.as_mut().poll(cx) {
+                Poll::Ready(_) if !self.is_held() => Poll::Ready(Err(self.why_not_held())),
+                polled => polled.map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Makes the whole hold last at least this long from now; never shorter. The watchdog goes on unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it was lost (nothing is sent then) or is found missing, [`Error::NotHeld`] after a release,
+    /// [`Error::Invalid`] for a lease out of bounds or beyond `max_hold`, [`Error::Unreachable`] and
+    /// [`Error::Refused`] if the server does not answer or will not; the hold keeps its old deadline then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave the lease extended on the server; the guard goes by its old deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// guard.extend(std::time::Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "renew")]
+    pub async fn extend(&self, lease: Duration) -> Result<()> {
+        self.place.engine.on_own_runtime()?;
+        let lease = lease::fixed_lease("lease", lease)?;
+        let (place, clock) = (&self.place, self.place.engine.clock());
+        let Some((number, bound)) = self.look(|hold| (hold.number, hold.bound())) else {
+            return Err(self.why_not_held());
+        };
+        let term = Term::now(lease, bound, clock).filter(|term| !term.cut);
+        let Some(term) = term else {
+            return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
+        };
+        let within = place.engine.settings().command_timeout;
+        let hold = (Arc::clone(place.entry.protocol.key()), number);
+        let answer = place.entry.protocol.renew(&[hold], term.lease, within).await;
+        let renewal = answer.map_err(|fault| Error::from_fault(fault, place.name(), Op::Extend))?;
+        place.update(|state, fx| {
+            state.expire(place, fx);
+            match (renewal.first(), state.live(&self.tenure)) {
+                (Some(Renewal::Renewed), Some(hold)) => hold.extended(term, clock),
+                (Some(Renewal::Gone), Some(_)) => state.lose(place, LostCause::Gone, fx),
+                _ => {}
+            }
+        });
+        if self.is_held() { Ok(()) } else { Err(self.why_not_held()) }
+    }
+
+    /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
+    #[must_use]
+    pub fn hold_count(&self) -> u32 {
+        self.look(Hold::granted).unwrap_or(0)
+    }
+
+    /// The fencing token, where the primitive gives one.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        self.fence
+    }
+
+    /// Who holds.
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        &self.tenure.owner
+    }
+
+    /// The lock's name, as it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    /// Gives up the guard and keeps the hold, with its watchdog, for `unlock()` or `attach()` of the same owner.
+    ///
+    /// Nothing ends such a hold by itself while the process lives: acquire it with `max_hold`. The owner is known in
+    /// this process only; it is never sent anywhere.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let lock = client.lock("capture:7");
+    /// let hour = std::time::Duration::from_secs(3600);
+    /// let owner = lock.lock().max_hold(hour).await?.detach();
+    /// // … later, perhaps in another task …
+    /// lock.unlock().owner(&owner).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detach(self) -> Owner {
+        let mut stage = self.stage();
+        if matches!(*stage, Stage::Held) {
+            let detached = self.place.update(|state, _| {
+                let hold = state.hold_of(&self.tenure)?;
+                let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
+                ticket.detached = true;
+                Some(())
+            });
+            if detached.is_some() {
+                *stage = Stage::Over(Ok(Released::StillHeld(0)));
+            }
+        }
+        drop(stage);
+        self.tenure.owner.clone()
+    }
+
+    /// Reads from the live hold, if this guard still has its share of it.
+    fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        self.place.update(|state, fx| {
+            state.expire(&self.place, fx);
+            let hold = state.live(&self.tenure)?;
+            hold.ticket(self.ticket)?;
+            Some(read(hold))
+        })
+    }
+
+    /// Notices now what a timer would tell soon.
+    fn check(&self) {
+        self.place.update(|state, fx| state.expire(&self.place, fx));
+    }
+
+    fn why_not_held(&self) -> Error {
+        match self.tenure.end() {
+            Some(End::Lost(loss)) => loss.error(self.place.name()),
+            _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },
+        }
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the ticket, if it has not ended yet, and says what is to be done.
+    fn step(&self) -> Step {
+        let mut stage = self.stage();
+        match &*stage {
+            Stage::Held => {}
+            Stage::Told { left } => return Step::Tell(*left),
+            Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
+            Stage::Over(result) => return Step::Answer(result.clone()),
+        }
+        let ending = self.place.update(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
+        let (next, step) = match ending {
+            Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
+            Ending::NotHeld => {
+                let error = Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 };
+                (Stage::Over(Err(error.clone())), Step::Answer(Err(error)))
+            }
+            Ending::Passed => (Stage::Over(Ok(Released::Freed)), Step::Answer(Ok(Released::Freed))),
+            Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
+            Ending::Release(job) => {
+                let outcome = Arc::clone(job.outcome());
+                (Stage::UnderWay { number: job.number(), outcome }, Step::Release(job))
+            }
+            Ending::HandOver(hand_over) => {
+                let outcome = Arc::clone(hand_over.outcome());
+                (Stage::UnderWay { number: hand_over.from(), outcome }, Step::HandOver(hand_over))
+            }
+        };
+        *stage = next;
+        step
+    }
+
+    /// The release was decided before: waits for what the background makes of it, or sends it anew if that gave up.
+    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>) -> Result<Released> {
+        let place = &self.place;
+        match outcome.wait(place.engine.settings().command_timeout).await {
+            None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
+            Some(Err(error)) if !error.is_lost() => {
+                let outcome = Arc::new(Outcome::default());
+                let lease = place.engine.settings().watchdog_timeout;
+                let job = place
+                    .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
+                *self.stage() = Stage::UnderWay { number, outcome };
+                job.once().await
+            }
+            Some(result) => result,
+        }
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        match self.step_if_held() {
+            Some(Step::HandOver(hand_over)) => self.place.engine.spawn(Box::pin(async move {
+                let _ = hand_over.run().await;
+            })),
+            Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
+            // A release goes on by itself when its job is dropped; the rest is done or under way.
+            _ => {}
+        }
+    }
+}
+
+impl LockGuard {
+    fn step_if_held(&self) -> Option<Step> {
+        let held = matches!(*self.stage(), Stage::Held);
+        held.then(|| self.step())
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("name", &self.name())
+            .field("owner", self.owner())
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}
+
+const _: fn() = || {
+    fn owned<T: Send + Sync + Unpin + 'static>() {}
+    owned::<LockGuard>();
+};

@@ -1,0 +1,93 @@
+//! From the moment an acquire may have been sent until its guard exists, a [`HalfBuilt`] stands for the uncertain hold.
+//! Dropped, it is released, and that release goes out before the next try of this process. It sends no acquire itself.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    HoldNumber,
+    hold::Term,
+    reap::Reap,
+    registry::Place,
+    release::{Outcome, Why},
+};
+
+/// One attempt at a fresh hold: one number, for as many tries as it takes.
+///
+/// | when it ends | left to do |
+/// | --- | --- |
+/// | granted in time | nothing: the hold takes it over, and whether it is unclean |
+/// | every try was answered busy | nothing |
+/// | a try has no answer yet, or an answer that came too late | release, then reap |
+/// | an earlier try had none, the last was answered | release, then reap |
+#[derive(Debug)]
+pub(crate) struct HalfBuilt {
+    place: Place,
+    number: HoldNumber,
+    lease: Duration,
+    /// A try is on its way.
+    in_flight: bool,
+    /// It may hold the key on the server.
+    uncertain: bool,
+    /// A try was sent and never answered: an old copy may run at any time.
+    unclean: bool,
+}
+
+impl HalfBuilt {
+    pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
+        Self { place, number, lease, in_flight: false, uncertain: false, unclean: false }
+    }
+
+    pub(super) fn number(&self) -> HoldNumber {
+        self.number
+    }
+
+    /// A try is about to leave.
+    pub(super) fn sent(&mut self, term: &Term) {
+        self.in_flight = true;
+        self.lease = self.lease.max(term.lease);
+    }
+
+    /// The server said that somebody else holds.
+    pub(super) fn busy(&mut self) {
+        self.in_flight = false;
+        self.uncertain = false;
+    }
+
+    /// The server granted it.
+    pub(super) fn granted(&mut self) {
+        self.in_flight = false;
+        self.uncertain = true;
+    }
+
+    /// There was no answer.
+    pub(super) fn unanswered(&mut self, may_have_run: bool) {
+        self.in_flight = false;
+        self.uncertain |= may_have_run;
+        self.unclean |= may_have_run;
+    }
+
+    /// The hold exists now, and takes over what is to be known of it.
+    pub(super) fn built(&mut self) -> bool {
+        let unclean = self.unclean;
+        (self.in_flight, self.uncertain, self.unclean) = (false, false, false);
+        unclean
+    }
+}
+
+impl Drop for HalfBuilt {
+    fn drop(&mut self) {
+        let unclean = self.unclean || self.in_flight;
+        if self.uncertain || self.in_flight {
+            let job = self.place.update(|state, _| {
+                let why = Why::ended(self.number, self.lease, unclean);
+                state.release(&self.place, why, Arc::new(Outcome::default()))
+            });
+            drop(job); // goes on in the background
+        } else if unclean {
+            self.place.update(|state, _| {
+                let now = self.place.engine.clock().now();
+                state.reaps.push(Reap::new(self.number, self.lease, &self.place, now));
+            });
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The end of a hold. Its last ticket ends: the head of the local queue gets it without the key ever being free, by a
+//! pass or by a hand-over, or it is released. Or it is lost, and what its loss asks for is done.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Semaphore;
+
+use super::{
+    HoldNumber, Moved,
+    guard::{LockGuard, Released},
+    hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
+    queue::{Told, Waiter},
+    reap::Reap,
+    registry::{Effects, Place, State},
+    release::{Outcome, ReleaseJob, Why},
+    slice::Turn,
+};
+use crate::{
+    error::{Error, LostCause, Op, Result},
+    lease::Lease,
+    owner::Owner,
+};
+
+/// What the end of a ticket leaves to do.
+#[must_use]
+pub(crate) enum Ending {
+    /// The hold was lost before.
+    Lost(Error),
+    /// There is no such ticket.
+    NotHeld,
+    /// Passed on: nothing is sent.
+    Passed,
+    /// Others remain: the server is to be told the count.
+    StillHeld {
+        left: u32,
+    },
+    Release(ReleaseJob),
+    HandOver(HandOver),
+}
+
+impl State {
+    /// Ends one ticket of a tenure.
+    pub(super) fn end_ticket(&mut self, place: &Place, tenure: &Arc<Tenure>, id: u64, fx: &mut Effects) -> Ending {
+        self.expire(place, fx);
+        let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
+        let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
+        let Some(at) = hold.tickets.iter().position(|ticket| ticket.id == id) else { return ended(place, tenure) };
+        let out_of_order = hold.tickets[at + 1..].iter().any(|ticket| !ticket.detached);
+        let ticket = hold.tickets.remove(at);
+        let left = hold.count();
+        if !live {
+            self.forget_lost(place, tenure);
+            return ended(place, tenure);
+        }
+        if out_of_order && place.engine.first_time("order", place.name()) {
+            tracing::warn!(
+                lock = %place.name(), owner = %tenure.owner,
+                "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
+            );
+        }
+        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, ticket.lease, fx) }
+    }
+
+    /// A nested acquisition came to nothing; it may have been all that kept the hold.
+    pub(super) fn end_pending(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) -> Ending {
+        let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
+        let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
+        hold.pending -= 1;
+        let left = hold.count();
+        match (live, left) {
+            (false, _) => {
+                self.forget_lost(place, tenure);
+                ended(place, tenure)
+            }
+            (true, 0) => self.end_hold(place, Lease::Fixed(Duration::ZERO), fx),
+            (true, left) => Ending::StillHeld { left },
+        }
+    }
+
+    /// The live hold ends for good.
+    fn end_hold(&mut self, place: &Place, last: Lease, fx: &mut Effects) -> Ending {
+        let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
+        let clock = place.engine.clock();
+        let now = clock.now();
+        fx.end(&hold.tenure, End::Over);
+        released(place, &hold);
+        let turn = self.slice.turn(now);
+        let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
+        let Some(waiter) = next else {
+            let outcome = Arc::new(Outcome::default());
+            let why = Why { number: hold.number, then: None, turn, lease: hold.lease(), unclean: hold.unclean };
+            let mut job = self.release(place, why, outcome);
+            job.commands = hold.commands.take();
+            self.promote(place, fx);
+            return Ending::Release(job);
+        };
+        let tenure = Tenure::new(waiter.owner.clone());
+        let ticket = place.engine.draw();
+        let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
+        if passable(place, &hold, last, &waiter) {
+            hold.pass_to(Arc::clone(&tenure), first, now);
+            self.hold = Some(hold);
+            let guard = LockGuard::new(place.clone(), tenure, ticket, None);
+            fx.deliver(waiter.turn, Told::Granted(guard));
+            return Ending::Passed;
+        }
+        if hold.unclean {
+            self.reaps.push(Reap::new(hold.number, hold.lease(), place, now));
+        }
+        self.handing = Some(waiter.owner.clone());
+        Ending::HandOver(HandOver {
+            place: place.clone(),
+            from: hold.number,
+            to: None,
+            lease: hold.lease(),
+            commands: hold.commands.take(),
+            waiter: Some(waiter),
+            outcome: Arc::new(Outcome::default()),
+        })
+    }
+
+    /// Loses the live hold if its time is over.
+    pub(super) fn expire(&mut self, place: &Place, fx: &mut Effects) {
+        let clock = place.engine.clock();
+        let over = self.hold.as_ref().and_then(|hold| hold.expired(clock, clock.now()));
+        if let Some(cause) = over {
+            self.lose(place, cause, fx);
+        }
+    }
+
+    /// The live hold is lost, and stays so.
+    pub(super) fn lose(&mut self, place: &Place, cause: LostCause, fx: &mut Effects) {
+        let Some(mut hold) = self.hold.take() else { return };
+        let now = place.engine.clock().now();
+        tracing::warn!(
+            lock = %place.name(), owner = %hold.owner(), cause = ?cause,
+            held_ms = millis(now.saturating_duration_since(hold.taken)), "lost"
+        );
+        fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
+        self.slice.forget();
+        let lease = hold.lease();
+        hold.wake = Some(Wake { until: now + lease, release: matches!(cause, LostCause::Expired | LostCause::Forced) });
+        match cause {
+            // At its bound the hold ends for everybody: whoever still works was told so.
+            LostCause::MaxHold => {
+                let why = Why::ended(hold.number, lease, hold.unclean);
+                drop(self.release(place, why, Arc::new(Outcome::default())));
+            }
+            _ if hold.unclean => self.reaps.push(Reap::new(hold.number, lease, place, now)),
+            _ => {}
+        }
+        if hold.count() > 0 {
+            self.lost.push(hold);
+        }
+        self.promote(place, fx);
+    }
+
+    /// A lost hold whose last ticket ended is forgotten; its field is ours alone, and is released if it may be there.
+    fn forget_lost(&mut self, place: &Place, tenure: &Arc<Tenure>) {
+        let over = |hold: &Hold| Arc::ptr_eq(&hold.tenure, tenure) && hold.count() == 0;
+        if let Some(at) = self.lost.iter().position(over) {
+            let hold = self.lost.swap_remove(at);
+            self.release_lost(&hold, place);
+        }
+    }
+
+    /// An owner asks for a name of which it still has a lost hold: that one's field goes first.
+    pub(super) fn release_lost_of(&mut self, owner: &Owner, place: &Place) {
+        for mut hold in std::mem::take(&mut self.lost) {
+            if hold.owner() == owner {
+                self.release_lost(&hold, place);
+                if let Some(wake) = &mut hold.wake {
+                    wake.release = false;
+                }
+            }
+            self.lost.push(hold);
+        }
+    }
+
+    /// Detached tickets of lost holds are remembered for a lease.
+    pub(super) fn forget_detached(&mut self, place: &Place) {
+        let now = place.engine.clock().now();
+        let (over, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lost)
+            .into_iter()
+            .partition(|hold| hold.remembered_until().is_some_and(|until| until <= now));
+        self.lost = stay;
+        // A lease after the loss nothing is left on the server.
+        drop(over);
+    }
+
+    fn release_lost(&mut self, hold: &Hold, place: &Place) {
+        if hold.wake.is_some_and(|wake| wake.release) {
+            let why = Why::ended(hold.number, hold.lease(), false);
+            // Dropped, the job goes on in the background.
+            drop(self.release(place, why, Arc::new(Outcome::default())));
+        }
+    }
+}
+
+fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
+    tenure.loss(place.name()).map_or(Ending::NotHeld, Ending::Lost)
+}
+
+fn released(place: &Place, hold: &Hold) {
+    let held = place.engine.clock().now().saturating_duration_since(hold.taken);
+    tracing::debug!(lock = %place.name(), owner = %hold.owner(), held_ms = millis(held), "released");
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether the next owner may have the hold as it stands, without a word to the server.
+fn passable(place: &Place, hold: &Hold, last: Lease, waiter: &Waiter) -> bool {
+    let watchdog = place.engine.settings().watchdog_timeout;
+    let left = hold.deadline(place.engine.clock()).saturating_duration_since(place.engine.clock().now());
+    place.entry.protocol.passes()
+        && matches!((last, waiter.lease), (Lease::Watchdog, Lease::Watchdog))
+        // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
+        && (watchdog / 2..=watchdog).contains(&left)
+}
+
+/// A hold on its way to the head of the local queue. Dropped before it is answered, it is undone in order: the old
+/// number first, since a late copy can move only what is still there.
+#[must_use]
+pub(crate) struct HandOver {
+    place: Place,
+    from: HoldNumber,
+    /// Drawn, and from then on perhaps on the server.
+    to: Option<HoldNumber>,
+    lease: Duration,
+    commands: Option<Arc<Semaphore>>,
+    waiter: Option<Waiter>,
+    outcome: Arc<Outcome>,
+}
+
+impl HandOver {
+    pub(super) fn from(&self) -> HoldNumber {
+        self.from
+    }
+
+    pub(super) fn outcome(&self) -> &Arc<Outcome> {
+        &self.outcome
+    }
+
+    /// Sends it once. Whatever comes of it, the waiter is told, if not here then by the drop.
+    pub(super) async fn run(mut self) -> Result<Released> {
+        let _one_at_a_time = match &self.commands {
+            Some(commands) => Arc::clone(commands).acquire_owned().await.ok(),
+            None => None,
+        };
+        let place = self.place.clone();
+        let clock = place.engine.clock();
+        let Some((lease, max_hold)) = self.waiter.as_ref().map(|waiter| (waiter.lease, waiter.max_hold)) else {
+            return Ok(Released::Freed);
+        };
+        let bound = max_hold.map(|max_hold| clock.now() + max_hold);
+        let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
+        self.lease = self.lease.max(term.lease);
+        let to = *self.to.insert(place.engine.draw_hold());
+        match place.entry.protocol.hand_over(self.from, to, term.lease).await {
+            Ok(Moved::Done) => {
+                // An answer that came too late is worth nothing to the waiter: undone by the drop.
+                if term.holds(clock) && !place.engine.is_closed() {
+                    self.granted(to, term);
+                }
+                Ok(Released::Freed)
+            }
+            Ok(Moved::Gone) => {
+                self.contend_instead();
+                let lost = Loss { cause: LostCause::Gone, since: std::time::Instant::now() }.error(place.name());
+                self.outcome.set(Err(lost.clone()));
+                Err(lost)
+            }
+            Err(fault) => Err(Error::from_fault(fault, place.name(), Op::HandOver)),
+        }
+    }
+
+    fn granted(&mut self, to: HoldNumber, term: Term) {
+        let Some(waiter) = self.waiter.take() else { return };
+        let place = &self.place;
+        let tenure = Tenure::new(waiter.owner);
+        let ticket = place.engine.draw();
+        let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
+        let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
+        place.update(|state, fx| {
+            state.handing = None;
+            state.hold = Some(Hold::new(to, tenure, first, term, place.engine.clock()));
+            fx.deliver(waiter.turn, Told::Granted(guard));
+        });
+        self.outcome.set(Ok(Released::Freed));
+    }
+
+    /// The waiter is the name's contender now.
+    fn contend_instead(&mut self) {
+        let Some(waiter) = self.waiter.take() else { return };
+        self.place.update(|state, fx| {
+            state.handing = None;
+            state.promote_waiter(waiter, &self.place, fx);
+        });
+    }
+}
+
+impl Drop for HandOver {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else { return };
+        let why = Why { number: self.from, then: self.to, turn: Turn::Keep, lease: self.lease, unclean: false };
+        let job = self.place.update(|state, fx| {
+            let mut job = state.release(&self.place, why, Arc::clone(&self.outcome));
+            job.commands = self.commands.take();
+            state.handing = None;
+            state.promote_waiter(waiter, &self.place, fx);
+            job
+        });
+        drop(job); // goes on in the background
+    }
+}

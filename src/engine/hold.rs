@@ -1,0 +1,326 @@
+//! One hold of this process: its tickets, its count, its deadline and how it was lost. It sends nothing and waits for
+//! nothing; whoever changes it does so under the entry's mutex.
+//!
+//! | state | event | next |
+//! | --- | --- | --- |
+//! | held | a nested acquisition starts | held, one more pending |
+//! | held, pending | it is granted | held, one more ticket |
+//! | held, pending | it is answered gone or busy | lost (Gone); it goes on as a fresh one |
+//! | held | one of several tickets ends | held, the server is told the newest count |
+//! | held | the last ticket ends | passed on, handed over or released: `hand_over.rs` |
+//! | held | a renewal is answered renewed | held, the deadline moves |
+//! | held | a renewal is answered gone | lost (Gone) |
+//! | held | the deadline passes, or the machine slept past it | lost (Expired, or `MaxHold` where that bound cut it) |
+//! | held | the smallest `max_hold` is reached | lost (`MaxHold`), one release |
+//! | held | forced away here, or the client is closed | lost (Forced, Closed) |
+//! | lost | anything | lost; with its last ticket it is forgotten, released once if Expired or Forced |
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HoldNumber,
+    clock::{self, Clock},
+};
+use crate::{
+    error::{Error, LostCause},
+    lease::Lease,
+    owner::Owner,
+};
+
+/// A hold that lives, or one that was lost and still has tickets.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) number: HoldNumber,
+    pub(crate) tenure: Arc<Tenure>,
+    /// Live guards and detached tickets, in the order of their acquisition.
+    pub(crate) tickets: Vec<Ticket>,
+    /// Nested acquisitions under way; a hold does not end while there is one.
+    pub(crate) pending: u32,
+    /// The count on the server as far as answers told; `None` while one is missing.
+    pub(crate) told: Option<u32>,
+    /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
+    pub(crate) renewed: Instant,
+    /// A renewal is on its way.
+    pub(crate) renewing: bool,
+    /// Failed renewals in a row, for their back-off, and when the next try is due.
+    pub(crate) retry: Option<(u32, Instant)>,
+    /// Somebody asked for a look at the server now.
+    pub(crate) probe: bool,
+    /// One of its acquires was sent and never answered: an old copy may still run.
+    pub(crate) unclean: bool,
+    /// Count-changing commands go one at a time; made when the first nested acquisition comes.
+    pub(crate) commands: Option<Arc<Semaphore>>,
+    pub(crate) taken: Instant,
+    /// Set with the loss.
+    pub(crate) wake: Option<Wake>,
+    deadline: Deadline,
+}
+
+/// What is left of a lost hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    /// How long its detached tickets are remembered, so that `unlock` can say how it ended.
+    pub(crate) until: Instant,
+    /// Its field may still be on the server: released once, with the last ticket.
+    pub(crate) release: bool,
+}
+
+/// The promise of the hold: good until then, unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    at: Instant,
+    /// What the machine had slept when it was set; sleep since then shortens it.
+    slept: Duration,
+    /// The lease it stands for.
+    lease: Duration,
+    /// `max_hold` made the lease shorter than was asked for.
+    cut: bool,
+}
+
+/// One acquisition's share of a hold.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) id: u64,
+    pub(crate) lease: Lease,
+    pub(crate) max_hold: Option<Instant>,
+    pub(crate) detached: bool,
+}
+
+/// One owner's time with a hold, shared with that owner's guards. A pass ends it and begins another.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) owner: Owner,
+    end: OnceLock<End>,
+    token: OnceLock<CancellationToken>,
+}
+
+/// How a tenure ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Released, passed on or handed over.
+    Over,
+    Lost(Loss),
+}
+
+/// How and when a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) cause: LostCause,
+    pub(crate) since: std::time::Instant,
+}
+
+impl Hold {
+    /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
+    pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
+        Self {
+            number,
+            tenure,
+            tickets: vec![first],
+            pending: 0,
+            told: Some(1),
+            renewed: term.sent,
+            renewing: false,
+            retry: None,
+            probe: false,
+            unclean: false,
+            commands: None,
+            taken: clock.now(),
+            wake: None,
+            deadline: Deadline::of(term),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.tenure.owner
+    }
+
+    /// Live guards, detached tickets and nested acquisitions under way.
+    pub(crate) fn count(&self) -> u32 {
+        self.granted() + self.pending
+    }
+
+    /// Live guards and detached tickets.
+    pub(crate) fn granted(&self) -> u32 {
+        u32::try_from(self.tickets.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn ticket(&self, id: u64) -> Option<&Ticket> {
+        self.tickets.iter().find(|ticket| ticket.id == id)
+    }
+
+    /// The watchdog runs while one ticket asks for it.
+    pub(crate) fn watched(&self) -> bool {
+        self.tickets.iter().any(|ticket| matches!(ticket.lease, Lease::Watchdog))
+    }
+
+    /// The smallest bound of the live tickets rules.
+    pub(crate) fn bound(&self) -> Option<Instant> {
+        self.tickets.iter().filter_map(|ticket| ticket.max_hold).min()
+    }
+
+    /// A command that raised the TTL was answered: the deadline moves, never backwards.
+    pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
+        let fresh = Deadline::of(term);
+        if fresh.at > self.deadline.effective(clock) {
+            self.deadline = fresh;
+        }
+    }
+
+    /// When the hold is over unless it is renewed.
+    pub(crate) fn deadline(&self, clock: &Clock) -> Instant {
+        self.deadline.effective(clock)
+    }
+
+    /// The lease that the deadline stands for.
+    pub(crate) fn lease(&self) -> Duration {
+        self.deadline.lease
+    }
+
+    /// Whether the deadline is nearer than its ticket wanted, only because of a bound that may be gone by now.
+    pub(crate) fn cut(&self) -> bool {
+        self.deadline.cut
+    }
+
+    /// Why the hold is over at `now`, if it is.
+    pub(crate) fn expired(&self, clock: &Clock, now: Instant) -> Option<LostCause> {
+        if self.bound().is_some_and(|bound| bound <= now) {
+            return Some(LostCause::MaxHold);
+        }
+        let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
+        (self.deadline.effective(clock) <= now).then_some(cause)
+    }
+
+    /// When the watchdog has to renew it; `None` for a hold of fixed leases.
+    pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
+        if self.renewing {
+            return None;
+        }
+        if self.probe {
+            return Some(self.renewed);
+        }
+        if !self.watched() {
+            return None;
+        }
+        if let Some((_, at)) = self.retry {
+            return Some(at);
+        }
+        // A bound that went with its ticket leaves a deadline that was cut for it: mend it now.
+        if self.cut() && self.bound().is_none() {
+            return Some(self.renewed);
+        }
+        Some(self.renewed + watchdog / 3)
+    }
+
+    /// A lost hold that only detached tickets keep is forgotten then.
+    pub(crate) fn remembered_until(&self) -> Option<Instant> {
+        let only_detached = self.pending == 0 && self.tickets.iter().all(|ticket| ticket.detached);
+        self.wake.filter(|_| only_detached).map(|wake| wake.until)
+    }
+
+    /// The next owner takes the same hold over, number and deadline and all.
+    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
+        self.tenure = tenure;
+        self.tickets.clear();
+        self.tickets.push(first);
+        self.taken = now;
+    }
+}
+
+/// What a command asked for, and when it left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) sent: Instant,
+    /// What the machine had slept when it left.
+    pub(crate) slept: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) cut: bool,
+}
+
+impl Term {
+    /// A lease that is asked for now. It never reaches beyond `bound`; `None` if nothing is left before it.
+    pub(crate) fn now(lease: Duration, bound: Option<Instant>, clock: &Clock) -> Option<Self> {
+        let slept = clock.slept();
+        let sent = clock.now();
+        let left = bound.map_or(Duration::MAX, |bound| bound.saturating_duration_since(sent));
+        // Whole milliseconds are sent, rounded down here: the bound is a promise.
+        let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        if left.is_zero() {
+            return None;
+        }
+        Some(Self { sent, slept, lease: lease.min(left), cut: left < lease })
+    }
+
+    /// Whether an answer that comes now still stands for something.
+    pub(crate) fn holds(&self, clock: &Clock) -> bool {
+        clock.now() < Deadline::of(*self).effective(clock)
+    }
+}
+
+impl Deadline {
+    fn of(term: Term) -> Self {
+        Self { at: clock::deadline(term.sent, term.lease), slept: term.slept, lease: term.lease, cut: term.cut }
+    }
+
+    fn effective(&self, clock: &Clock) -> Instant {
+        let slept = clock.slept().saturating_sub(self.slept);
+        if slept.is_zero() { self.at } else { self.at.checked_sub(slept).unwrap_or_else(|| clock.now()) }
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(id: u64, lease: Lease, max_hold: Option<Duration>, now: Instant) -> Self {
+        Self { id, lease, max_hold: max_hold.map(|bound| now + bound), detached: false }
+    }
+}
+
+impl Tenure {
+    pub(crate) fn new(owner: Owner) -> Arc<Self> {
+        Arc::new(Self { owner, end: OnceLock::new(), token: OnceLock::new() })
+    }
+
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end.get().copied()
+    }
+
+    /// The first end counts; whoever waits for it is woken. Not to be called under an entry's mutex: wakers run here.
+    pub(crate) fn finish(&self, end: End) {
+        let _ = self.end.set(end);
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+
+    /// Notes the end under the entry's mutex; [`Tenure::finish`] follows outside.
+    pub(crate) fn note(&self, end: End) {
+        let _ = self.end.set(end);
+    }
+
+    /// Cancelled when the tenure ends, however it ends.
+    pub(crate) fn token(&self) -> &CancellationToken {
+        let token = self.token.get_or_init(CancellationToken::new);
+        if self.end.get().is_some() {
+            token.cancel();
+        }
+        token
+    }
+
+    /// The error of a lost tenure.
+    pub(crate) fn loss(&self, name: &Arc<str>) -> Option<Error> {
+        match self.end()? {
+            End::Over => None,
+            End::Lost(loss) => Some(loss.error(name)),
+        }
+    }
+}
+
+impl Loss {
+    pub(crate) fn error(self, name: &Arc<str>) -> Error {
+        Error::Lost { name: Arc::clone(name), cause: self.cause, since: self.since }
+    }
+}

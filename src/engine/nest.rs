@@ -1,0 +1,240 @@
+//! Nested acquisitions of an owner that already holds, and the count that the server is told. Counts are set, never
+//! counted: each command says what shall be afterwards, so the newest one heals whatever an older one left.
+
+use std::sync::Arc;
+
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, sleep_until},
+};
+
+use super::{
+    Attempt, HoldNumber, Letting,
+    acquire::{Ask, FIRST_PAUSE, GRACE, LONGEST_PAUSE, Patience, bounded, jittered, unanswered},
+    guard::{LockGuard, Released},
+    hand_over::Ending,
+    hold::{Hold, Tenure, Term, Ticket},
+    registry::{Place, State},
+};
+use crate::{
+    backend::{Fault, FaultKind},
+    error::{Error, LostCause, Op, Result},
+    lease::Lease,
+};
+
+/// A nested acquisition under way: it counts, so the hold does not end while it lives.
+#[derive(Debug)]
+pub(crate) struct Nest {
+    place: Place,
+    tenure: Arc<Tenure>,
+    number: HoldNumber,
+    commands: Arc<Semaphore>,
+    /// A command was sent and its count is not certain.
+    unanswered: bool,
+    granted: bool,
+}
+
+pub(crate) enum Nested {
+    Granted(LockGuard),
+    /// The wait was over before the hold's earlier commands were answered.
+    Busy,
+    /// The outer hold is gone: go on as a fresh acquisition.
+    OuterLost,
+}
+
+impl Hold {
+    fn commands(&mut self) -> Arc<Semaphore> {
+        Arc::clone(self.commands.get_or_insert_with(|| Arc::new(Semaphore::new(1))))
+    }
+}
+
+impl State {
+    /// The live hold of a tenure.
+    pub(super) fn live(&mut self, tenure: &Arc<Tenure>) -> Option<&mut Hold> {
+        self.hold.as_mut().filter(|hold| Arc::ptr_eq(&hold.tenure, tenure))
+    }
+}
+
+impl Nest {
+    /// Takes part in the hold. Under the entry's mutex.
+    pub(super) fn begin(place: &Place, hold: &mut Hold) -> Self {
+        hold.pending += 1;
+        Self {
+            place: place.clone(),
+            tenure: Arc::clone(&hold.tenure),
+            number: hold.number,
+            commands: hold.commands(),
+            unanswered: false,
+            granted: false,
+        }
+    }
+
+    pub(super) async fn acquire(mut self, ask: &Ask) -> Result<Nested> {
+        let place = self.place.clone();
+        let settings = *place.engine.settings();
+        let clock = place.engine.clock();
+        let started = clock.now();
+        let cut_off = match ask.patience {
+            Patience::Once => None,
+            Patience::Until(until) => Some(until.max(started) + GRACE),
+            Patience::ForEver => Some(started + settings.unreachable_after),
+        };
+        let commands = Arc::clone(&self.commands);
+        let Some(Ok(_one_at_a_time)) = bounded(cut_off, commands.acquire()).await else { return Ok(Nested::Busy) };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
+            self.unanswered = true;
+            let fault = match bounded(cut_off, place.entry.protocol.acquire(self.number, term.lease, holds)).await {
+                None => return Err(unanswered(&place, true, "no answer before the wait was over")),
+                Some(Ok(Attempt::Granted { holds, fence })) => {
+                    return Ok(self.enter(ask, term, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
+                }
+                Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
+                    self.unanswered = false;
+                    self.outer_gone();
+                    return Ok(Nested::OuterLost);
+                }
+                Some(Err(fault)) => fault,
+            };
+            let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
+            let resume = clock.now() + jittered(pause);
+            let too_late = cut_off.is_none_or(|cut_off| cut_off <= resume);
+            if !fault.kind.heals() || too_late {
+                return Err(error);
+            }
+            sleep_until(resume).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// What to ask for; `None` once the outer hold is lost.
+    fn next_term(&self, ask: &Ask) -> Option<(Term, u32)> {
+        let clock = self.place.engine.clock();
+        self.place.update(|state, fx| {
+            state.expire(&self.place, fx);
+            let hold = state.live(&self.tenure)?;
+            let own = ask.max_hold.map(|max_hold| clock.now() + max_hold);
+            let bound = [hold.bound(), own].into_iter().flatten().min();
+            // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
+            let left = hold.deadline(clock).saturating_duration_since(clock.now());
+            let term = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock)?;
+            hold.told = None;
+            Some((term, hold.count().max(2)))
+        })
+    }
+
+    fn enter(&mut self, ask: &Ask, term: Term, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
+        let place = &self.place;
+        let ticket = place.engine.draw();
+        let entered = place.update(|state, fx| {
+            state.expire(place, fx);
+            let Some(hold) = state.live(&self.tenure) else { return false };
+            hold.pending -= 1;
+            hold.told = Some(holds);
+            hold.tickets.push(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent));
+            hold.extended(term, place.engine.clock());
+            if matches!(ask.lease, Lease::Watchdog) {
+                hold.renewed = term.sent;
+            }
+            true
+        });
+        if !entered {
+            return None;
+        }
+        (self.unanswered, self.granted) = (false, true);
+        tracing::debug!(lock = %place.name(), owner = %ask.owner, holds, "nested");
+        Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
+    }
+
+    fn outer_gone(&self) {
+        self.place.update(|state, fx| {
+            if state.live(&self.tenure).is_some() {
+                state.lose(&self.place, LostCause::Gone, fx);
+            }
+        });
+    }
+}
+
+impl Drop for Nest {
+    fn drop(&mut self) {
+        if self.granted {
+            return;
+        }
+        let place = &self.place;
+        match place.update(|state, fx| state.end_pending(place, &self.tenure, fx)) {
+            // The server may count one too many.
+            Ending::StillHeld { .. } if self.unanswered => retell(place, &self.tenure),
+            Ending::HandOver(hand_over) => place.engine.spawn(Box::pin(async move {
+                let _ = hand_over.run().await;
+            })),
+            // A release goes on by itself when it is dropped.
+            _ => {}
+        }
+    }
+}
+
+/// Tells the server the newest count of a hold, one of whose tickets ended with `left` remaining. Dropped, or after an
+/// error that may heal, it goes on in the background.
+pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Result<Released> {
+    let mut telling = Telling { place, tenure, told: false };
+    let result = tell_once(place, tenure).await;
+    telling.told = result.as_ref().err().is_none_or(|error| !error.is_transient());
+    result.map(|()| Released::StillHeld(left))
+}
+
+/// Goes on telling in the background, until it is answered or the hold is over.
+pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
+    let (place, tenure) = (place.clone(), Arc::clone(tenure));
+    Arc::clone(&place.engine).spawn(Box::pin(async move {
+        let mut pause = FIRST_PAUSE;
+        while tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
+            sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }));
+}
+
+/// A count that the server is being told.
+struct Telling<'a> {
+    place: &'a Place,
+    tenure: &'a Arc<Tenure>,
+    told: bool,
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if !self.told {
+            retell(self.place, self.tenure);
+        }
+    }
+}
+
+async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
+    let over = || tenure.loss(place.name()).map_or(Ok(()), Err);
+    let Some(commands) = place.update(|state, _| state.live(tenure).map(Hold::commands)) else { return over() };
+    let Ok(_one_at_a_time) = commands.acquire().await else { return Ok(()) };
+    let news = place.update(|state, fx| {
+        state.expire(place, fx);
+        let hold = state.live(tenure)?;
+        let count = hold.count();
+        if hold.told == Some(count) {
+            return None;
+        }
+        hold.told = None;
+        Some((hold.number, count))
+    });
+    let Some((number, count)) = news else { return over() };
+    let answer = place.entry.protocol.release(number, count).await;
+    place.update(|state, fx| match (&answer, state.live(tenure)) {
+        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.told = Some(*holds),
+        (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
+        _ => {}
+    });
+    match answer {
+        Ok(_) => over(),
+        // Zero deletes whatever the count was, so one that is too high does no harm.
+        Err(Fault { kind: FaultKind::OutOfMemory, .. }) => Ok(()),
+        Err(fault) => Err(Error::from_fault(fault, place.name(), Op::Release)),
+    }
+}

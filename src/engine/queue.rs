@@ -1,0 +1,130 @@
+//! The waiters of this process for one name, first come first served. A waiter is told its turn through its own
+//! one-shot channel; what it was told is cleaned up by its own drop if nobody takes it.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{acquire::ContenderSlot, guard::LockGuard, registry::Place};
+use crate::{error::Error, lease::Lease, owner::Owner};
+
+/// What a waiter is told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The name is nobody's here any more: try the server.
+    Contend(ContenderSlot),
+    /// Passed or handed over.
+    Granted(LockGuard),
+    /// An answer that stands for all who wait.
+    Failed(Error),
+}
+
+/// A task of this process that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) id: u64,
+    pub(crate) owner: Owner,
+    pub(crate) lease: Lease,
+    pub(crate) max_hold: Option<Duration>,
+    /// It waits as long as the server answers, so it shares the verdict that the server does not.
+    pub(crate) for_ever: bool,
+    pub(crate) turn: oneshot::Sender<Told>,
+}
+
+/// The local queue. Its bound is the number of tasks that wait: each stands in it once.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiters: VecDeque<Waiter>,
+    owners: HashSet<Owner>,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Whether this owner already waits.
+    pub(crate) fn has(&self, owner: &Owner) -> bool {
+        !self.owners.is_empty() && self.owners.contains(owner)
+    }
+
+    pub(crate) fn push(&mut self, waiter: Waiter) {
+        self.owners.insert(waiter.owner.clone());
+        self.waiters.push_back(waiter);
+    }
+
+    /// The next one that still waits.
+    pub(crate) fn pop(&mut self) -> Option<Waiter> {
+        loop {
+            let waiter = self.waiters.pop_front()?;
+            self.owners.remove(&waiter.owner);
+            if !waiter.turn.is_closed() {
+                return Some(waiter);
+            }
+        }
+    }
+
+    /// The next one, without taking it.
+    pub(crate) fn head(&mut self) -> Option<&Waiter> {
+        while self.waiters.front().is_some_and(|waiter| waiter.turn.is_closed()) {
+            if let Some(waiter) = self.waiters.pop_front() {
+                self.owners.remove(&waiter.owner);
+            }
+        }
+        self.waiters.front()
+    }
+
+    /// A waiter gave up.
+    pub(crate) fn remove(&mut self, id: u64) {
+        // Numbers grow, and the queue is in their order.
+        let at = self.waiters.binary_search_by_key(&id, |waiter| waiter.id);
+        if let Some(waiter) = at.ok().and_then(|at| self.waiters.remove(at)) {
+            self.owners.remove(&waiter.owner);
+        }
+    }
+
+    /// Takes out everybody, or those who wait for ever.
+    pub(crate) fn drain(&mut self, only_for_ever: bool) -> Vec<Waiter> {
+        let (out, stay): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.for_ever || !only_for_ever);
+        self.waiters = stay.into();
+        for waiter in &out {
+            self.owners.remove(&waiter.owner);
+        }
+        out
+    }
+}
+
+/// A waiter's place in the queue; dropping it gives the place up, and whatever was told and not taken.
+#[derive(Debug)]
+pub(crate) struct QueuePlace {
+    place: Place,
+    id: u64,
+    turn: oneshot::Receiver<Told>,
+}
+
+impl QueuePlace {
+    pub(crate) fn new(place: Place, id: u64, turn: oneshot::Receiver<Told>) -> Self {
+        Self { place, id, turn }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Waits for the turn; `None` if the entry let go of the sender, which means that the client ended.
+    pub(crate) async fn turn(&mut self) -> Option<Told> {
+        (&mut self.turn).await.ok()
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        // Closed first: whoever pops it from now on goes on to the next one.
+        self.turn.close();
+        self.place.update(|state, _| state.queue.remove(self.id));
+    }
+}

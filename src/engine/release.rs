@@ -1,0 +1,356 @@
+//! Letting go: what was decided is sent, repeated until it is answered or the lease is over, and goes out before any
+//! try of this process for the name. Which way a hold ends is decided in `hand_over.rs`.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    HoldNumber, Letting,
+    acquire::jittered,
+    guard::Released,
+    reap::Reap,
+    registry::{Place, State},
+    slice::{Listeners, Turn},
+    wake::Hearing,
+};
+use crate::{
+    backend::Fault,
+    error::{Error, LostCause, Op, Result},
+    owner::Owner,
+};
+
+/// The first pause before a release is repeated; it doubles up to [`LONGEST_PAUSE`], with full jitter.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A release that was decided and is not answered: a state of its entry, so a `Drop` that makes one never blocks and
+/// never loses it. It is final: nothing takes it back.
+#[derive(Debug)]
+pub(crate) struct Releasing {
+    pub(crate) number: HoldNumber,
+    /// An abandoned hand-over is undone in order: this one once `number` is answered.
+    then: Option<HoldNumber>,
+    pub(crate) outcome: Arc<Outcome>,
+    /// The link on which it is on its way.
+    out_on: Option<u64>,
+    /// A copy was sent and not answered: "not held" then means that it ran.
+    repeated: bool,
+    turn: Turn,
+    /// Our own subscription will hear its message.
+    own: bool,
+    /// Nothing of the hold is left on the server after this.
+    until: Instant,
+}
+
+/// Why something is released.
+#[derive(Clone, Debug)]
+pub(crate) struct Why {
+    pub(crate) number: HoldNumber,
+    pub(crate) then: Option<HoldNumber>,
+    pub(crate) turn: Turn,
+    /// The lease that the server may still keep it for.
+    pub(crate) lease: Duration,
+    /// An old copy of its acquire may run later: released again for a while after the end.
+    pub(crate) unclean: bool,
+}
+
+impl Why {
+    pub(crate) fn ended(number: HoldNumber, lease: Duration, unclean: bool) -> Self {
+        Self { number, then: None, turn: Turn::Keep, lease, unclean }
+    }
+}
+
+/// How a release went, for whoever asks, as often as they ask.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
+    detached: OnceLock<Owner>,
+    result: OnceLock<Result<Released>>,
+    done: Notify,
+}
+
+impl Outcome {
+    pub(crate) fn set(&self, result: Result<Released>) {
+        let _ = self.result.set(result);
+        self.done.notify_waiters();
+    }
+
+    pub(super) fn of_detached(&self, owner: &Owner) {
+        let _ = self.detached.set(owner.clone());
+    }
+
+    pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
+        self.detached.get() == Some(owner)
+    }
+
+    /// `None` if there is none within the time.
+    pub(crate) async fn wait(&self, within: Duration) -> Option<Result<Released>> {
+        let known = async {
+            loop {
+                let mut told = pin!(self.done.notified());
+                told.as_mut().enable();
+                if let Some(result) = self.result.get() {
+                    return result.clone();
+                }
+                told.await;
+            }
+        };
+        timeout(within, known).await.ok()
+    }
+}
+
+impl State {
+    /// Decides a release. The caller drives the job, or lets it go: dropped, it goes on in the background.
+    pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
+        let now = place.engine.clock().now();
+        if why.unclean {
+            self.reaps.push(Reap::new(why.number, why.lease, place, now));
+        }
+        let own = self.ear.expect_own();
+        self.slice.released(now, why.turn);
+        if why.turn == Turn::Yield {
+            self.ear.clear_flag();
+        }
+        self.releases.push(Releasing {
+            number: why.number,
+            then: why.then,
+            outcome: Arc::clone(&outcome),
+            out_on: None,
+            repeated: false,
+            turn: why.turn,
+            own,
+            until: now + why.lease,
+        });
+        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, attended: true }
+    }
+
+    /// Whether every release is on its way on this link: what is sent from now on comes after them.
+    pub(super) fn releases_are_out(&self, link: u64) -> bool {
+        self.releases.iter().all(|release| release.out_on == Some(link))
+    }
+
+    fn releasing(&mut self, number: HoldNumber) -> Option<&mut Releasing> {
+        self.releases.iter_mut().find(|release| release.number == number)
+    }
+
+    /// An answer came.
+    fn release_answered(&mut self, place: &Place, number: HoldNumber, answer: Letting) -> Answered {
+        let now = place.engine.clock().now();
+        let Some(at) = self.releases.iter().position(|release| release.number == number) else {
+            return Answered::Over(Ok(Released::Freed));
+        };
+        let release = &mut self.releases[at];
+        if let Some(then) = release.then.take() {
+            (release.number, release.out_on, release.repeated) = (then, None, false);
+            return Answered::Then(then);
+        }
+        let release = self.releases.remove(at);
+        let published = matches!(answer, Letting::Done { listeners: Some(_), .. });
+        if release.own && !published {
+            self.ear.unexpect_own();
+        }
+        if release.turn == Turn::Yield {
+            let heard = listeners(&release, answer, self.ear.hearing());
+            self.slice.answered(now, heard);
+        }
+        Answered::Over(match answer {
+            Letting::NotHeld if !release.repeated => Err(Error::Lost {
+                name: Arc::clone(place.name()),
+                cause: LostCause::Gone,
+                since: std::time::Instant::now(),
+            }),
+            _ => Ok(Released::Freed),
+        })
+    }
+
+    /// It will not be answered any more.
+    fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
+        if let Some(at) = self.releases.iter().position(|release| release.number == number) {
+            let release = self.releases.remove(at);
+            if release.own {
+                self.ear.unexpect_own();
+            }
+            if release.turn == Turn::Yield {
+                self.slice.answered(place.engine.clock().now(), Listeners::Unknown);
+            }
+        }
+    }
+}
+
+/// How many others a release's message reached.
+fn listeners(release: &Releasing, answer: Letting, hearing: Hearing) -> Listeners {
+    match answer {
+        _ if release.repeated => Listeners::Unknown,
+        Letting::NotHeld => Listeners::None,
+        Letting::Done { listeners: None, .. } => Listeners::Unknown,
+        Letting::Done { listeners: Some(0), .. } => Listeners::None,
+        // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
+        Letting::Done { listeners: Some(_), .. } if !release.own && hearing == Hearing::Waiting => Listeners::Unknown,
+        Letting::Done { listeners: Some(count), .. } if count > u32::from(release.own) => Listeners::Some,
+        Letting::Done { .. } => Listeners::None,
+    }
+}
+
+/// What an answer leaves to do.
+enum Answered {
+    /// The first half of an abandoned hand-over is undone, this is the second.
+    Then(HoldNumber),
+    Over(Result<Released>),
+}
+
+/// The sending of one release. Dropped before it is finished, it goes on in the background.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ReleaseJob {
+    place: Place,
+    number: HoldNumber,
+    /// The hold's count-changing commands go before it, one at a time.
+    pub(super) commands: Option<Arc<Semaphore>>,
+    outcome: Arc<Outcome>,
+    /// Somebody drives it; the background's own job does not start itself again when its runtime ends.
+    attended: bool,
+}
+
+impl ReleaseJob {
+    pub(super) fn number(&self) -> HoldNumber {
+        self.number
+    }
+
+    pub(super) fn outcome(&self) -> &Arc<Outcome> {
+        &self.outcome
+    }
+
+    /// Sends it once, for a caller who waits. After an error that may heal it goes on in the background.
+    pub(super) async fn once(mut self) -> Result<Released> {
+        match self.answered().await {
+            Ok(result) => result,
+            Err(fault) => {
+                let error = Error::from_fault(fault.clone(), self.place.name(), Op::Release);
+                if !fault.kind.heals() {
+                    self.give_up(error.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Repeats it until it is answered or the lease is over.
+    async fn insist(mut self) {
+        let mut pause = FIRST_PAUSE;
+        while let Err(fault) = self.answered().await {
+            let now = self.place.engine.clock().now();
+            let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
+            if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
+                let error = Error::from_fault(fault, self.place.name(), Op::Release);
+                tracing::warn!(lock = %self.place.name(), %error, "a release was given up: its lease ends the hold");
+                self.give_up(error);
+                return;
+            }
+            sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Sends until there is an answer to all of it, or the first fault.
+    async fn answered(&mut self) -> Result<Result<Released>, Fault> {
+        let _one_at_a_time = match &self.commands {
+            Some(commands) => Arc::clone(commands).acquire_owned().await.ok(),
+            None => None,
+        };
+        loop {
+            let answer = Sending::new(&self.place, self.number).send().await?;
+            let answered = self.place.update(|state, fx| {
+                fx.nudge();
+                state.release_answered(&self.place, self.number, answer)
+            });
+            match answered {
+                Answered::Then(number) => self.number = number,
+                Answered::Over(result) => {
+                    self.attended = false;
+                    self.outcome.set(result.clone());
+                    return Ok(result);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, error: Error) {
+        self.attended = false;
+        self.place.update(|state, fx| {
+            state.release_given_up(&self.place, self.number);
+            fx.nudge();
+        });
+        self.outcome.set(Err(error));
+    }
+}
+
+impl Drop for ReleaseJob {
+    fn drop(&mut self) {
+        if self.attended {
+            let rest = Self {
+                place: self.place.clone(),
+                number: self.number,
+                commands: self.commands.take(),
+                outcome: Arc::clone(&self.outcome),
+                attended: false,
+            };
+            self.place.engine.spawn(Box::pin(rest.insist()));
+        }
+    }
+}
+
+/// One release on its way. Dropped without an answer, it leaves word that a copy may have run.
+struct Sending<'a> {
+    place: &'a Place,
+    number: HoldNumber,
+    may_have_run: bool,
+}
+
+impl<'a> Sending<'a> {
+    fn new(place: &'a Place, number: HoldNumber) -> Self {
+        Self { place, number, may_have_run: true }
+    }
+
+    async fn send(mut self) -> Result<Letting, Fault> {
+        let (place, number) = (self.place, self.number);
+        let link = place.engine.backend().link();
+        let mut answer = place.entry.protocol.release(number, 0);
+        let mut first = true;
+        let answer = poll_fn(|cx| {
+            let polled = answer.as_mut().poll(cx);
+            // Commands that are polled first go first: from here on a try on this link comes after it.
+            if std::mem::take(&mut first) && polled.is_pending() {
+                place.update(|state, fx| {
+                    if let Some(release) = state.releasing(number) {
+                        release.out_on = Some(link);
+                    }
+                    fx.nudge();
+                });
+            }
+            polled
+        })
+        .await;
+        self.may_have_run = answer.as_ref().err().is_some_and(|fault| fault.may_have_run);
+        answer
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.place.update(|state, _| {
+            if let Some(release) = state.releasing(self.number) {
+                release.out_on = None;
+                release.repeated |= self.may_have_run;
+            }
+        });
+    }
+}

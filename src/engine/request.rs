@@ -1,0 +1,426 @@
+//! The futures that users hold, and the handle of a name that makes them. A request does nothing before its first poll;
+//! then it checks what it was told, settles whose it is, and runs `acquire.rs` in a box.
+
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tracing::Instrument;
+
+use super::{
+    Forced, Protocol, Sight,
+    acquire::{self, Ask, Patience, unanswered},
+    guard::{LockGuard, Released},
+    hand_over::millis,
+    hold::{Hold, Tenure},
+    registry::{Engine, State},
+    release::Outcome,
+};
+use crate::{
+    backend::Pending,
+    error::{Error, LostCause, Op, Result},
+    lease::{self, Lease, Wait},
+    owner::Owner,
+};
+
+/// A name of one client, as a primitive hands it out. A bad one answers at its first use.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    engine: Arc<Engine>,
+    protocol: Result<Arc<dyn Protocol>>,
+}
+
+/// Whose an acquisition is unless it says so itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nesting {
+    /// The current owner's: it may nest.
+    Current,
+    /// A fresh owner's, which nobody can be again.
+    Never,
+}
+
+impl Handle {
+    pub(crate) fn new(engine: &Arc<Engine>, protocol: Result<Arc<dyn Protocol>>) -> Self {
+        Self { engine: Arc::clone(engine), protocol }
+    }
+
+    pub(crate) fn lock(&self, nesting: Nesting) -> Acquire {
+        Acquire(Request::new(self.plan(nesting)))
+    }
+
+    pub(crate) fn try_lock(&self, nesting: Nesting) -> TryAcquire {
+        TryAcquire(Request::new(self.plan(nesting)))
+    }
+
+    pub(crate) fn unlock(&self) -> Unlock {
+        Unlock(Request::new(self.plan(Nesting::Current)))
+    }
+
+    fn plan(&self, nesting: Nesting) -> Plan {
+        Plan { handle: self.clone(), nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None }
+    }
+
+    /// What `read` says of the owner's live hold. No I/O.
+    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
+        place.update(|state, fx| {
+            state.expire(&place, fx);
+            state.held_by(owner).map(|hold| read(hold))
+        })
+    }
+
+    /// Takes a detached ticket of the owner back, the newest first. No I/O.
+    pub(crate) fn attach(&self, owner: &Owner) -> Option<LockGuard> {
+        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
+        let (tenure, id) = place.update(|state, fx| {
+            state.expire(&place, fx);
+            let (tenure, id) = state.detached(owner)?;
+            let hold = state.hold_of(&tenure)?;
+            hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
+            Some((tenure, id))
+        })?;
+        Some(LockGuard::new(place, tenure, id, None))
+    }
+
+    /// Who holds, as the server sees it.
+    pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
+        let protocol = self.ready()?;
+        protocol.inspect().await.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
+    }
+
+    /// Frees exactly what it saw; a holder of this client is told first.
+    pub(crate) async fn force_unlock(&self) -> Result<bool> {
+        let Some(sight) = self.sight().await? else { return Ok(false) };
+        let protocol = self.ready()?;
+        if let Some(place) = self.engine.find(protocol.key()) {
+            place.update(|state, fx| {
+                if state.hold.as_ref().is_some_and(|hold| sight.ours.contains(&hold.number)) {
+                    state.lose(&place, LostCause::Forced, fx);
+                }
+            });
+        }
+        let forced = protocol.force_release(&sight).await;
+        let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
+        tracing::debug!(lock = %protocol.name(), freed = (forced == Forced::Done), "forced release");
+        Ok(true)
+    }
+
+    fn ready(&self) -> Result<&Arc<dyn Protocol>> {
+        let protocol = self.protocol.as_ref().map_err(Error::clone)?;
+        if self.engine.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.engine.on_own_runtime()?;
+        Ok(protocol)
+    }
+
+    /// The name as it was given; empty if it was refused.
+    pub(crate) fn name(&self) -> &str {
+        self.protocol.as_ref().map_or("", |protocol| protocol.name())
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.protocol {
+            Ok(protocol) => f.debug_tuple("Handle").field(protocol.name()).finish(),
+            Err(error) => f.debug_tuple("Handle").field(error).finish(),
+        }
+    }
+}
+
+/// What was asked for, before the first poll.
+struct Plan {
+    handle: Handle,
+    nesting: Nesting,
+    owner: Option<Owner>,
+    lease: Lease,
+    max_hold: Option<Duration>,
+    wait: Option<Duration>,
+}
+
+impl Plan {
+    /// Checks everything that needs no server. The owner is whoever polls first.
+    fn check(&self, waits: Waits) -> Result<Ask> {
+        self.handle.ready()?;
+        let lease = match self.lease {
+            Lease::Watchdog => Lease::Watchdog,
+            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease)?),
+        };
+        let max_hold = self.max_hold.map(lease::max_hold).transpose()?;
+        let now = self.handle.engine.clock().now();
+        let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
+            (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
+            (Waits::AsTold, Wait::None) => Patience::Once,
+            (Waits::AsTold, Wait::For(wait)) => Patience::Until(now + wait),
+        };
+        let owner = match (&self.owner, self.nesting) {
+            (Some(_), Nesting::Never) => {
+                return Err(Error::invalid("owner", "a mutex gives every acquisition an owner of its own"));
+            }
+            (Some(owner), Nesting::Current) => owner.clone(),
+            (None, Nesting::Current) => Owner::current(),
+            (None, Nesting::Never) => Owner::new(),
+        };
+        Ok(Ask { owner, lease, max_hold, patience })
+    }
+
+    fn acquire(self, waits: Waits) -> Pending<Result<Option<LockGuard>>> {
+        let ask = match self.check(waits) {
+            Ok(ask) => ask,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let Handle { engine, protocol } = self.handle;
+        let Ok(protocol) = protocol else { return Box::pin(async { Err(Error::Closed) }) };
+        let span = tracing::debug_span!("acquire", lock = %protocol.name(), owner = %ask.owner);
+        let acquiring = async move {
+            let asked = engine.clock().now();
+            let guard = acquire::acquire(&engine, &protocol, &ask).await?;
+            if guard.is_some() {
+                let waited = engine.clock().now().saturating_duration_since(asked);
+                tracing::debug!(lock = %protocol.name(), owner = %ask.owner, waited_ms = millis(waited), "acquired");
+            }
+            Ok(guard)
+        };
+        Box::pin(acquiring.instrument(span))
+    }
+
+    fn unlock(self) -> Pending<Result<Released>> {
+        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let handle = self.handle;
+        Box::pin(async move {
+            let protocol = handle.ready()?;
+            let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };
+            let Some(place) = handle.engine.find(protocol.key()) else { return Err(not_held(0)) };
+            let found = place.update(|state, fx| {
+                state.expire(&place, fx);
+                match state.detached(&owner) {
+                    Some((tenure, id)) => Found::Ticket(LockGuard::new(place.clone(), tenure, id, None)),
+                    None => match state.releases.iter().find(|release| release.outcome.is_detached_of(&owner)) {
+                        Some(release) => Found::UnderWay(Arc::clone(&release.outcome)),
+                        None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
+                    },
+                }
+            });
+            match found {
+                Found::Ticket(guard) => guard.unlock_detached().await,
+                Found::Nothing { guards } => Err(not_held(guards)),
+                Found::UnderWay(outcome) => {
+                    let within = handle.engine.settings().command_timeout;
+                    let why = "the release is not answered yet; it is repeated in the background";
+                    outcome.wait(within).await.unwrap_or_else(|| Err(unanswered(&place, true, why)))
+                }
+            }
+        })
+    }
+}
+
+/// What an owner without a guard may still unlock.
+enum Found {
+    Ticket(LockGuard),
+    /// An earlier `unlock` of it is not answered yet.
+    UnderWay(Arc<Outcome>),
+    Nothing {
+        guards: u32,
+    },
+}
+
+impl State {
+    /// The newest detached ticket of an owner; of a live hold before a lost one.
+    fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
+        self.hold.iter().chain(&self.lost).filter(|hold| hold.owner() == owner).find_map(|hold| {
+            let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
+            Some((Arc::clone(&hold.tenure), ticket.id))
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Waits {
+    ForEver,
+    AsTold,
+}
+
+/// A plan until the first poll, a boxed future from then on.
+enum Request<T> {
+    Planned(Box<Plan>),
+    Running(Pending<T>),
+    Done,
+}
+
+impl<T> Request<T> {
+    fn new(plan: Plan) -> Self {
+        Self::Planned(Box::new(plan))
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
+        if let Self::Planned(plan) = &mut self {
+            change(plan);
+        }
+        self
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, start: impl FnOnce(Plan) -> Pending<T>) -> Poll<Option<T>> {
+        if let Self::Planned(_) = self
+            && let Self::Planned(plan) = mem::replace(self, Self::Done)
+        {
+            *self = Self::Running(start(*plan));
+        }
+        let Self::Running(running) = self else { return Poll::Ready(None) };
+        let polled = running.as_mut().poll(cx);
+        if polled.is_ready() {
+            *self = Self::Done;
+        }
+        polled.map(Some)
+    }
+}
+
+fn polled_again<T>() -> Result<T> {
+    Err(Error::invalid("future", "it was polled again after it had answered"))
+}
+
+/// Acquires a lock, waiting for as long as the server answers. Made by `lock()` of every primitive.
+///
+/// Owned and `'static`: it may be stored, spawned, joined, or awaited by reference in a `select!` loop. Whose it is is
+/// settled at the first poll; nothing happens before.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] for a bad name, lease or bound, on a foreign runtime, and where this owner already has such an
+/// acquisition on its way; [`Error::Unreachable`] after `unreachable_after` without an answer; [`Error::Refused`] if
+/// the server will not; [`Error::Closed`].
+///
+/// # Cancel safety
+///
+/// Dropping it gives up the place in the queue. If the server had been asked already, the hold that may exist is
+/// released in the background, before anything else is tried for that name.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Acquire(Request<Result<Option<LockGuard>>>);
+
+impl Acquire {
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    pub fn lease(self, lease: impl Into<Lease>) -> Self {
+        Self(self.0.change(|plan| plan.lease = lease.into()))
+    }
+
+    /// Acquires as this owner instead of the current one.
+    pub fn owner(self, owner: &Owner) -> Self {
+        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+    }
+
+    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    pub fn max_hold(self, bound: Duration) -> Self {
+        Self(self.0.change(|plan| plan.max_hold = Some(bound)))
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<LockGuard>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.0.poll(cx, |plan| plan.acquire(Waits::ForEver));
+        // Waiting for ever is never answered busy.
+        polled.map(|answer| answer.unwrap_or_else(polled_again)?.map_or_else(polled_again, Ok))
+    }
+}
+
+/// Acquires a lock if it is free, or becomes free within [`TryAcquire::wait`]. Made by `try_lock()` of every primitive.
+///
+/// Without a wait it never queues and never overtakes: where a task of this client holds the lock or waits for it, the
+/// answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
+///
+/// # Errors
+///
+/// As for [`Acquire`]; with a wait, [`Error::Unreachable`] if that ended and the last try had no answer.
+///
+/// # Cancel safety
+///
+/// As for [`Acquire`].
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct TryAcquire(Request<Result<Option<LockGuard>>>);
+
+impl TryAcquire {
+    /// Waits so long for the lock to become free. Zero is the same as no wait: one try, whose bound is the command
+    /// timeout; [`Duration::MAX`] waits for ever.
+    #[doc(alias = "timeout")]
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.change(|plan| plan.wait = Some(wait)))
+    }
+
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    pub fn lease(self, lease: impl Into<Lease>) -> Self {
+        Self(self.0.change(|plan| plan.lease = lease.into()))
+    }
+
+    /// Acquires as this owner instead of the current one.
+    pub fn owner(self, owner: &Owner) -> Self {
+        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+    }
+
+    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    pub fn max_hold(self, bound: Duration) -> Self {
+        Self(self.0.change(|plan| plan.max_hold = Some(bound)))
+    }
+}
+
+impl Future for TryAcquire {
+    type Output = Result<Option<LockGuard>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx, |plan| plan.acquire(Waits::AsTold)).map(|answer| answer.unwrap_or_else(polled_again))
+    }
+}
+
+/// Releases a detached hold. Made by `unlock()` of every primitive.
+///
+/// # Errors
+///
+/// [`Error::NotHeld`] where the owner has no detached hold of that name, [`Error::Lost`] where it was lost less than a
+/// lease ago, [`Error::Unreachable`] where the outcome is not known yet: the release goes on in the background, and
+/// asking again tells how it went.
+///
+/// # Cancel safety
+///
+/// The release is decided at the first poll and final: dropping the future leaves it to the background.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Unlock(Request<Result<Released>>);
+
+impl Unlock {
+    /// Releases a hold of this owner instead of the current one.
+    pub fn owner(self, owner: &Owner) -> Self {
+        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+    }
+}
+
+impl Future for Unlock {
+    type Output = Result<Released>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx, Plan::unlock).map(|answer| answer.unwrap_or_else(polled_again))
+    }
+}
+
+macro_rules! opaque_debug {
+    ($($request:ident),*) => {
+        $(impl fmt::Debug for $request {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($request)).finish_non_exhaustive()
+            }
+        })*
+    };
+}
+
+opaque_debug!(Acquire, TryAcquire, Unlock);
+
+const _: fn() = || {
+    fn owned<T: Send + Unpin + 'static>() {}
+    owned::<Acquire>();
+    owned::<TryAcquire>();
+    owned::<Unlock>();
+};

@@ -1,0 +1,226 @@
+//! The slice and the cool-down of a name: how long this process keeps it to itself, and when it may try again after it
+//! gave it up. Pure: every call gets its `now`, nothing is sent or slept here.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The fairness towards other processes, for one name.
+///
+/// | state | event | next |
+/// | --- | --- | --- |
+/// | none | took the free key | running |
+/// | running | took it back soon after our own release | running, not restarted |
+/// | running | took it after busy, or a slice after our own release | running, restarted |
+/// | running, over | the hold ends | cooling: unanswered |
+/// | cooling: unanswered | no listeners, or not held | none |
+/// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
+/// | cooling: listeners | somebody else's message, or the slice is over | none |
+#[derive(Debug)]
+pub(crate) struct Slice {
+    length: Duration,
+    started: Option<Instant>,
+    released: Option<Instant>,
+    cooling: Option<Cooling>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cooling {
+    Unanswered,
+    Listeners { until: Instant },
+}
+
+/// How a hold of this process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The slice is still running: a waiter of this process may have it next.
+    Keep,
+    /// The slice is over: free the key, and let others try first.
+    Yield,
+}
+
+/// Who heard the message of a release, apart from ourselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listeners {
+    None,
+    Some,
+    /// Nobody could count: taken for some.
+    Unknown,
+}
+
+/// Whether this process may try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// Not before the release is answered.
+    Unanswered,
+    /// Others were told: not before somebody else's message, or this instant.
+    Until(Instant),
+}
+
+impl Slice {
+    pub(crate) fn new(length: Duration) -> Self {
+        Self { length, started: None, released: None, cooling: None }
+    }
+
+    /// An acquire of ours took the free key.
+    pub(crate) fn taken(&mut self, now: Instant) {
+        let took_back = self.released.is_some_and(|released| now < released + self.length);
+        if self.started.is_none() || !took_back {
+            self.started = Some(now);
+        }
+        self.cooling = None;
+    }
+
+    /// A try was answered busy: others have had their turn.
+    pub(crate) fn busy(&mut self) {
+        self.started = None;
+        self.released = None;
+    }
+
+    /// A hold ends at `now`.
+    pub(crate) fn turn(&self, now: Instant) -> Turn {
+        match self.started {
+            Some(started) if now < started + self.length => Turn::Keep,
+            _ => Turn::Yield,
+        }
+    }
+
+    /// The release that a hold ends with was decided.
+    pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
+        self.released = Some(now);
+        if turn == Turn::Yield {
+            self.started = None;
+            self.cooling = Some(Cooling::Unanswered);
+        }
+    }
+
+    /// The release that began the cool-down was answered, or given up as unknown.
+    pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
+        if let Some(Cooling::Unanswered) = self.cooling {
+            self.cooling = match listeners {
+                Listeners::None => None,
+                Listeners::Some | Listeners::Unknown => Some(Cooling::Listeners { until: now + self.length }),
+            };
+        }
+    }
+
+    /// Somebody else's release was heard.
+    pub(crate) fn heard_other(&mut self) {
+        if let Some(Cooling::Listeners { .. }) = self.cooling {
+            self.cooling = None;
+        }
+    }
+
+    /// The hold is gone without a release.
+    pub(crate) fn forget(&mut self) {
+        self.started = None;
+    }
+
+    pub(crate) fn gate(&mut self, now: Instant) -> Gate {
+        match self.cooling {
+            None => Gate::Open,
+            Some(Cooling::Unanswered) => Gate::Unanswered,
+            Some(Cooling::Listeners { until }) if now < until => Gate::Until(until),
+            Some(Cooling::Listeners { .. }) => {
+                self.cooling = None;
+                Gate::Open
+            }
+        }
+    }
+
+    /// Until when there is something to remember although nobody holds or waits.
+    pub(crate) fn remembers_until(&self) -> Option<Instant> {
+        let cooling = match self.cooling {
+            Some(Cooling::Listeners { until }) => Some(until),
+            _ => None,
+        };
+        cooling.max(self.released.map(|released| released + self.length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: Duration = Duration::from_millis(10);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn fresh() -> (Slice, Instant) {
+        (Slice::new(SLICE), Instant::now())
+    }
+
+    #[test]
+    fn a_hold_that_ends_within_the_slice_is_kept_and_one_after_it_is_yielded() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        assert_eq!(slice.turn(t + 9 * MS), Turn::Keep);
+        assert_eq!(slice.turn(t + 10 * MS), Turn::Yield);
+    }
+
+    #[test]
+    fn taking_back_our_own_key_does_not_restart_the_slice() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        for step in 1..10 {
+            slice.released(t + step * MS, Turn::Keep);
+            slice.taken(t + step * MS);
+        }
+        assert_eq!(slice.turn(t + 10 * MS), Turn::Yield);
+    }
+
+    #[test]
+    fn busy_or_a_slice_since_our_release_restart_it() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + 5 * MS, Turn::Keep);
+        slice.busy();
+        slice.taken(t + 6 * MS);
+        assert_eq!(slice.turn(t + 15 * MS), Turn::Keep);
+        slice.released(t + 15 * MS, Turn::Keep);
+        slice.taken(t + 26 * MS);
+        assert_eq!(slice.turn(t + 35 * MS), Turn::Keep);
+    }
+
+    #[test]
+    fn a_yield_cools_down_until_the_answer_and_then_for_the_listeners() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + 10 * MS, Turn::Yield);
+        assert_eq!(slice.gate(t + 500 * MS), Gate::Unanswered);
+        slice.answered(t + 500 * MS, Listeners::Some);
+        assert_eq!(slice.gate(t + 501 * MS), Gate::Until(t + 510 * MS));
+        assert_eq!(slice.gate(t + 510 * MS), Gate::Open);
+
+        slice.taken(t + 510 * MS);
+        slice.released(t + 520 * MS, Turn::Yield);
+        slice.heard_other();
+        assert_eq!(slice.gate(t + 520 * MS), Gate::Unanswered, "a message before the answer may be our own");
+        slice.answered(t + 521 * MS, Listeners::Unknown);
+        assert_eq!(slice.gate(t + 521 * MS), Gate::Until(t + 531 * MS));
+        slice.heard_other();
+        assert_eq!(slice.gate(t + 521 * MS), Gate::Open);
+    }
+
+    #[test]
+    fn nobody_listening_ends_the_cool_down_with_the_answer() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + 10 * MS, Turn::Yield);
+        slice.answered(t + 11 * MS, Listeners::None);
+        assert_eq!(slice.gate(t + 11 * MS), Gate::Open);
+        slice.taken(t + 11 * MS);
+        assert_eq!(slice.turn(t + 20 * MS), Turn::Keep, "a new slice");
+    }
+
+    #[test]
+    fn a_slice_of_zero_never_keeps_a_name() {
+        let t = Instant::now();
+        let mut slice = Slice::new(Duration::ZERO);
+        slice.taken(t);
+        assert_eq!(slice.turn(t), Turn::Yield);
+        slice.released(t, Turn::Yield);
+        slice.answered(t, Listeners::Some);
+        assert_eq!(slice.gate(t), Gate::Open);
+    }
+}

@@ -1,0 +1,179 @@
+//! The ear of a name: its one subscription, shared by all who wait for it in this process, and the wake flag.
+//!
+//! The flag is set by a message, a confirmed subscription and a re-subscription, and cleared only by a try that is sent
+//! after it (and by a cool-down, for which a timer stands). A contender sleeps only while it is clear: a confirmation
+//! between a try and its busy answer would otherwise be slept through for a whole TTL. One flag, never a queue.
+
+use std::sync::Weak;
+
+use super::registry::{Effects, Engine, Entry, Place, State};
+use crate::backend::{Heard, Listener, Subscription};
+
+/// What a name hears.
+#[derive(Debug, Default)]
+pub(crate) struct Ear {
+    /// Counts subscriptions, so that an old one's last words are not taken for the new one's.
+    epoch: u64,
+    subscription: Option<Subscription>,
+    hearing: Hearing,
+    flag: bool,
+    /// Messages of our own releases that are still to come.
+    own_to_come: u32,
+}
+
+/// How well a name hears.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    /// Not subscribed.
+    #[default]
+    Deaf,
+    /// Asked for, not confirmed, or interrupted.
+    Waiting,
+    /// Confirmed: whoever waits need not poll.
+    Live,
+    /// The server will not let us: poll.
+    Refused,
+}
+
+/// Who published what was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    Own,
+    Other,
+}
+
+impl Ear {
+    pub(crate) fn hearing(&self) -> Hearing {
+        self.hearing
+    }
+
+    pub(crate) fn flag(&self) -> bool {
+        self.flag
+    }
+
+    /// A try is about to be sent, or a cool-down begins.
+    pub(crate) fn clear_flag(&mut self) {
+        self.flag = false;
+    }
+
+    /// Asks for a subscription if there is none.
+    pub(crate) fn open(&mut self, fx: &mut Effects) {
+        if self.hearing == Hearing::Deaf {
+            self.epoch += 1;
+            self.hearing = Hearing::Waiting;
+            fx.listen(self.epoch);
+        }
+    }
+
+    /// The backend's subscription arrived; handed back if it came too late.
+    fn opened(&mut self, epoch: u64, subscription: Subscription) -> Option<Subscription> {
+        if epoch == self.epoch && self.hearing != Hearing::Deaf {
+            self.subscription.replace(subscription)
+        } else {
+            Some(subscription)
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn close(&mut self, fx: &mut Effects) {
+        if self.hearing != Hearing::Deaf {
+            self.epoch += 1;
+            self.hearing = Hearing::Deaf;
+            self.own_to_come = 0;
+            self.flag = false;
+            if let Some(subscription) = self.subscription.take() {
+                fx.unlisten(subscription);
+            }
+        }
+    }
+
+    /// A release of ours is about to publish; whether its message will reach us.
+    pub(crate) fn expect_own(&mut self) -> bool {
+        let live = self.hearing == Hearing::Live;
+        self.own_to_come += u32::from(live);
+        live
+    }
+
+    /// That release published nothing after all.
+    pub(crate) fn unexpect_own(&mut self) {
+        self.own_to_come = self.own_to_come.saturating_sub(1);
+    }
+
+    /// Something was heard; `Some` if it was a message.
+    fn heard(&mut self, heard: Heard<'_>) -> Option<Voice> {
+        match heard {
+            Heard::Subscribed => {
+                self.hearing = Hearing::Live;
+                self.own_to_come = 0;
+                self.flag = true;
+                None
+            }
+            Heard::Interrupted => {
+                self.hearing = Hearing::Waiting;
+                None
+            }
+            Heard::Refused => {
+                self.hearing = Hearing::Refused;
+                self.flag = true;
+                None
+            }
+            Heard::Message(_) => {
+                self.flag = true;
+                let own = self.own_to_come > 0;
+                self.own_to_come = self.own_to_come.saturating_sub(1);
+                Some(if own { Voice::Own } else { Voice::Other })
+            }
+        }
+    }
+}
+
+impl State {
+    fn heard(&mut self, epoch: u64, heard: Heard<'_>, fx: &mut Effects) {
+        if epoch != self.ear.epoch() {
+            return;
+        }
+        if self.ear.heard(heard) == Some(Voice::Other) {
+            self.slice.heard_other();
+            // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.
+            if let Some(hold) = &mut self.hold {
+                hold.probe = true;
+            }
+        }
+        fx.nudge();
+    }
+}
+
+impl Ear {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Place {
+    /// Subscribes for the ear, outside the entry's mutex.
+    pub(crate) fn listen(&self, epoch: u64) {
+        let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
+        let subscription = self.engine.backend().subscribe(self.entry.channel(), std::sync::Arc::new(listener));
+        let late = self.update(|state, _| state.ear.opened(epoch, subscription));
+        drop(late);
+    }
+}
+
+/// Carries what a backend hears to the entry, without keeping either alive.
+#[derive(Debug)]
+struct EntryListener {
+    engine: Weak<Engine>,
+    entry: Weak<Entry>,
+    epoch: u64,
+}
+
+impl Listener for EntryListener {
+    fn hear(&self, heard: Heard<'_>) {
+        if let (Some(engine), Some(entry)) = (self.engine.upgrade(), self.entry.upgrade()) {
+            if heard == Heard::Refused {
+                engine.cannot_hear();
+            }
+            Place { engine, entry }.update(|state, fx| state.heard(self.epoch, heard, fx));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The plain lock's protocol, on the server as Redisson has it: a hash with one field, the hold, whose value is its
+//! count. What a user sees of it is in `reentrant.rs` and `mutex.rs`.
+
+use std::{sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use crate::{
+    backend::{Arg, Backend, Call, Fault, Pending, Value},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
+    error::Result,
+    keys,
+    lease::whole_ms,
+    name::Name,
+    script::{Script, reentrant as scripts},
+};
+
+/// Classic pub/sub: what every standalone server has, and what Redisson uses there.
+const PUBLISH: &str = "PUBLISH";
+
+/// What all names of a client share.
+pub(crate) struct Scope {
+    client_id: String,
+    prefix: Arc<str>,
+    backend: Arc<dyn Backend>,
+}
+
+impl Scope {
+    pub(crate) fn new(client_id: Uuid, prefix: Arc<str>, backend: Arc<dyn Backend>) -> Self {
+        Self { client_id: client_id.to_string(), prefix, backend }
+    }
+
+    /// The plain lock of this name, if the name can be one.
+    pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>> {
+        let name = Name::parse(name)?;
+        let key = keys::lock_key(&self.prefix, &name);
+        let channel = keys::lock_channel(&key);
+        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key, channel }))
+    }
+}
+
+/// One plain lock.
+struct HashLock {
+    scope: Arc<Scope>,
+    name: Arc<str>,
+    key: Arc<str>,
+    channel: Arc<str>,
+}
+
+/// The statuses that the scripts answer with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Done,
+    Busy,
+    Gone,
+}
+
+impl Status {
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(1) => Some(Self::Done),
+            Value::Int(0) => Some(Self::Busy),
+            Value::Int(-1) => Some(Self::Gone),
+            _ => None,
+        }
+    }
+}
+
+impl HashLock {
+    fn field(&self, number: HoldNumber) -> String {
+        format!("{}:{number}", self.scope.client_id)
+    }
+
+    /// Runs one script on the key; an answer that `read` does not know is a fault.
+    fn run<T: 'static>(
+        &self,
+        script: &'static Script,
+        args: &[Arg<'_>],
+        read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
+    ) -> Pending<Result<T, Fault>> {
+        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args });
+        Box::pin(async move { decode(script, answer.await?, read) })
+    }
+}
+
+fn decode<T>(script: &'static Script, answer: Value, read: impl FnOnce(&[Value]) -> Option<T>) -> Result<T, Fault> {
+    let parts = match &answer {
+        Value::Array(parts) => parts.as_slice(),
+        _ => &[],
+    };
+    read(parts).ok_or_else(|| Fault::unexpected(script.path, &answer))
+}
+
+impl Protocol for HashLock {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    fn kind(&self) -> &'static str {
+        "plain lock"
+    }
+
+    fn channel(&self) -> &Arc<str> {
+        &self.channel
+    }
+
+    fn passes(&self) -> bool {
+        true
+    }
+
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>> {
+        let args = [Arg::Text(&self.field(number)), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
+        self.run(&scripts::ACQUIRE, &args, |parts| {
+            let [status, Value::Int(retry_in_ms), Value::Int(holds), Value::Int(_)] = parts else { return None };
+            Some(match Status::read(status)? {
+                Status::Done => Attempt::Granted { holds: u32::try_from(*holds).ok()?, fence: None },
+                Status::Busy => Attempt::Busy { retry_in: u64::try_from(*retry_in_ms).ok().map(Duration::from_millis) },
+                Status::Gone => Attempt::Gone,
+            })
+        })
+    }
+
+    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
+        let field = self.field(number);
+        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(PUBLISH), Arg::Text(&self.channel)];
+        self.run(&scripts::RELEASE, &args, |parts| {
+            let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
+            match Status::read(status)? {
+                Status::Done => Some(Letting::Done {
+                    holds: u32::try_from(*holds).ok()?,
+                    listeners: u32::try_from(*listeners).ok(),
+                }),
+                Status::Gone => Some(Letting::NotHeld),
+                Status::Busy => None,
+            }
+        })
+    }
+
+    fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
+        let args = [Arg::Text(&self.field(from)), Arg::Text(&self.field(to)), Arg::Int(whole_ms(lease))];
+        self.run(&scripts::HAND_OVER, &args, |parts| match parts {
+            [status] => match Status::read(status)? {
+                Status::Done => Some(Moved::Done),
+                Status::Gone => Some(Moved::Gone),
+                Status::Busy => None,
+            },
+            _ => None,
+        })
+    }
+
+    fn renewal_group(&self) -> RenewalGroup {
+        RenewalGroup(scripts::RENEW.path, 0)
+    }
+
+    fn renew(
+        &self,
+        holds: &[(Arc<str>, HoldNumber)],
+        lease: Duration,
+        within: Duration,
+    ) -> Pending<Result<Vec<Renewal>, Fault>> {
+        let keys: Vec<&str> = holds.iter().map(|(key, _)| &**key).collect();
+        let fields: Vec<String> = holds.iter().map(|(_, number)| self.field(*number)).collect();
+        let mut args = vec![Arg::Int(whole_ms(lease))];
+        args.extend(fields.iter().map(|field| Arg::Text(field)));
+        let script = &scripts::RENEW;
+        let answers = self.scope.backend.run_many(&[Call { script, keys: &keys, args: &args }], within);
+        let asked = holds.len();
+        Box::pin(async move {
+            let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")))?;
+            decode(script, answer, |parts| {
+                let renewals = parts.iter().map(|part| match Status::read(part)? {
+                    Status::Done => Some(Renewal::Renewed),
+                    Status::Gone => Some(Renewal::Gone),
+                    Status::Busy => None,
+                });
+                let renewals: Vec<_> = renewals.collect::<Option<_>>()?;
+                (renewals.len() == asked).then_some(renewals)
+            })
+        })
+    }
+
+    fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
+        let own = format!("{}:", self.scope.client_id);
+        self.run(&scripts::INSPECT, &[], move |parts| {
+            let (Value::Int(ttl_ms), fields) = parts.split_first()? else { return None };
+            if *ttl_ms == -2 {
+                return Some(None);
+            }
+            let holders: Vec<(String, u32)> = fields.chunks(2).map(holder).collect::<Option<_>>()?;
+            let number = |(field, _): &(String, u32)| Some(HoldNumber(field.strip_prefix(&own)?.parse().ok()?));
+            let ours = holders.iter().filter_map(number).collect();
+            let remaining_lease = u64::try_from(*ttl_ms).ok().map(Duration::from_millis);
+            Some(Some(Sight { holders, remaining_lease, ours }))
+        })
+    }
+
+    fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
+        let mut args = vec![Arg::Text(PUBLISH), Arg::Text(&self.channel)];
+        args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
+        self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
+            [status, Value::Int(_)] => match Status::read(status)? {
+                Status::Done => Some(Forced::Done),
+                Status::Gone => Some(Forced::Gone),
+                Status::Busy => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+/// A field and its count, as `HGETALL` gives them.
+fn holder(pair: &[Value]) -> Option<(String, u32)> {
+    let [Value::Bytes(field), Value::Bytes(count)] = pair else { return None };
+    let count = std::str::from_utf8(count).ok()?.parse().ok()?;
+    Some((String::from_utf8_lossy(field).into_owned(), count))
+}

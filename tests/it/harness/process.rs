@@ -1,0 +1,252 @@
+//! Other processes: copies of this test binary that play a role instead of running the tests.
+//!
+//! A role is a function in `ROLES`. It talks with the test that spawned it by lines, and never outlives it.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write, stdin, stdout},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdin, Command, Stdio, exit},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ROLES;
+
+/// How long a line may take when the test names no bound.
+const LINE: Duration = Duration::from_secs(20);
+/// The variables of a child: its role, and the role's arguments.
+const ROLE: &str = "RELATCH_TEST_ROLE";
+const ARGS: &str = "RELATCH_TEST_ARGS";
+/// Between two arguments in one variable.
+const BETWEEN: char = '\x1f';
+/// Before each line of a role, since the test runner writes to the same pipe.
+const OURS: &str = "@ ";
+
+/// What a child can do: a name, and the function that runs instead of the tests.
+pub(crate) type Role = (&'static str, fn(&mut Parent, &[String]));
+
+/// A child that plays a role. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts a copy of this binary in a role.
+    pub(crate) fn spawn(role: &str, args: &[&str]) -> Self {
+        assert!(ROLES.iter().any(|(name, _)| *name == role), "no role is called {role}");
+        assert!(!args.iter().any(|arg| arg.contains(BETWEEN)), "an argument has the separator in it");
+        let mut child = Command::new(env::current_exe().expect("the test binary has a path"))
+            .args(["harness::process::child_process_entry", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(ARGS, args.join(&BETWEEN.to_string()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // When this process dies, the kernel ends the stopped members of a group that lost its last parent: a
+            // frozen child, which cannot notice the end of its pipe, needs that.
+            .process_group(0)
+            .spawn()
+            .expect("the test binary starts again");
+        let stdin = child.stdin.take().expect("the child's input is piped");
+        let stdout = BufReader::new(child.stdout.take().expect("the child's output is piped"));
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let lines = stdout.lines().map_while(Result::ok);
+            for line in lines.filter_map(|line| line.strip_prefix(OURS).map(str::to_owned)) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, lines }
+    }
+
+    /// Sends the child a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").expect("the child listens");
+    }
+
+    /// The child's next line.
+    #[track_caller]
+    pub(crate) fn hear(&self) -> String {
+        self.hear_within(LINE).expect("the child says something in time")
+    }
+
+    /// The child's next line, unless it says nothing for that long. Panics when the child has ended.
+    #[track_caller]
+    pub(crate) fn hear_within(&self, within: Duration) -> Option<String> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("the child has ended"),
+        }
+    }
+
+    /// Stops the child where it stands, as a long pause of its machine would.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen child go on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends the child with no chance to clean up, frozen or not, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("the child can be killed");
+        self.child.wait().expect("the child is gone");
+    }
+
+    /// Waits until the child has ended by itself, and says whether its role came to its end without a panic.
+    pub(crate) fn ended_well(&mut self) -> bool {
+        self.child.wait().is_ok_and(|status| status.success())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the child takes the signal");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a role has instead of a test: the process that spawned it.
+#[derive(Debug)]
+pub(crate) struct Parent {
+    lines: Receiver<String>,
+}
+
+impl Parent {
+    /// Sends the parent a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        let mut out = stdout().lock();
+        // The runner may have left its own line open.
+        let written = write!(out, "\n{OURS}{line}\n").and_then(|()| out.flush());
+        written.expect("the parent listens");
+    }
+
+    /// The parent's next line.
+    pub(crate) fn hear(&mut self) -> String {
+        self.lines.recv().expect("the end of the lines is the end of this process")
+    }
+}
+
+/// Where a child starts; for the tests themselves there is nothing to do here.
+#[test]
+fn child_process_entry() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let args = env::var(ARGS).unwrap_or_default();
+    let args: Vec<String> = args.split(BETWEEN).filter(|arg| !arg.is_empty()).map(str::to_owned).collect();
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        for line in stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+        // The parent is gone.
+        exit(1);
+    });
+    let (_, play) = ROLES.iter().find(|(name, _)| *name == role).expect("the parent looked the role up");
+    play(&mut Parent { lines }, &args);
+}
+
+/// Roles for the tests of this file.
+pub(crate) mod roles {
+    use super::{Parent, Process};
+    use crate::harness::{Server, clock::monotonic};
+
+    /// Says its arguments, then every line that it hears, until the line is `end`.
+    pub(crate) fn echo(parent: &mut Parent, args: &[String]) {
+        parent.say(&args.join("+"));
+        loop {
+            let line = parent.hear();
+            if line == "end" {
+                return;
+            }
+            parent.say(&line);
+        }
+    }
+
+    /// Says what its clock shows.
+    pub(crate) fn tell_time(parent: &mut Parent, _: &[String]) {
+        parent.say(&monotonic().as_nanos().to_string());
+    }
+
+    /// Has a server and a frozen child, names their folder and pid, and waits to be killed.
+    pub(crate) fn keep(parent: &mut Parent, _: &[String]) {
+        let server = Server::shared();
+        let child = Process::spawn("echo", &[]);
+        child.hear();
+        child.freeze();
+        let folder = server.socket().parent().expect("the socket is in a folder");
+        parent.say(&folder.display().to_string());
+        parent.say(&child.child.id().to_string());
+        parent.hear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rustix::process::test_kill_process;
+
+    use super::*;
+    use crate::harness::{clock::monotonic, eventually};
+
+    #[test]
+    fn a_child_talks_by_lines_and_ends_when_its_role_does() {
+        let mut child = Process::spawn("echo", &["a b", "c"]);
+        assert_eq!(child.hear(), "a b+c");
+        child.say("more");
+        assert_eq!(child.hear(), "more");
+        child.say("end");
+        assert!(child.ended_well());
+    }
+
+    #[test]
+    fn a_frozen_child_goes_on_when_it_is_thawed() {
+        let mut child = Process::spawn("echo", &[]);
+        child.hear();
+        child.freeze();
+        child.say("late");
+        assert_eq!(child.hear_within(Duration::from_millis(50)), None);
+        child.thaw();
+        assert_eq!(child.hear(), "late");
+    }
+
+    #[test]
+    fn a_childs_clock_is_ours() {
+        let before = monotonic().as_nanos();
+        let there: u128 = Process::spawn("tell_time", &[]).hear().parse().expect("a number");
+        assert!((before..=monotonic().as_nanos()).contains(&there));
+    }
+
+    #[test]
+    fn servers_and_frozen_children_of_a_killed_process_are_gone_too() {
+        let mut process = Process::spawn("keep", &[]);
+        let folder = process.hear();
+        let pid = process.hear().parse().ok().and_then(Pid::from_raw).expect("a pid");
+        assert!(Path::new(&folder).join("redis.sock").exists());
+        process.kill();
+        eventually(LINE, || !Path::new(&folder).exists());
+        eventually(LINE, || is_gone(pid));
+    }
+
+    /// Also when nobody collected its status yet, as in a container whose first process does not.
+    fn is_gone(pid: Pid) -> bool {
+        test_kill_process(pid).is_err()
+            || std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+                .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+    }
+}

@@ -1,0 +1,437 @@
+//! Real servers, started on a unix socket in a temporary folder and gone with the tests. It injects no faults into
+//! the traffic: that is the proxy's job.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redis::{Client, Commands, Connection, aio::MultiplexedConnection};
+use rustix::process::Signal;
+
+use super::{monitor::Monitor, watcher::Watcher};
+
+/// How long a server may take until it answers; a busy machine needs a good part of it.
+const START: Duration = Duration::from_secs(20);
+/// How long a look at a server may take.
+const LOOK: Duration = Duration::from_secs(10);
+/// Ports that are taken between the search and the server's start are replaced this often.
+const PORTS: usize = 10;
+
+/// A running server. It is killed and its folder removed when this is dropped or the test process ends.
+#[derive(Debug)]
+pub(crate) struct Server {
+    watcher: Mutex<Watcher>,
+    socket: PathBuf,
+    port: Option<u16>,
+    password: Option<String>,
+    shared: bool,
+}
+
+/// What a server shall be told before it starts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Builder {
+    lines: Vec<String>,
+    tcp: bool,
+    password: Option<String>,
+}
+
+impl Server {
+    /// The one server of this test process: for tests that only use names of their own and do it no harm.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Server> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let mut server = Self::own();
+            server.shared = true;
+            server
+        })
+    }
+
+    /// A server for one test.
+    pub(crate) fn own() -> Self {
+        Self::builder().start()
+    }
+
+    /// A server for one test, with wishes.
+    pub(crate) fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens, with the password if there is one.
+    pub(crate) fn url(&self) -> String {
+        let pass = self.password.as_ref().map(|password| format!("?pass={password}")).unwrap_or_default();
+        format!("redis+unix://{}{pass}", self.socket.display())
+    }
+
+    /// The same over TCP, for a server that was built with it.
+    pub(crate) fn tcp_url(&self) -> String {
+        let pass = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
+        format!("redis://{pass}127.0.0.1:{}/", self.port())
+    }
+
+    /// The port on 127.0.0.1, for a server that was built with one.
+    pub(crate) fn port(&self) -> u16 {
+        self.port.expect("this server was built with tcp()")
+    }
+
+    /// The unix socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// A fresh connection of the driver, to read keys back or to spoil them.
+    pub(crate) fn connection(&self) -> Connection {
+        let connection = self.client().get_connection_with_timeout(LOOK).expect("the server takes a connection");
+        connection.set_read_timeout(Some(LOOK)).expect("a socket takes a timeout");
+        connection
+    }
+
+    /// The same for async tests.
+    pub(crate) async fn async_connection(&self) -> MultiplexedConnection {
+        self.client().get_multiplexed_async_connection().await.expect("the server takes a connection")
+    }
+
+    /// How often each command ran, scripts' own commands among them, by lowercase name.
+    pub(crate) fn command_counts(&self) -> BTreeMap<String, u64> {
+        let info: String = redis::cmd("INFO").arg("commandstats").query(&mut self.connection()).expect("INFO answers");
+        info.lines().filter_map(command_count).collect()
+    }
+
+    /// How often one command ran.
+    pub(crate) fn count(&self, command: &str) -> u64 {
+        self.command_counts().get(&command.to_lowercase()).copied().unwrap_or(0)
+    }
+
+    /// Counts start from zero again.
+    pub(crate) fn reset_counts(&self) {
+        self.run(redis::cmd("CONFIG").arg("RESETSTAT"));
+    }
+
+    /// From now on every command is recorded with its arguments.
+    pub(crate) fn monitor(&self) -> Monitor<'_> {
+        Monitor::new(self)
+    }
+
+    /// How many connections listen on a channel.
+    pub(crate) fn listeners(&self, channel: &str) -> u64 {
+        let (_, listeners): (String, u64) =
+            redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).query(&mut self.connection()).expect("NUMSUB answers");
+        listeners
+    }
+
+    /// Every key of the server.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.connection().keys("*").expect("KEYS answers")
+    }
+
+    /// The server forgets its cached scripts.
+    pub(crate) fn flush_scripts(&self) {
+        self.run(redis::cmd("SCRIPT").arg("FLUSH"));
+    }
+
+    /// Stops the server's process where it stands: sockets stay open, nothing is answered, its clock goes on.
+    pub(crate) fn freeze(&self) {
+        self.harmed().signal(Signal::STOP);
+    }
+
+    /// Lets a frozen server go on.
+    pub(crate) fn thaw(&self) {
+        self.harmed().signal(Signal::CONT);
+    }
+
+    /// Ends the server's process at once.
+    pub(crate) fn kill(&self) {
+        self.harmed().end();
+    }
+
+    /// Lets the server end by itself, and waits for that.
+    pub(crate) fn stop(&self) {
+        let mut watcher = self.harmed();
+        watcher.signal(Signal::TERM);
+        // Its socket goes only when it has ended its connections.
+        let started = Instant::now();
+        while UnixStream::connect(&self.socket).is_ok() {
+            assert!(started.elapsed() < LOOK, "the server did not stop within {LOOK:?}");
+            thread::sleep(Duration::from_millis(2));
+        }
+        watcher.end();
+    }
+
+    /// Starts it again, or ends it and starts it again, at the same addresses and with no data.
+    pub(crate) fn restart_empty(&self) {
+        let mut watcher = self.harmed();
+        watcher.end();
+        watcher.start();
+        if let Err(why) = await_pong(&self.socket, self.password.as_deref(), watcher.folder()) {
+            panic!("the server did not come back: {why}");
+        }
+    }
+
+    /// A client of the driver with all rights.
+    pub(crate) fn client(&self) -> Client {
+        Client::open(self.url()).expect("our own url is good")
+    }
+
+    pub(super) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    fn run(&self, command: &redis::Cmd) {
+        command.exec(&mut self.connection()).expect("the server takes the command");
+    }
+
+    fn harmed(&self) -> MutexGuard<'_, Watcher> {
+        assert!(!self.shared, "other tests use the shared server: take Server::own()");
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Builder {
+    /// One more line of configuration, like `maxmemory 4mb` or `user ann on >secret ~* +@all`.
+    pub(crate) fn line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// Listen on a free port of 127.0.0.1 as well.
+    pub(crate) fn tcp(mut self) -> Self {
+        self.tcp = true;
+        self
+    }
+
+    /// Ask for a password, which the server's own urls and connections then carry.
+    pub(crate) fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    pub(crate) fn start(self) -> Server {
+        let mut watcher = Watcher::new(&program());
+        let socket = watcher.folder().join("redis.sock");
+        for _ in 0..PORTS {
+            let port = self.tcp.then(free_port);
+            let text = self.configuration(watcher.folder(), &socket, port);
+            fs::write(watcher.folder().join("redis.conf"), text).expect("the configuration is written");
+            watcher.start();
+            match await_pong(&socket, self.password.as_deref(), watcher.folder()) {
+                Ok(()) => {
+                    let (watcher, password) = (Mutex::new(watcher), self.password);
+                    return Server { watcher, socket, port, password, shared: false };
+                }
+                Err(NoStart::PortTaken) => watcher.end(),
+                Err(why) => panic!("the server did not start: {why}"),
+            }
+        }
+        panic!("{PORTS} free ports in a row were taken by somebody else");
+    }
+
+    fn configuration(&self, folder: &Path, socket: &Path, port: Option<u16>) -> String {
+        let mut lines = vec![
+            format!("dir {}", folder.display()),
+            format!("unixsocket {}", socket.display()),
+            "bind 127.0.0.1".to_owned(),
+            format!("port {}", port.unwrap_or(0)),
+            "save \"\"".to_owned(),
+            "appendonly no".to_owned(),
+        ];
+        lines.extend(self.password.as_ref().map(|password| format!("requirepass {password}")));
+        lines.extend(self.lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// Why a server does not answer.
+#[derive(Debug)]
+enum NoStart {
+    PortTaken,
+    Failed(String),
+}
+
+impl std::fmt::Display for NoStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PortTaken => f.write_str("its port is taken"),
+            Self::Failed(log) => write!(f, "its log says\n{log}"),
+        }
+    }
+}
+
+fn await_pong(socket: &Path, password: Option<&str>, folder: &Path) -> Result<(), NoStart> {
+    let started = Instant::now();
+    loop {
+        if pong(socket, password) {
+            return Ok(());
+        }
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        if log.contains("Address already in use") {
+            // The next try must not read this one's words.
+            let _ = fs::remove_file(folder.join("log"));
+            return Err(NoStart::PortTaken);
+        }
+        if log.contains("FATAL CONFIG FILE ERROR") || started.elapsed() > START {
+            return Err(NoStart::Failed(log));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Asked by hand: a server that is still starting is no error to the reader of a log.
+fn pong(socket: &Path, password: Option<&str>) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else {
+        return false;
+    };
+    let hello = password.map(|password| format!("AUTH {password}\r\n")).unwrap_or_default() + "PING\r\n";
+    let wanted = if password.is_some() { "+OK\r\n+PONG\r\n" } else { "+PONG\r\n" };
+    let mut answer = vec![0; wanted.len()];
+    stream.set_read_timeout(Some(START)).is_ok()
+        && stream.write_all(hello.as_bytes()).is_ok()
+        && stream.read_exact(&mut answer).is_ok()
+        && answer == wanted.as_bytes()
+}
+
+/// The server's program: `REDIS_SERVER`, or whichever of the two is installed.
+fn program() -> PathBuf {
+    if let Some(chosen) = env::var_os("REDIS_SERVER") {
+        return chosen.into();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    ["redis-server", "valkey-server"]
+        .iter()
+        .flat_map(|name| env::split_paths(&path).map(move |folder| folder.join(name)))
+        .find(|program| program.is_file())
+        .expect("redis-server or valkey-server is installed: tests/run.sh does it")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("a listener has an address").port()
+}
+
+/// `cmdstat_hset:calls=2,usec=…` as a name and a number.
+fn command_count(line: &str) -> Option<(String, u64)> {
+    let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+    let (calls, _) = rest.split_once(',')?;
+    Some((name.to_owned(), calls.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{eventually, unique_name};
+
+    fn set(server: &Server, key: &str) {
+        let _: () = server.connection().set(key, 1).expect("the server takes a write");
+    }
+
+    #[test]
+    fn the_shared_server_is_one_server() {
+        let name = unique_name();
+        set(Server::shared(), &name);
+        assert!(Server::shared().keys().contains(&name));
+    }
+
+    #[test]
+    #[should_panic(expected = "take Server::own()")]
+    fn the_shared_server_cannot_be_harmed() {
+        Server::shared().freeze();
+    }
+
+    #[test]
+    fn a_server_answers_on_its_socket_and_on_its_port() {
+        let server = Server::builder().tcp().password("secret").line("maxmemory 64mb").start();
+        set(&server, "a");
+        let mut connection =
+            Client::open(server.tcp_url()).and_then(|client| client.get_connection()).expect("connects");
+        let there: bool = connection.exists("a").expect("the port serves the same keys");
+        assert!(there);
+        let limit: Vec<String> =
+            redis::cmd("CONFIG").arg("GET").arg("maxmemory").query(&mut connection).expect("answers");
+        assert_eq!(limit, ["maxmemory", "67108864"]);
+    }
+
+    #[test]
+    fn commands_are_counted_by_name() {
+        let server = Server::own();
+        set(&server, "a");
+        set(&server, "b");
+        assert_eq!((server.count("SET"), server.count("GET")), (2, 0));
+        server.reset_counts();
+        assert_eq!(server.count("set"), 0);
+    }
+
+    #[test]
+    fn cached_scripts_can_be_forgotten() {
+        let server = Server::own();
+        let script = redis::Script::new("return 1");
+        let loaded: String = script.prepare_invoke().load(&mut server.connection()).expect("the script loads");
+        let known = || -> Vec<bool> {
+            let mut ask = redis::cmd("SCRIPT");
+            ask.arg("EXISTS").arg(&loaded).query(&mut server.connection()).expect("SCRIPT EXISTS answers")
+        };
+        assert_eq!(known(), [true]);
+        server.flush_scripts();
+        assert_eq!(known(), [false]);
+    }
+
+    #[tokio::test]
+    async fn listeners_of_a_channel_are_counted() {
+        let server = Server::own();
+        let mut listener = server.client().get_async_pubsub().await.expect("connects");
+        assert_eq!(server.listeners("news"), 0);
+        listener.subscribe("news").await.expect("subscribes");
+        assert_eq!(server.listeners("news"), 1);
+        let mut connection = server.async_connection().await;
+        let reached: u64 = redis::AsyncCommands::publish(&mut connection, "news", 1).await.expect("publishes");
+        assert_eq!(reached, 1);
+    }
+
+    #[test]
+    fn a_frozen_server_answers_only_when_it_is_thawed() {
+        let server = Server::own();
+        let mut connection = server.connection();
+        server.freeze();
+        connection.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");
+        assert!(redis::cmd("PING").exec(&mut connection).expect_err("nobody answers").is_timeout());
+        server.thaw();
+        set(&server, "a");
+    }
+
+    #[test]
+    fn a_server_that_was_killed_or_stopped_comes_back_empty_at_the_same_addresses() {
+        let server = Server::builder().tcp().start();
+        let (url, tcp_url) = (server.url(), server.tcp_url());
+        for end in [Server::kill, Server::stop, Server::freeze] {
+            set(&server, "a");
+            end(&server);
+            server.restart_empty();
+            assert_eq!(server.keys(), Vec::<String>::new());
+            assert_eq!((server.url(), server.tcp_url()), (url.clone(), tcp_url.clone()));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "FATAL CONFIG FILE ERROR")]
+    fn a_line_that_the_server_refuses_is_shown() {
+        Server::builder().line("no-such-line 1").start();
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_dropped_server() {
+        let server = Server::own();
+        server.freeze();
+        let folder = server.socket().parent().expect("the socket is in a folder").to_owned();
+        let mut stream = UnixStream::connect(server.socket()).expect("a frozen server's socket is open");
+        drop(server);
+        assert!(!folder.exists());
+        // The end of the stream, or a reset: the process is gone.
+        eventually(LOOK, || !matches!(stream.read(&mut [0]), Ok(1..)));
+    }
+}

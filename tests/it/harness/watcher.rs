@@ -1,0 +1,107 @@
+//! A shell that starts a server, and ends it when the tests are gone, however they went.
+//!
+//! It stands between because nothing else is left to clean up after a SIGKILL, and since a static is never dropped.
+//! The shell reads its orders from a pipe whose other end only this process has: the end of the pipe is the end of
+//! the tests.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `$1` is the server's program. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
+/// and a server sets its own handlers for them.
+const SHELL: &str = r#"
+trap '' HUP INT TERM PIPE
+folder=$(mktemp -d "${TMPDIR:-/tmp}/relatch.XXXXXX") || exit 1
+pid=
+echo "$folder"
+while read -r order; do
+    case $order in
+        start) "$1" "$folder/redis.conf" </dev/null >>"$folder/log" 2>&1 & pid=$!; echo "$pid" ;;
+        end) kill -KILL "$pid"; wait "$pid"; pid=; echo ended ;;
+    esac
+done
+[ -z "$pid" ] || { kill -KILL "$pid"; wait "$pid"; }
+rm -rf "$folder"
+"#;
+
+/// The shell, and the server that it runs if it was told to.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    shell: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    folder: PathBuf,
+    server: Option<Pid>,
+}
+
+impl Watcher {
+    /// A shell with a temporary folder, and no server yet.
+    pub(super) fn new(program: &Path) -> Self {
+        let mut shell = Command::new("sh")
+            .args(["-c", SHELL, "watcher"])
+            .arg(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("a shell starts");
+        let orders = shell.stdin.take();
+        let answers = BufReader::new(shell.stdout.take().expect("the shell's answers are piped"));
+        let mut watcher = Self { shell, orders, answers, folder: PathBuf::new(), server: None };
+        watcher.folder = PathBuf::from(watcher.answer());
+        watcher
+    }
+
+    /// The temporary folder: configuration, socket and log of the server.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts the server on `redis.conf` in the folder.
+    pub(super) fn start(&mut self) {
+        assert!(self.server.is_none(), "the server runs already");
+        self.order("start");
+        let pid = self.answer().parse().ok().and_then(Pid::from_raw).expect("the shell names the server's pid");
+        self.server = Some(pid);
+    }
+
+    /// Ends the server with SIGKILL, which ends a frozen one too, and waits until it is gone.
+    pub(super) fn end(&mut self) {
+        if self.server.take().is_some() {
+            self.order("end");
+            assert_eq!(self.answer(), "ended");
+        }
+    }
+
+    /// Sends the running server a signal.
+    pub(super) fn signal(&self, signal: Signal) {
+        let pid = self.server.expect("the server runs");
+        kill_process(pid, signal).expect("the server takes the signal");
+    }
+
+    fn order(&mut self, word: &str) {
+        let orders = self.orders.as_mut().expect("the shell listens until it is dropped");
+        writeln!(orders, "{word}").expect("the shell takes an order");
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("the shell answers");
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        // Only so that the folder is gone when the server is; the shell does the rest without us.
+        let _ = self.shell.wait();
+    }
+}

@@ -1,0 +1,10 @@
+//! Behaviour through the public API, on servers that the tests start themselves.
+
+mod harness;
+mod proxy;
+mod public_api;
+
+use harness::process::{Role, roles};
+
+/// What a copy of this binary can do as another process.
+const ROLES: &[Role] = &[("echo", roles::echo), ("tell_time", roles::tell_time), ("keep", roles::keep)];
