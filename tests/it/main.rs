@@ -3,12 +3,9 @@
 mod harness;
 mod proxy;
 mod public_api;
+mod tidy;
 
 use harness::process::{Role, roles};
 
 /// What a copy of this binary can do as another process.
-const ROLES: &[Role] = &[
-    ("echo", roles::echo),
-    ("tell_time", roles::tell_time),
-    ("keep", roles::keep),
-];
+const ROLES: &[Role] = &[("echo", roles::echo), ("tell_time", roles::tell_time), ("keep", roles::keep)];

@@ -25,42 +25,25 @@ const A_WHILE: Duration = Duration::from_millis(60);
 async fn connect(proxy: &Proxy) -> MultiplexedConnection {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let client = Client::open(proxy.url()).expect("the proxy's url is good");
-    client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .expect("the proxy takes a connection")
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("the proxy takes a connection")
 }
 
 /// Sends the command now, and not only when the answer is waited for.
-fn increment(
-    connection: &MultiplexedConnection,
-    key: &str,
-) -> tokio::task::JoinHandle<Result<i64, RedisError>> {
+fn increment(connection: &MultiplexedConnection, key: &str) -> tokio::task::JoinHandle<Result<i64, RedisError>> {
     let (mut connection, key) = (connection.clone(), key.to_owned());
     tokio::spawn(async move { connection.incr(key, 1).await })
 }
 
 async fn value(server: &Server, key: &str) -> Option<i64> {
-    server
-        .async_connection()
-        .await
-        .get(key)
-        .await
-        .expect("the server answers")
+    server.async_connection().await.get(key).await.expect("the server answers")
 }
 
 async fn becomes(server: &Server, key: &str, wanted: i64) {
     eventually_async(SOON, async || value(server, key).await == Some(wanted)).await;
 }
 
-async fn answer(
-    pending: impl Future<Output = Result<Result<i64, RedisError>, tokio::task::JoinError>>,
-) -> Option<i64> {
-    timeout(SOON, pending)
-        .await
-        .expect("an answer or an error comes")
-        .expect("no panic")
-        .ok()
+async fn answer(pending: impl Future<Output = Result<Result<i64, RedisError>, tokio::task::JoinError>>) -> Option<i64> {
+    timeout(SOON, pending).await.expect("an answer or an error comes").expect("no panic").ok()
 }
 
 #[tokio::test]
@@ -71,17 +54,11 @@ async fn traffic_without_a_rule_passes_and_is_recorded() {
         let _: i64 = connection.incr(&key, 1).await.expect("passes");
         let log = proxy.log();
         assert!(matches!(log[0].event, Event::Opened));
-        let request = log
-            .iter()
-            .find(|entry| entry.command().as_deref() == Some("INCRBY"))
-            .expect("is recorded");
-        assert_eq!(
-            request.words().map(|words| words[1].clone()),
-            Some(key.clone().into_bytes())
+        let request = log.iter().find(|entry| entry.command().as_deref() == Some("INCRBY")).expect("is recorded");
+        assert_eq!(request.words().map(|words| words[1].clone()), Some(key.clone().into_bytes()));
+        let answered = log.iter().any(
+            |entry| matches!(&entry.event, Event::Reply { to, frame } if to[0] == b"INCRBY" && frame.kind() == b':'),
         );
-        let answered = log.iter().any(|entry| {
-            matches!(&entry.event, Event::Reply { to, frame } if to[0] == b"INCRBY" && frame.kind() == b':')
-        });
         assert!(answered && log.iter().all(|entry| entry.connection == 0));
         assert!(log.is_sorted_by_key(|entry| entry.at) && monotonic() >= log[log.len() - 1].at);
         assert_eq!(proxy.count(&command("incrby").mentioning(&key)), 1);
@@ -94,11 +71,7 @@ async fn traffic_without_a_rule_passes_and_is_recorded() {
 #[tokio::test]
 async fn a_password_goes_through_and_a_tcp_server_is_served_too() {
     let server = Server::builder().password("secret").tcp().start();
-    let _: i64 = connect(&Proxy::to(&server))
-        .await
-        .incr("a", 1)
-        .await
-        .expect("passes");
+    let _: i64 = connect(&Proxy::to(&server)).await.incr("a", 1).await.expect("passes");
     let open = Server::builder().tcp().start();
     let proxy = Proxy::tcp_to_address(([127, 0, 0, 1], open.port()).into());
     let _: i64 = connect(&proxy).await.incr("a", 1).await.expect("passes");
@@ -110,18 +83,12 @@ async fn a_rule_counts_every_match_and_acts_on_the_occurrence_that_was_asked_for
     let proxy = Proxy::to(Server::shared());
     let mut connection = connect(&proxy).await;
     let rule = proxy.rule(command("INCRBY").nth(2), Action::CutBefore);
-    let one: i64 = connection
-        .incr(unique_name(), 1)
-        .await
-        .expect("the first passes");
+    let one: i64 = connection.incr(unique_name(), 1).await.expect("the first passes");
     assert_eq!((one, rule.seen()), (1, 1));
     let cut: Result<i64, _> = connection.incr(unique_name(), 1).await;
     assert!(cut.is_err());
     let mut connection = connect(&proxy).await;
-    let _: i64 = connection
-        .incr(unique_name(), 1)
-        .await
-        .expect("the third passes");
+    let _: i64 = connection.incr(unique_name(), 1).await.expect("the third passes");
     rule.nth(3).await;
 }
 
@@ -131,14 +98,8 @@ async fn of_two_rules_the_first_decides_and_a_removed_one_does_not() {
     let mut connection = connect(&proxy).await;
     let first = proxy.rule(command("INCRBY"), Action::Pass);
     let second = proxy.rule(any().after(1), Action::CutBefore);
-    let _: i64 = connection
-        .incr(unique_name(), 1)
-        .await
-        .expect("passes by the first rule");
-    let _: i64 = connection
-        .incr(unique_name(), 1)
-        .await
-        .expect("passes by the first rule");
+    let _: i64 = connection.incr(unique_name(), 1).await.expect("passes by the first rule");
+    let _: i64 = connection.incr(unique_name(), 1).await.expect("passes by the first rule");
     assert_eq!((first.seen(), second.seen()), (2, 2));
     first.remove();
     let cut: Result<i64, _> = connection.incr(unique_name(), 1).await;
@@ -149,10 +110,7 @@ async fn of_two_rules_the_first_decides_and_a_removed_one_does_not() {
 async fn a_rule_can_look_at_arguments_and_connections() {
     let (proxy, key) = (Proxy::to(Server::shared()), unique_name());
     let (mut zeroth, mut first) = (connect(&proxy).await, connect(&proxy).await);
-    let long = proxy.rule(
-        command("SET").with(|words| words[2].len() > 3),
-        Action::Pass,
-    );
+    let long = proxy.rule(command("SET").with(|words| words[2].len() > 3), Action::Pass);
     let on_first = proxy.rule(any().on_connection(1), Action::Pass);
     let commanding = proxy.rule(any().on_commanding(), Action::Pass);
     let subscribing = proxy.rule(any().on_subscribing(), Action::Pass);
@@ -160,12 +118,7 @@ async fn a_rule_can_look_at_arguments_and_connections() {
         let _: () = zeroth.set(&key, text).await.expect("passes");
     }
     let _: () = first.set(&key, "abcde").await.expect("passes");
-    let seen = [
-        long.seen(),
-        on_first.seen(),
-        commanding.seen(),
-        subscribing.seen(),
-    ];
+    let seen = [long.seen(), on_first.seen(), commanding.seen(), subscribing.seen()];
     assert_eq!(seen, [2, 1, 3, 0]);
 }
 
@@ -176,30 +129,14 @@ async fn the_log_says_what_was_done_to_a_request_and_to_a_push() {
     proxy.rule(command("SUBSCRIBE"), Action::DelayRequest(Duration::ZERO));
     proxy.rule(push("subscribe"), Action::DelayReply(Duration::ZERO));
     let client = Client::open(proxy.url()).expect("the proxy's url is good");
-    client
-        .get_async_pubsub()
-        .await
-        .expect("connects")
-        .subscribe(&channel)
-        .await
-        .expect("subscribes");
+    client.get_async_pubsub().await.expect("connects").subscribe(&channel).await.expect("subscribes");
     let done = |event: &Event| match event {
         Event::Request { words, action } if words[0] == b"SUBSCRIBE" => Some(*action),
         Event::Push { action, .. } => Some(*action),
         _ => None,
     };
-    let done: Vec<Action> = proxy
-        .log()
-        .iter()
-        .filter_map(|entry| done(&entry.event))
-        .collect();
-    assert_eq!(
-        done,
-        [
-            Action::DelayRequest(Duration::ZERO),
-            Action::DelayReply(Duration::ZERO)
-        ]
-    );
+    let done: Vec<Action> = proxy.log().iter().filter_map(|entry| done(&entry.event)).collect();
+    assert_eq!(done, [Action::DelayRequest(Duration::ZERO), Action::DelayReply(Duration::ZERO)]);
 }
 
 #[tokio::test]
@@ -207,40 +144,17 @@ async fn the_locks_scripts_are_told_apart_by_their_verbs() {
     let proxy = Proxy::to(Server::shared());
     let mut connection = connect(&proxy).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/lua/reentrant");
-    for file in std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-    {
+    for file in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let text = std::fs::read_to_string(file.path()).expect("a script can be read");
-        let verb = file
-            .path()
-            .file_stem()
-            .expect("a file has a name")
-            .to_string_lossy()
-            .into_owned();
+        let verb = file.path().file_stem().expect("a file has a name").to_string_lossy().into_owned();
         let rule = proxy.rule(script(&verb), Action::CutBefore);
-        let cut: Result<(), _> = redis::cmd("EVAL")
-            .arg(text)
-            .arg(0)
-            .query_async(&mut connection)
-            .await;
+        let cut: Result<(), _> = redis::cmd("EVAL").arg(text).arg(0).query_async(&mut connection).await;
         assert!(cut.is_err() && rule.seen() == 1, "{verb}");
-        assert!(
-            proxy
-                .log()
-                .iter()
-                .any(|entry| entry.script() == Some(verb.clone()))
-        );
+        assert!(proxy.log().iter().any(|entry| entry.script() == Some(verb.clone())));
         connection = connect(&proxy).await;
     }
     let other = proxy.rule(script("acquire"), Action::CutBefore);
-    let one: i64 = redis::cmd("EVAL")
-        .arg("return 1")
-        .arg(0)
-        .query_async(&mut connection)
-        .await
-        .expect("passes");
+    let one: i64 = redis::cmd("EVAL").arg("return 1").arg(0).query_async(&mut connection).await.expect("passes");
     assert_eq!((one, other.seen()), (1, 0));
 }
 
@@ -251,10 +165,7 @@ async fn a_delay_is_kept_both_ways() {
     for action in [Action::DelayRequest(A_WHILE), Action::DelayReply(A_WHILE)] {
         let rule = proxy.rule(any(), action);
         let started = Instant::now();
-        let _: i64 = connection
-            .incr(unique_name(), 1)
-            .await
-            .expect("passes late");
+        let _: i64 = connection.incr(unique_name(), 1).await.expect("passes late");
         assert!(started.elapsed() >= A_WHILE);
         rule.remove();
     }
@@ -275,13 +186,7 @@ async fn a_held_request_runs_when_it_is_let_go() {
     answered.await;
     assert!(!(one.is_finished() && two.is_finished()));
     rule.let_go();
-    assert_eq!(
-        [answer(one).await, answer(two).await]
-            .iter()
-            .flatten()
-            .sum::<i64>(),
-        3
-    );
+    assert_eq!([answer(one).await, answer(two).await].iter().flatten().sum::<i64>(), 3);
 }
 
 #[tokio::test]
@@ -294,19 +199,9 @@ async fn a_held_request_runs_also_after_its_client_has_gone() {
     rule.nth(1).await;
     pending.abort();
     drop((connection, pending));
-    eventually_async(SOON, async || {
-        proxy
-            .log()
-            .iter()
-            .any(|entry| matches!(entry.event, Event::ClientClosed))
-    })
-    .await;
+    eventually_async(SOON, async || proxy.log().iter().any(|entry| matches!(entry.event, Event::ClientClosed))).await;
     assert_eq!(value(server, &key).await, None);
-    let _: i64 = connect(&proxy)
-        .await
-        .incr(&key, 10)
-        .await
-        .expect("another connection is not held up");
+    let _: i64 = connect(&proxy).await.incr(&key, 10).await.expect("another connection is not held up");
     rule.let_go();
     becomes(server, &key, 11).await;
     eventually_async(SOON, async || proxy.open_connections() == 0).await;
@@ -332,16 +227,9 @@ async fn a_swallowed_request_never_runs_and_neither_does_what_follows_it() {
     let rule = proxy.rule(command("INCRBY"), Action::SwallowRequest);
     let (mut one, mut two) = (increment(&connection, &key), increment(&connection, &key));
     rule.nth(2).await;
-    assert!(
-        timeout(A_WHILE, async { tokio::join!(&mut one, &mut two) })
-            .await
-            .is_err()
-    );
+    assert!(timeout(A_WHILE, async { tokio::join!(&mut one, &mut two) }).await.is_err());
     assert!(!one.is_finished() && !two.is_finished());
-    assert_eq!(
-        (value(server, &key).await, proxy.open_connections()),
-        (None, 1)
-    );
+    assert_eq!((value(server, &key).await, proxy.open_connections()), (None, 1));
 }
 
 #[tokio::test]
@@ -370,10 +258,8 @@ async fn a_duplicated_request_runs_twice_and_is_answered_once() {
     let proxy = Proxy::to(server);
     let mut connection = connect(&proxy).await;
     proxy.rule(command("INCRBY").nth(1), Action::Duplicate);
-    let answers: (i64, i64) = (
-        connection.incr(&key, 1).await.expect("answers"),
-        connection.incr(&key, 1).await.expect("answers"),
-    );
+    let answers: (i64, i64) =
+        (connection.incr(&key, 1).await.expect("answers"), connection.incr(&key, 1).await.expect("answers"));
     assert_eq!(answers, (1, 3));
 }
 
@@ -404,18 +290,9 @@ async fn a_cut_falls_before_after_or_in_the_middle() {
         let (proxy, key) = (Proxy::to(server), unique_name());
         let connection = connect(&proxy).await;
         proxy.rule(command("INCRBY").nth(1), action);
-        assert_eq!(
-            answer(increment(&connection, &key)).await,
-            None,
-            "{action:?}"
-        );
+        assert_eq!(answer(increment(&connection, &key)).await, None, "{action:?}");
         assert_eq!(value(server, &key).await, ran, "{action:?}");
-        assert!(
-            proxy
-                .log()
-                .iter()
-                .any(|entry| matches!(entry.event, Event::Cut))
-        );
+        assert!(proxy.log().iter().any(|entry| matches!(entry.event, Event::Cut)));
         eventually_async(SOON, async || proxy.open_connections() == 0).await;
     }
 }
@@ -438,10 +315,7 @@ async fn a_silent_connection_stays_open_and_passes_nothing() {
         .await
         .is_err()
     );
-    assert_eq!(
-        (value(server, &key).await, proxy.open_connections()),
-        (None, 2)
-    );
+    assert_eq!((value(server, &key).await, proxy.open_connections()), (None, 2));
 }
 
 #[tokio::test]
@@ -451,24 +325,12 @@ async fn new_connections_can_be_refused_or_left_without_an_answer() {
     let mut before = connect(&proxy).await;
     proxy.door(Door::Refusing);
     assert!(client.get_multiplexed_async_connection().await.is_err());
-    assert!(
-        proxy
-            .log()
-            .iter()
-            .any(|entry| matches!(entry.event, Event::Refused))
-    );
+    assert!(proxy.log().iter().any(|entry| matches!(entry.event, Event::Refused)));
     proxy.door(Door::Silent);
-    assert!(
-        timeout(A_WHILE, client.get_multiplexed_async_connection())
-            .await
-            .is_err()
-    );
+    assert!(timeout(A_WHILE, client.get_multiplexed_async_connection()).await.is_err());
     proxy.door(Door::Open);
     connect(&proxy).await;
-    let _: i64 = before
-        .incr(unique_name(), 1)
-        .await
-        .expect("an open connection does not notice");
+    let _: i64 = before.incr(unique_name(), 1).await.expect("an open connection does not notice");
 }
 
 #[tokio::test]
@@ -477,10 +339,7 @@ async fn a_throttle_slows_every_frame_down() {
     let mut connection = connect(&proxy).await;
     proxy.throttle(10_000);
     let started = Instant::now();
-    let _: () = connection
-        .set(unique_name(), "a".repeat(1000))
-        .await
-        .expect("passes slowly");
+    let _: () = connection.set(unique_name(), "a".repeat(1000)).await.expect("passes slowly");
     assert!(started.elapsed() >= Duration::from_millis(100));
     proxy.throttle(0);
 }
@@ -496,39 +355,23 @@ async fn a_server_that_dies_is_a_closed_connection_and_one_that_is_away_is_none(
     let client = Client::open(proxy.url()).expect("the proxy's url is good");
     assert!(client.get_multiplexed_async_connection().await.is_err());
     server.restart_empty();
-    let _: i64 = connect(&proxy)
-        .await
-        .incr("a", 1)
-        .await
-        .expect("a new connection finds the new server");
+    let _: i64 = connect(&proxy).await.incr("a", 1).await.expect("a new connection finds the new server");
 }
 
 /// A subscriber in each of the two protocols, and the messages it hears.
 async fn subscribers(proxy: &Proxy) -> [(&'static str, Subscriber); 2] {
     let client = Client::open(proxy.url()).expect("the proxy's url is good");
     let old = Subscriber::Old(Box::new(client.get_async_pubsub().await.expect("connects")));
-    let client =
-        Client::open(format!("{}?protocol=resp3", proxy.url())).expect("the proxy's url is good");
+    let client = Client::open(format!("{}?protocol=resp3", proxy.url())).expect("the proxy's url is good");
     let (sender, pushes) = tokio::sync::mpsc::unbounded_channel();
-    let config = redis::AsyncConnectionConfig::new()
-        .set_push_sender(sender)
-        .set_response_timeout(None);
-    let connection = client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .expect("connects");
-    [
-        ("the old protocol", old),
-        ("the new protocol", Subscriber::New(connection, pushes)),
-    ]
+    let config = redis::AsyncConnectionConfig::new().set_push_sender(sender).set_response_timeout(None);
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await.expect("connects");
+    [("the old protocol", old), ("the new protocol", Subscriber::New(connection, pushes))]
 }
 
 enum Subscriber {
     Old(Box<redis::aio::PubSub>),
-    New(
-        MultiplexedConnection,
-        tokio::sync::mpsc::UnboundedReceiver<redis::PushInfo>,
-    ),
+    New(MultiplexedConnection, tokio::sync::mpsc::UnboundedReceiver<redis::PushInfo>),
 }
 
 impl Subscriber {
@@ -547,11 +390,7 @@ impl Subscriber {
             match self {
                 Self::Old(pubsub) => {
                     use tokio_stream::StreamExt;
-                    pubsub
-                        .on_message()
-                        .next()
-                        .await
-                        .map(|message| message.get_channel_name().to_owned())
+                    pubsub.on_message().next().await.map(|message| message.get_channel_name().to_owned())
                 }
                 Self::New(_, pushes) => loop {
                     let push = pushes.recv().await?;
@@ -572,27 +411,11 @@ async fn confirmations_and_messages_flow_to_subscribers_of_both_protocols() {
     for (protocol, mut subscriber) in subscribers(&proxy).await {
         let channel = unique_name();
         let subscribing = proxy.rule(any().on_subscribing(), Action::Pass);
-        timeout(SOON, subscriber.subscribe(&channel))
-            .await
-            .expect(protocol)
-            .expect(protocol);
-        let _: i64 = server
-            .async_connection()
-            .await
-            .publish(&channel, "0")
-            .await
-            .expect("publishes");
-        assert_eq!(
-            subscriber.hears(SOON).await.as_ref(),
-            Some(&channel),
-            "{protocol}"
-        );
+        timeout(SOON, subscriber.subscribe(&channel)).await.expect(protocol).expect(protocol);
+        let _: i64 = server.async_connection().await.publish(&channel, "0").await.expect("publishes");
+        assert_eq!(subscriber.hears(SOON).await.as_ref(), Some(&channel), "{protocol}");
         assert_eq!(subscribing.seen(), 1, "{protocol}");
-        assert_eq!(
-            proxy.count(&push("message").mentioning(&channel)),
-            1,
-            "{protocol}"
-        );
+        assert_eq!(proxy.count(&push("message").mentioning(&channel)), 1, "{protocol}");
     }
 }
 
@@ -610,10 +433,7 @@ async fn a_confirmation_can_be_held_by_its_request_or_by_itself() {
                 rule.nth(1).await;
                 eventually(SOON, || server.listeners(&channel) == 1);
                 rule.let_go();
-                timeout(SOON, pending)
-                    .await
-                    .expect(protocol)
-                    .expect(protocol);
+                timeout(SOON, pending).await.expect(protocol).expect(protocol);
             }
             rule.remove();
         }
@@ -631,12 +451,7 @@ async fn one_message_can_be_lost_and_the_next_one_heard() {
             subscriber.subscribe(channel).await.expect(protocol);
         }
         for channel in [&lost, &heard] {
-            let _: i64 = server
-                .async_connection()
-                .await
-                .publish(channel, "0")
-                .await
-                .expect("publishes");
+            let _: i64 = server.async_connection().await.publish(channel, "0").await.expect("publishes");
         }
         assert_eq!(subscriber.hears(SOON).await, Some(heard), "{protocol}");
     }
@@ -646,36 +461,22 @@ async fn one_message_can_be_lost_and_the_next_one_heard() {
 async fn replies_still_match_on_a_connection_that_subscribes_and_commands() {
     let server = Server::shared();
     let proxy = Proxy::to(server);
-    let [_, (_, Subscriber::New(mut connection, _pushes))] = subscribers(&proxy).await else {
-        unreachable!()
-    };
+    let [_, (_, Subscriber::New(mut connection, _pushes))] = subscribers(&proxy).await else { unreachable!() };
     let key = unique_name();
     proxy.rule(command("GET").nth(1), Action::CutAfter);
-    connection
-        .subscribe(&[unique_name(), unique_name()])
-        .await
-        .expect("subscribes");
+    connection.subscribe(&[unique_name(), unique_name()]).await.expect("subscribes");
     let _: i64 = connection.incr(&key, 1).await.expect("answers");
     let cut: Result<Option<i64>, _> = connection.get(&key).await;
     assert!(cut.is_err());
     let to_get = |event: &Event| matches!(event, Event::Reply { to, frame } if to[0] == b"GET" && !frame.is_error());
-    assert_eq!(
-        proxy
-            .log()
-            .iter()
-            .filter(|entry| to_get(&entry.event))
-            .count(),
-        1
-    );
+    assert_eq!(proxy.log().iter().filter(|entry| to_get(&entry.event)).count(), 1);
 }
 
 #[test]
 fn a_test_without_a_runtime_can_use_a_proxy_too() {
     let proxy = Proxy::to(Server::shared());
     let rule = proxy.rule(command("PING"), Action::Pass);
-    let mut connection = Client::open(proxy.url())
-        .and_then(|client| client.get_connection())
-        .expect("connects");
+    let mut connection = Client::open(proxy.url()).and_then(|client| client.get_connection()).expect("connects");
     redis::cmd("PING").exec(&mut connection).expect("answers");
     rule.nth_blocking(1);
 }

@@ -52,68 +52,35 @@ fn surface() -> Result<String, LeftOut> {
         .omit_auto_trait_impls(true)
         .build()
         // A toolchain that writes another version of the format than the reader knows says nothing about the surface.
-        .map_err(|error| {
-            LeftOut(format!(
-                "since this nightly's rustdoc cannot be read ({error}): try another one"
-            ))
-        })?;
+        .map_err(|error| LeftOut(format!("since this nightly's rustdoc cannot be read ({error}): try another one")))?;
     Ok(format!("{surface}"))
 }
 
 fn rustdoc_json() -> Result<PathBuf, LeftOut> {
-    let nightly = Command::new("rustup")
-        .args(["run", "nightly", "rustc", "-V"])
-        .output();
+    let nightly = Command::new("rustup").args(["run", "nightly", "rustc", "-V"]).output();
     if !nightly.is_ok_and(|said| said.status.success()) {
-        return Err(LeftOut(
-            "since no nightly toolchain is installed (rustup toolchain install nightly)".into(),
-        ));
+        return Err(LeftOut("since no nightly toolchain is installed (rustup toolchain install nightly)".into()));
     }
     // A folder of its own: the outer cargo holds the lock of the usual one.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("public-api");
     let built = Command::new("rustup")
-        .args([
-            "run",
-            "nightly",
-            "cargo",
-            "rustdoc",
-            "--lib",
-            "--features",
-            FEATURES,
-        ])
+        .args(["run", "nightly", "cargo", "rustdoc", "--lib", "--features", FEATURES])
         .args(["--manifest-path", &format!("{ROOT}/Cargo.toml")])
         .arg("--target-dir")
         .arg(&target)
-        .args([
-            "--",
-            "-Zunstable-options",
-            "--output-format",
-            "json",
-            "--cap-lints",
-            "allow",
-        ])
+        .args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"])
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTDOCFLAGS")
         .env_remove("RUSTUP_TOOLCHAIN")
         .output()
         .expect("cargo runs");
-    assert!(
-        built.status.success(),
-        "rustdoc failed:\n{}",
-        String::from_utf8_lossy(&built.stderr)
-    );
+    assert!(built.status.success(), "rustdoc failed:\n{}", String::from_utf8_lossy(&built.stderr));
     Ok(target.join("doc/relatch.json"))
 }
 
 fn changes(agreed: &str, surface: &str) -> Vec<String> {
     let lacks = |text: &str, line: &str| !text.lines().any(|other| other == line);
-    let gone = agreed
-        .lines()
-        .filter(|line| lacks(surface, line))
-        .map(|line| format!("- {line}"));
-    let new = surface
-        .lines()
-        .filter(|line| lacks(agreed, line))
-        .map(|line| format!("+ {line}"));
+    let gone = agreed.lines().filter(|line| lacks(surface, line)).map(|line| format!("- {line}"));
+    let new = surface.lines().filter(|line| lacks(agreed, line)).map(|line| format!("+ {line}"));
     gone.chain(new).collect()
 }

@@ -35,10 +35,7 @@ pub(crate) struct Ran {
 impl Ran {
     /// The command's name, in capitals.
     pub(crate) fn name(&self) -> String {
-        self.words
-            .first()
-            .map(|name| String::from_utf8_lossy(name).to_uppercase())
-            .unwrap_or_default()
+        self.words.first().map(|name| String::from_utf8_lossy(name).to_uppercase()).unwrap_or_default()
     }
 
     /// Whether one of its words is this text.
@@ -49,17 +46,9 @@ impl Ran {
 
 impl<'a> Monitor<'a> {
     pub(super) fn new(server: &'a Server) -> Self {
-        let mut stream =
-            UnixStream::connect(server.socket()).expect("the server takes a connection");
-        for command in server
-            .password()
-            .map(|password| format!("AUTH {password}\r\n"))
-            .iter()
-            .map(String::as_str)
-        {
-            stream
-                .write_all(command.as_bytes())
-                .expect("the server reads");
+        let mut stream = UnixStream::connect(server.socket()).expect("the server takes a connection");
+        for command in server.password().map(|password| format!("AUTH {password}\r\n")).iter().map(String::as_str) {
+            stream.write_all(command.as_bytes()).expect("the server reads");
         }
         stream.write_all(b"MONITOR\r\n").expect("the server reads");
         let mut lines = BufReader::new(stream.try_clone().expect("a socket can be cloned"));
@@ -67,23 +56,12 @@ impl<'a> Monitor<'a> {
         let record = Arc::clone(&seen);
         let reader = thread::spawn(move || {
             let mut line = Vec::new();
-            while lines
-                .read_until(b'\n', &mut line)
-                .is_ok_and(|read| read > 0)
-            {
-                record
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend(ran(&line));
+            while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                record.lock().unwrap_or_else(PoisonError::into_inner).extend(ran(&line));
                 line.clear();
             }
         });
-        let monitor = Self {
-            server,
-            stream,
-            seen,
-            reader: Some(reader),
-        };
+        let monitor = Self { server, stream, seen, reader: Some(reader) };
         monitor.ran();
         monitor.seen().clear();
         monitor
@@ -94,17 +72,10 @@ impl<'a> Monitor<'a> {
         // The tap lags behind: it has shown everything up to now when it has shown a mark that is sent now.
         let mark = unique_name();
         let mut connection = self.server.connection();
-        let _: String = redis::cmd("ECHO")
-            .arg(&mark)
-            .query(&mut connection)
-            .expect("ECHO answers");
+        let _: String = redis::cmd("ECHO").arg(&mark).query(&mut connection).expect("ECHO answers");
         drop(connection);
         eventually(SHOWN, || self.seen().iter().any(|ran| ran.mentions(&mark)));
-        self.seen()
-            .iter()
-            .filter(|ran| !is_ours(ran))
-            .cloned()
-            .collect()
+        self.seen().iter().filter(|ran| !is_ours(ran)).cloned().collect()
     }
 
     /// [`Monitor::ran`], and the record starts anew.
@@ -174,19 +145,10 @@ mod tests {
 
     #[test]
     fn a_line_of_the_tap_is_read_with_its_escapes() {
-        let client =
-            ran(b"+1700000000.000001 [0 unix:/a b.sock] \"SET\" \"a\\\"b\" \"\\x00\\n\\\\\"\r\n");
+        let client = ran(b"+1700000000.000001 [0 unix:/a b.sock] \"SET\" \"a\\\"b\" \"\\x00\\n\\\\\"\r\n");
         let words = vec![b"SET".to_vec(), b"a\"b".to_vec(), b"\0\n\\".to_vec()];
-        assert_eq!(
-            client,
-            Some(Ran {
-                by_script: false,
-                words
-            })
-        );
-        assert!(
-            ran(b"+1700000000.000001 [0 lua] \"GET\" \"a\"\r\n").is_some_and(|ran| ran.by_script)
-        );
+        assert_eq!(client, Some(Ran { by_script: false, words }));
+        assert!(ran(b"+1700000000.000001 [0 lua] \"GET\" \"a\"\r\n").is_some_and(|ran| ran.by_script));
         assert_eq!(ran(b"+OK\r\n"), None);
     }
 
@@ -196,22 +158,12 @@ mod tests {
         let monitor = server.monitor();
         let mut connection = server.connection();
         let script = redis::Script::new("return redis.call('HINCRBY', KEYS[1], ARGV[1], 2)");
-        let two: u64 = script
-            .key("shown")
-            .arg("field \"é\"")
-            .invoke(&mut connection)
-            .expect("the script runs");
+        let two: u64 = script.key("shown").arg("field \"é\"").invoke(&mut connection).expect("the script runs");
         assert_eq!(two, 2);
         let ran = monitor.take();
-        let inner = ran
-            .iter()
-            .find(|ran| ran.name() == "HINCRBY")
-            .expect("the script's own command is shown");
+        let inner = ran.iter().find(|ran| ran.name() == "HINCRBY").expect("the script's own command is shown");
         assert!(inner.by_script && inner.mentions("field \"é\""));
-        assert!(
-            ran.iter()
-                .any(|ran| ran.name() == "EVALSHA" && !ran.by_script)
-        );
+        assert!(ran.iter().any(|ran| ran.name() == "EVALSHA" && !ran.by_script));
         assert_eq!(monitor.ran(), []);
     }
 }

@@ -30,10 +30,7 @@ where
     async move {
         let started = Instant::now();
         while !condition().await {
-            assert!(
-                started.elapsed() < within,
-                "not true within {within:?}, asked at {asked_at}"
-            );
+            assert!(started.elapsed() < within, "not true within {within:?}, asked at {asked_at}");
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -40,21 +40,10 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a copy of this binary in a role.
     pub(crate) fn spawn(role: &str, args: &[&str]) -> Self {
-        assert!(
-            ROLES.iter().any(|(name, _)| *name == role),
-            "no role is called {role}"
-        );
-        assert!(
-            !args.iter().any(|arg| arg.contains(BETWEEN)),
-            "an argument has the separator in it"
-        );
+        assert!(ROLES.iter().any(|(name, _)| *name == role), "no role is called {role}");
+        assert!(!args.iter().any(|arg| arg.contains(BETWEEN)), "an argument has the separator in it");
         let mut child = Command::new(env::current_exe().expect("the test binary has a path"))
-            .args([
-                "harness::process::child_process_entry",
-                "--exact",
-                "--nocapture",
-                "--test-threads=1",
-            ])
+            .args(["harness::process::child_process_entry", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(ARGS, args.join(&BETWEEN.to_string()))
             .stdin(Stdio::piped())
@@ -75,11 +64,7 @@ impl Process {
                 }
             }
         });
-        Self {
-            child,
-            stdin,
-            lines,
-        }
+        Self { child, stdin, lines }
     }
 
     /// Sends the child a line.
@@ -90,8 +75,7 @@ impl Process {
     /// The child's next line.
     #[track_caller]
     pub(crate) fn hear(&self) -> String {
-        self.hear_within(LINE)
-            .expect("the child says something in time")
+        self.hear_within(LINE).expect("the child says something in time")
     }
 
     /// The child's next line, unless it says nothing for that long. Panics when the child has ended.
@@ -154,9 +138,7 @@ impl Parent {
 
     /// The parent's next line.
     pub(crate) fn hear(&mut self) -> String {
-        self.lines
-            .recv()
-            .expect("the end of the lines is the end of this process")
+        self.lines.recv().expect("the end of the lines is the end of this process")
     }
 }
 
@@ -165,11 +147,7 @@ impl Parent {
 fn child_process_entry() {
     let Ok(role) = env::var(ROLE) else { return };
     let args = env::var(ARGS).unwrap_or_default();
-    let args: Vec<String> = args
-        .split(BETWEEN)
-        .filter(|arg| !arg.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let args: Vec<String> = args.split(BETWEEN).filter(|arg| !arg.is_empty()).map(str::to_owned).collect();
     let (sender, lines) = channel();
     thread::spawn(move || {
         for line in stdin().lines().map_while(Result::ok) {
@@ -178,10 +156,7 @@ fn child_process_entry() {
         // The parent is gone.
         exit(1);
     });
-    let (_, play) = ROLES
-        .iter()
-        .find(|(name, _)| *name == role)
-        .expect("the parent looked the role up");
+    let (_, play) = ROLES.iter().find(|(name, _)| *name == role).expect("the parent looked the role up");
     play(&mut Parent { lines }, &args);
 }
 
@@ -253,10 +228,7 @@ mod tests {
     #[test]
     fn a_childs_clock_is_ours() {
         let before = monotonic().as_nanos();
-        let there: u128 = Process::spawn("tell_time", &[])
-            .hear()
-            .parse()
-            .expect("a number");
+        let there: u128 = Process::spawn("tell_time", &[]).hear().parse().expect("a number");
         assert!((before..=monotonic().as_nanos()).contains(&there));
     }
 
@@ -264,12 +236,7 @@ mod tests {
     fn servers_and_frozen_children_of_a_killed_process_are_gone_too() {
         let mut process = Process::spawn("keep", &[]);
         let folder = process.hear();
-        let pid = process
-            .hear()
-            .parse()
-            .ok()
-            .and_then(Pid::from_raw)
-            .expect("a pid");
+        let pid = process.hear().parse().ok().and_then(Pid::from_raw).expect("a pid");
         assert!(Path::new(&folder).join("redis.sock").exists());
         process.kill();
         eventually(LINE, || !Path::new(&folder).exists());
@@ -279,12 +246,7 @@ mod tests {
     /// Also when nobody collected its status yet, as in a container whose first process does not.
     fn is_gone(pid: Pid) -> bool {
         test_kill_process(pid).is_err()
-            || std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).is_ok_and(
-                |stat| {
-                    stat.rsplit(')')
-                        .next()
-                        .is_some_and(|rest| rest.trim_start().starts_with('Z'))
-                },
-            )
+            || std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+                .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
     }
 }

@@ -66,21 +66,13 @@ impl Server {
 
     /// Where it listens, with the password if there is one.
     pub(crate) fn url(&self) -> String {
-        let pass = self
-            .password
-            .as_ref()
-            .map(|password| format!("?pass={password}"))
-            .unwrap_or_default();
+        let pass = self.password.as_ref().map(|password| format!("?pass={password}")).unwrap_or_default();
         format!("redis+unix://{}{pass}", self.socket.display())
     }
 
     /// The same over TCP, for a server that was built with it.
     pub(crate) fn tcp_url(&self) -> String {
-        let pass = self
-            .password
-            .as_ref()
-            .map(|password| format!(":{password}@"))
-            .unwrap_or_default();
+        let pass = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
         format!("redis://{pass}127.0.0.1:{}/", self.port())
     }
 
@@ -96,39 +88,25 @@ impl Server {
 
     /// A fresh connection of the driver, to read keys back or to spoil them.
     pub(crate) fn connection(&self) -> Connection {
-        let connection = self
-            .client()
-            .get_connection_with_timeout(LOOK)
-            .expect("the server takes a connection");
-        connection
-            .set_read_timeout(Some(LOOK))
-            .expect("a socket takes a timeout");
+        let connection = self.client().get_connection_with_timeout(LOOK).expect("the server takes a connection");
+        connection.set_read_timeout(Some(LOOK)).expect("a socket takes a timeout");
         connection
     }
 
     /// The same for async tests.
     pub(crate) async fn async_connection(&self) -> MultiplexedConnection {
-        self.client()
-            .get_multiplexed_async_connection()
-            .await
-            .expect("the server takes a connection")
+        self.client().get_multiplexed_async_connection().await.expect("the server takes a connection")
     }
 
     /// How often each command ran, scripts' own commands among them, by lowercase name.
     pub(crate) fn command_counts(&self) -> BTreeMap<String, u64> {
-        let info: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query(&mut self.connection())
-            .expect("INFO answers");
+        let info: String = redis::cmd("INFO").arg("commandstats").query(&mut self.connection()).expect("INFO answers");
         info.lines().filter_map(command_count).collect()
     }
 
     /// How often one command ran.
     pub(crate) fn count(&self, command: &str) -> u64 {
-        self.command_counts()
-            .get(&command.to_lowercase())
-            .copied()
-            .unwrap_or(0)
+        self.command_counts().get(&command.to_lowercase()).copied().unwrap_or(0)
     }
 
     /// Counts start from zero again.
@@ -143,11 +121,8 @@ impl Server {
 
     /// How many connections listen on a channel.
     pub(crate) fn listeners(&self, channel: &str) -> u64 {
-        let (_, listeners): (String, u64) = redis::cmd("PUBSUB")
-            .arg("NUMSUB")
-            .arg(channel)
-            .query(&mut self.connection())
-            .expect("NUMSUB answers");
+        let (_, listeners): (String, u64) =
+            redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).query(&mut self.connection()).expect("NUMSUB answers");
         listeners
     }
 
@@ -183,10 +158,7 @@ impl Server {
         // Its socket goes only when it has ended its connections.
         let started = Instant::now();
         while UnixStream::connect(&self.socket).is_ok() {
-            assert!(
-                started.elapsed() < LOOK,
-                "the server did not stop within {LOOK:?}"
-            );
+            assert!(started.elapsed() < LOOK, "the server did not stop within {LOOK:?}");
             thread::sleep(Duration::from_millis(2));
         }
         watcher.end();
@@ -212,16 +184,11 @@ impl Server {
     }
 
     fn run(&self, command: &redis::Cmd) {
-        command
-            .exec(&mut self.connection())
-            .expect("the server takes the command");
+        command.exec(&mut self.connection()).expect("the server takes the command");
     }
 
     fn harmed(&self) -> MutexGuard<'_, Watcher> {
-        assert!(
-            !self.shared,
-            "other tests use the shared server: take Server::own()"
-        );
+        assert!(!self.shared, "other tests use the shared server: take Server::own()");
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -252,19 +219,12 @@ impl Builder {
         for _ in 0..PORTS {
             let port = self.tcp.then(free_port);
             let text = self.configuration(watcher.folder(), &socket, port);
-            fs::write(watcher.folder().join("redis.conf"), text)
-                .expect("the configuration is written");
+            fs::write(watcher.folder().join("redis.conf"), text).expect("the configuration is written");
             watcher.start();
             match await_pong(&socket, self.password.as_deref(), watcher.folder()) {
                 Ok(()) => {
                     let (watcher, password) = (Mutex::new(watcher), self.password);
-                    return Server {
-                        watcher,
-                        socket,
-                        port,
-                        password,
-                        shared: false,
-                    };
+                    return Server { watcher, socket, port, password, shared: false };
                 }
                 Err(NoStart::PortTaken) => watcher.end(),
                 Err(why) => panic!("the server did not start: {why}"),
@@ -282,11 +242,7 @@ impl Builder {
             "save \"\"".to_owned(),
             "appendonly no".to_owned(),
         ];
-        lines.extend(
-            self.password
-                .as_ref()
-                .map(|password| format!("requirepass {password}")),
-        );
+        lines.extend(self.password.as_ref().map(|password| format!("requirepass {password}")));
         lines.extend(self.lines.iter().cloned());
         lines.join("\n") + "\n"
     }
@@ -332,15 +288,8 @@ fn pong(socket: &Path, password: Option<&str>) -> bool {
     let Ok(mut stream) = UnixStream::connect(socket) else {
         return false;
     };
-    let hello = password
-        .map(|password| format!("AUTH {password}\r\n"))
-        .unwrap_or_default()
-        + "PING\r\n";
-    let wanted = if password.is_some() {
-        "+OK\r\n+PONG\r\n"
-    } else {
-        "+PONG\r\n"
-    };
+    let hello = password.map(|password| format!("AUTH {password}\r\n")).unwrap_or_default() + "PING\r\n";
+    let wanted = if password.is_some() { "+OK\r\n+PONG\r\n" } else { "+PONG\r\n" };
     let mut answer = vec![0; wanted.len()];
     stream.set_read_timeout(Some(START)).is_ok()
         && stream.write_all(hello.as_bytes()).is_ok()
@@ -363,10 +312,7 @@ fn program() -> PathBuf {
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener
-        .local_addr()
-        .expect("a listener has an address")
-        .port()
+    listener.local_addr().expect("a listener has an address").port()
 }
 
 /// `cmdstat_hset:calls=2,usec=…` as a name and a number.
@@ -382,10 +328,7 @@ mod tests {
     use crate::harness::{eventually, unique_name};
 
     fn set(server: &Server, key: &str) {
-        let _: () = server
-            .connection()
-            .set(key, 1)
-            .expect("the server takes a write");
+        let _: () = server.connection().set(key, 1).expect("the server takes a write");
     }
 
     #[test]
@@ -403,24 +346,14 @@ mod tests {
 
     #[test]
     fn a_server_answers_on_its_socket_and_on_its_port() {
-        let server = Server::builder()
-            .tcp()
-            .password("secret")
-            .line("maxmemory 64mb")
-            .start();
+        let server = Server::builder().tcp().password("secret").line("maxmemory 64mb").start();
         set(&server, "a");
-        let mut connection = Client::open(server.tcp_url())
-            .and_then(|client| client.get_connection())
-            .expect("connects");
-        let there: bool = connection
-            .exists("a")
-            .expect("the port serves the same keys");
+        let mut connection =
+            Client::open(server.tcp_url()).and_then(|client| client.get_connection()).expect("connects");
+        let there: bool = connection.exists("a").expect("the port serves the same keys");
         assert!(there);
-        let limit: Vec<String> = redis::cmd("CONFIG")
-            .arg("GET")
-            .arg("maxmemory")
-            .query(&mut connection)
-            .expect("answers");
+        let limit: Vec<String> =
+            redis::cmd("CONFIG").arg("GET").arg("maxmemory").query(&mut connection).expect("answers");
         assert_eq!(limit, ["maxmemory", "67108864"]);
     }
 
@@ -438,16 +371,10 @@ mod tests {
     fn cached_scripts_can_be_forgotten() {
         let server = Server::own();
         let script = redis::Script::new("return 1");
-        let loaded: String = script
-            .prepare_invoke()
-            .load(&mut server.connection())
-            .expect("the script loads");
+        let loaded: String = script.prepare_invoke().load(&mut server.connection()).expect("the script loads");
         let known = || -> Vec<bool> {
             let mut ask = redis::cmd("SCRIPT");
-            ask.arg("EXISTS")
-                .arg(&loaded)
-                .query(&mut server.connection())
-                .expect("SCRIPT EXISTS answers")
+            ask.arg("EXISTS").arg(&loaded).query(&mut server.connection()).expect("SCRIPT EXISTS answers")
         };
         assert_eq!(known(), [true]);
         server.flush_scripts();
@@ -462,9 +389,7 @@ mod tests {
         listener.subscribe("news").await.expect("subscribes");
         assert_eq!(server.listeners("news"), 1);
         let mut connection = server.async_connection().await;
-        let reached: u64 = redis::AsyncCommands::publish(&mut connection, "news", 1)
-            .await
-            .expect("publishes");
+        let reached: u64 = redis::AsyncCommands::publish(&mut connection, "news", 1).await.expect("publishes");
         assert_eq!(reached, 1);
     }
 
@@ -473,15 +398,8 @@ mod tests {
         let server = Server::own();
         let mut connection = server.connection();
         server.freeze();
-        connection
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .expect("a socket takes a timeout");
-        assert!(
-            redis::cmd("PING")
-                .exec(&mut connection)
-                .expect_err("nobody answers")
-                .is_timeout()
-        );
+        connection.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");
+        assert!(redis::cmd("PING").exec(&mut connection).expect_err("nobody answers").is_timeout());
         server.thaw();
         set(&server, "a");
     }
@@ -495,10 +413,7 @@ mod tests {
             end(&server);
             server.restart_empty();
             assert_eq!(server.keys(), Vec::<String>::new());
-            assert_eq!(
-                (server.url(), server.tcp_url()),
-                (url.clone(), tcp_url.clone())
-            );
+            assert_eq!((server.url(), server.tcp_url()), (url.clone(), tcp_url.clone()));
         }
     }
 
@@ -512,13 +427,8 @@ mod tests {
     fn nothing_is_left_of_a_dropped_server() {
         let server = Server::own();
         server.freeze();
-        let folder = server
-            .socket()
-            .parent()
-            .expect("the socket is in a folder")
-            .to_owned();
-        let mut stream =
-            UnixStream::connect(server.socket()).expect("a frozen server's socket is open");
+        let folder = server.socket().parent().expect("the socket is in a folder").to_owned();
+        let mut stream = UnixStream::connect(server.socket()).expect("a frozen server's socket is open");
         drop(server);
         assert!(!folder.exists());
         // The end of the stream, or a reset: the process is gone.

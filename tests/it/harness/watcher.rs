@@ -54,13 +54,7 @@ impl Watcher {
             .expect("a shell starts");
         let orders = shell.stdin.take();
         let answers = BufReader::new(shell.stdout.take().expect("the shell's answers are piped"));
-        let mut watcher = Self {
-            shell,
-            orders,
-            answers,
-            folder: PathBuf::new(),
-            server: None,
-        };
+        let mut watcher = Self { shell, orders, answers, folder: PathBuf::new(), server: None };
         watcher.folder = PathBuf::from(watcher.answer());
         watcher
     }
@@ -74,12 +68,7 @@ impl Watcher {
     pub(super) fn start(&mut self) {
         assert!(self.server.is_none(), "the server runs already");
         self.order("start");
-        let pid = self
-            .answer()
-            .parse()
-            .ok()
-            .and_then(Pid::from_raw)
-            .expect("the shell names the server's pid");
+        let pid = self.answer().parse().ok().and_then(Pid::from_raw).expect("the shell names the server's pid");
         self.server = Some(pid);
     }
 
@@ -98,18 +87,13 @@ impl Watcher {
     }
 
     fn order(&mut self, word: &str) {
-        let orders = self
-            .orders
-            .as_mut()
-            .expect("the shell listens until it is dropped");
+        let orders = self.orders.as_mut().expect("the shell listens until it is dropped");
         writeln!(orders, "{word}").expect("the shell takes an order");
     }
 
     fn answer(&mut self) -> String {
         let mut line = String::new();
-        self.answers
-            .read_line(&mut line)
-            .expect("the shell answers");
+        self.answers.read_line(&mut line).expect("the shell answers");
         line.trim_end().to_owned()
     }
 }

@@ -99,19 +99,9 @@ impl Link {
         let (up, requests) = unbounded_channel();
         let (down, answers) = unbounded_channel();
         let mut cut = self.cut.subscribe();
-        let upwards = async {
-            tokio::join!(
-                self.read_client(client.0, up),
-                self.write_server(requests, server.1)
-            )
-        };
+        let upwards = async { tokio::join!(self.read_client(client.0, up), self.write_server(requests, server.1)) };
         // When the client closes, what it had sent still goes up; when the server closes, all is over.
-        let downwards = async {
-            tokio::join!(
-                self.read_server(server.0, down),
-                self.write_client(answers, client.1)
-            )
-        };
+        let downwards = async { tokio::join!(self.read_server(server.0, down), self.write_client(answers, client.1)) };
         let passing = async {
             tokio::pin!(upwards);
             tokio::pin!(downwards);
@@ -156,34 +146,17 @@ impl Link {
 
     fn judge_request(&self, frame: Frame) -> Request {
         let words = frame.words();
-        if matches!(
-            command(&words).as_slice(),
-            b"SUBSCRIBE" | b"PSUBSCRIBE" | b"SSUBSCRIBE"
-        ) {
+        if matches!(command(&words).as_slice(), b"SUBSCRIBE" | b"PSUBSCRIBE" | b"SSUBSCRIBE") {
             self.subscribing.store(true, Ordering::Release);
         }
         let verdict = self.judge(&words, false);
-        self.note(Event::Request {
-            words: words.clone(),
-            action: verdict.action,
-        });
+        self.note(Event::Request { words: words.clone(), action: verdict.action });
         let gate = verdict.request_gate();
-        Request {
-            frame,
-            words,
-            verdict,
-            gate,
-        }
+        Request { frame, words, verdict, gate }
     }
 
     async fn write_server(&self, mut requests: UnboundedReceiver<Request>, mut server: Writer) {
-        while let Some(Request {
-            frame,
-            words,
-            verdict,
-            gate,
-        }) = requests.recv().await
-        {
+        while let Some(Request { frame, words, verdict, gate }) = requests.recv().await {
             gate.pass().await;
             match verdict.action {
                 Action::CutBefore => return self.cut_and_wait().await,
@@ -198,25 +171,13 @@ impl Link {
                 let _ = self.write(&mut server, half(&frame)).await;
                 return self.cut_and_wait().await;
             }
-            let copies = if verdict.action == Action::Duplicate {
-                2
-            } else {
-                1
-            };
+            let copies = if verdict.action == Action::Duplicate { 2 } else { 1 };
             if verdict.action == Action::DuplicateLater {
-                tokio::spawn(run_apart(
-                    Arc::clone(&self.shared),
-                    frame.clone(),
-                    verdict.held(),
-                ));
+                tokio::spawn(run_apart(Arc::clone(&self.shared), frame.clone(), verdict.held()));
             }
             for copy in 0..copies {
                 let (to, verdict) = (words.clone(), verdict.clone());
-                let kind = if copy > 0 {
-                    Answer::Unasked
-                } else {
-                    Answer::expected(&words)
-                };
+                let kind = if copy > 0 { Answer::Unasked } else { Answer::expected(&words) };
                 self.owed().push_back(Owed { to, verdict, kind });
                 if self.write(&mut server, frame.bytes()).await.is_err() {
                     // The server is gone; the reading pump notices and ends the link.
@@ -232,10 +193,7 @@ impl Link {
         loop {
             loop {
                 match Frame::take(&mut buffer) {
-                    Ok(Some(frame)) => self
-                        .judge_answer(frame)
-                        .into_iter()
-                        .for_each(|it| drop(down.send(it))),
+                    Ok(Some(frame)) => self.judge_answer(frame).into_iter().for_each(|it| drop(down.send(it))),
                     Ok(None) => break,
                     Err(Malformed) => return self.malformed().await,
                 }
@@ -256,50 +214,24 @@ impl Link {
                 // A rule on the SUBSCRIBE itself is about its confirmations too.
                 verdict = owed.unwrap_or(verdict);
             }
-            self.note(Event::Push {
-                words,
-                action: verdict.action,
-            });
+            self.note(Event::Push { words, action: verdict.action });
             if verdict.action == Action::Silence {
                 self.go_silent();
             }
             let (action, gate) = (verdict.action, verdict.reply_gate());
-            return (action != Action::SwallowReply).then_some(Answered {
-                frame,
-                action,
-                gate,
-            });
+            return (action != Action::SwallowReply).then_some(Answered { frame, action, gate });
         }
         let Some(Owed { to, verdict, kind }) = self.owed().pop_front() else {
-            self.note(Event::Push {
-                words,
-                action: Action::Pass,
-            });
-            return Some(Answered {
-                frame,
-                action: Action::Pass,
-                gate: Gate::Open,
-            });
+            self.note(Event::Push { words, action: Action::Pass });
+            return Some(Answered { frame, action: Action::Pass, gate: Gate::Open });
         };
         let (action, gate) = (verdict.action, verdict.reply_gate());
-        self.note(Event::Reply {
-            to,
-            frame: frame.clone(),
-        });
-        (kind != Answer::Unasked).then_some(Answered {
-            frame,
-            action,
-            gate,
-        })
+        self.note(Event::Reply { to, frame: frame.clone() });
+        (kind != Answer::Unasked).then_some(Answered { frame, action, gate })
     }
 
     async fn write_client(&self, mut answers: UnboundedReceiver<Answered>, mut client: Writer) {
-        while let Some(Answered {
-            frame,
-            action,
-            gate,
-        }) = answers.recv().await
-        {
+        while let Some(Answered { frame, action, gate }) = answers.recv().await {
             gate.pass().await;
             match action {
                 Action::CutAfter | Action::CutBefore => return self.cut_and_wait().await,
@@ -325,9 +257,7 @@ impl Link {
             if throttle == 0 {
                 return writer.write_all(rest).await;
             }
-            let piece = usize::try_from(throttle / PAUSES)
-                .unwrap_or(usize::MAX)
-                .clamp(1, rest.len());
+            let piece = usize::try_from(throttle / PAUSES).unwrap_or(usize::MAX).clamp(1, rest.len());
             writer.write_all(&rest[..piece]).await?;
             rest = &rest[piece..];
             tokio::time::sleep(Duration::from_secs_f64(piece as f64 / throttle as f64)).await;
@@ -337,33 +267,20 @@ impl Link {
 
     fn is_push(&self, frame: &Frame, words: &[Vec<u8>]) -> bool {
         let listens = || {
-            let confirms = self
-                .owed()
-                .front()
-                .is_some_and(|owed| matches!(owed.kind, Answer::Confirmations(_)));
+            let confirms = self.owed().front().is_some_and(|owed| matches!(owed.kind, Answer::Confirmations(_)));
             confirms || self.subscribing.load(Ordering::Acquire)
         };
         frame.kind() == b'>'
-            || frame.kind() == b'*'
-                && words.first().is_some_and(|kind| is_push_kind(kind))
-                && listens()
+            || frame.kind() == b'*' && words.first().is_some_and(|kind| is_push_kind(kind)) && listens()
     }
 
     /// Counts a confirmation, and says what was decided about the request that it confirms.
     fn confirmation(&self, words: &[Vec<u8>]) -> Option<Verdict> {
-        if !words
-            .first()
-            .is_some_and(|kind| kind.ends_with(b"subscribe"))
-        {
+        if !words.first().is_some_and(|kind| kind.ends_with(b"subscribe")) {
             return None;
         }
         let mut owed = self.owed();
-        let Owed {
-            kind: Answer::Confirmations(left),
-            verdict,
-            ..
-        } = owed.front_mut()?
-        else {
+        let Owed { kind: Answer::Confirmations(left), verdict, .. } = owed.front_mut()? else {
             return None;
         };
         let verdict = verdict.clone();
@@ -376,12 +293,7 @@ impl Link {
 
     fn judge(&self, words: &[Vec<u8>], push: bool) -> Verdict {
         let subscribing = self.subscribing.load(Ordering::Acquire);
-        self.shared.rules.judge(&Seen {
-            connection: self.number,
-            subscribing,
-            push,
-            words,
-        })
+        self.shared.rules.judge(&Seen { connection: self.number, subscribing, push, words })
     }
 
     async fn malformed(&self) {
@@ -422,35 +334,20 @@ async fn run_apart(shared: Arc<Shared>, frame: Frame, gate: Gate) {
     };
     let number = shared.next_connection();
     shared.log.note(number, Event::Opened);
-    shared.log.note(
-        number,
-        Event::Request {
-            words: frame.words(),
-            action: Action::Pass,
-        },
-    );
+    shared.log.note(number, Event::Request { words: frame.words(), action: Action::Pass });
     if writer.write_all(frame.bytes()).await.is_err() {
         return;
     }
     let mut buffer = Vec::new();
     while matches!(reader.read_buf(&mut buffer).await, Ok(1..)) {
         if let Ok(Some(reply)) = Frame::take(&mut buffer) {
-            return shared.log.note(
-                number,
-                Event::Reply {
-                    to: frame.words(),
-                    frame: reply,
-                },
-            );
+            return shared.log.note(number, Event::Reply { to: frame.words(), frame: reply });
         }
     }
 }
 
 fn command(words: &[Vec<u8>]) -> Vec<u8> {
-    words
-        .first()
-        .map(|name| name.to_ascii_uppercase())
-        .unwrap_or_default()
+    words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
 }
 
 fn is_push_kind(kind: &[u8]) -> bool {

@@ -54,9 +54,7 @@ impl Entry {
     /// The command of a request, in capitals.
     pub(crate) fn command(&self) -> Option<String> {
         match &self.event {
-            Event::Request { words, .. } => words
-                .first()
-                .map(|name| String::from_utf8_lossy(name).to_uppercase()),
+            Event::Request { words, .. } => words.first().map(|name| String::from_utf8_lossy(name).to_uppercase()),
             _ => None,
         }
     }
@@ -77,24 +75,14 @@ impl Log {
     pub(super) fn note(&self, connection: u64, event: Event) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock, so that the entries are in the clock's order.
-        entries.push(Entry {
-            at: monotonic(),
-            connection,
-            event,
-        });
+        entries.push(Entry { at: monotonic(), connection, event });
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn clear(&self) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

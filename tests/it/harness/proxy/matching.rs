@@ -74,19 +74,11 @@ pub(crate) fn push(kind: &str) -> Match {
 
 impl Match {
     fn new(what: What) -> Self {
-        Self {
-            what,
-            on: On::Any,
-            predicates: Vec::new(),
-            occurrences: 1..=usize::MAX,
-        }
+        Self { what, on: On::Any, predicates: Vec::new(), occurrences: 1..=usize::MAX }
     }
 
     /// Only where the words, the command's name first, pass a test.
-    pub(crate) fn with(
-        mut self,
-        predicate: impl Fn(&[Vec<u8>]) -> bool + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn with(mut self, predicate: impl Fn(&[Vec<u8>]) -> bool + Send + Sync + 'static) -> Self {
         self.predicates.push(Arc::new(predicate));
         self
     }
@@ -135,22 +127,12 @@ impl Match {
 
     /// Whether it is about this at all, whichever occurrence it is.
     pub(super) fn is_about(&self, seen: &Seen<'_>) -> bool {
-        let name = || {
-            seen.words
-                .first()
-                .map(|name| String::from_utf8_lossy(name).to_uppercase())
-        };
+        let name = || seen.words.first().map(|name| String::from_utf8_lossy(name).to_uppercase());
         let what = match &self.what {
             What::Request => !seen.push,
             What::Command(wanted) => !seen.push && name().as_ref() == Some(wanted),
             What::Script(wanted) => !seen.push && verb(seen.words).as_ref() == Some(wanted),
-            What::Push(wanted) => {
-                seen.push
-                    && seen
-                        .words
-                        .first()
-                        .is_some_and(|kind| kind == wanted.as_bytes())
-            }
+            What::Push(wanted) => seen.push && seen.words.first().is_some_and(|kind| kind == wanted.as_bytes()),
         };
         let on = match self.on {
             On::Any => true,
@@ -167,23 +149,14 @@ impl Match {
 
 impl fmt::Debug for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} on {:?}, occurrences {:?}",
-            self.what, self.on, self.occurrences
-        )?;
-        if self.predicates.is_empty() {
-            Ok(())
-        } else {
-            f.write_str(", under a condition")
-        }
+        write!(f, "{:?} on {:?}, occurrences {:?}", self.what, self.on, self.occurrences)?;
+        if self.predicates.is_empty() { Ok(()) } else { f.write_str(", under a condition") }
     }
 }
 
 /// The verb of the script that a command runs, if it is one of `lua/reentrant/`.
 pub(crate) fn verb(words: &[Vec<u8>]) -> Option<String> {
-    static KNOWN: LazyLock<Catalogue> =
-        LazyLock::new(|| Catalogue::read(&Path::new(SCRIPTS).join("reentrant")));
+    static KNOWN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::read(&Path::new(SCRIPTS).join("reentrant")));
     KNOWN.verb(words)
 }
 
@@ -197,38 +170,20 @@ struct Catalogue {
 impl Catalogue {
     /// Reads a folder; one that is not there has no scripts.
     fn read(folder: &Path) -> Self {
-        let files = fs::read_dir(folder)
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .map(|file| file.path());
+        let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|file| file.path());
         let texts: Vec<(String, String)> = files
             .filter(|path| path.extension().is_some_and(|extension| extension == "lua"))
-            .filter_map(|path| {
-                Some((
-                    path.file_stem()?.to_str()?.to_owned(),
-                    fs::read_to_string(&path).ok()?,
-                ))
-            })
+            .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), fs::read_to_string(&path).ok()?)))
             .collect();
         let hash = |text: &str| redis::Script::new(text).get_hash().as_bytes().to_vec();
-        let by_hash = texts
-            .iter()
-            .map(|(verb, text)| (hash(text), verb.clone()))
-            .collect();
-        Self {
-            by_hash: Mutex::new(by_hash),
-            texts,
-        }
+        let by_hash = texts.iter().map(|(verb, text)| (hash(text), verb.clone())).collect();
+        Self { by_hash: Mutex::new(by_hash), texts }
     }
 
     fn verb(&self, words: &[Vec<u8>]) -> Option<String> {
         let name = words.first()?.to_ascii_uppercase();
         match name.as_slice() {
-            b"EVALSHA" => self
-                .by_hash()
-                .get(&words.get(1)?.to_ascii_lowercase())
-                .cloned(),
+            b"EVALSHA" => self.by_hash().get(&words.get(1)?.to_ascii_lowercase()).cloned(),
             b"EVAL" => self.learn(words.get(1)?),
             b"SCRIPT" => {
                 // Loading runs nothing; but the hash of a text with shared functions before it is learnt here.
@@ -242,10 +197,7 @@ impl Catalogue {
     /// The verb of a text that is or ends with a file.
     fn learn(&self, text: &[u8]) -> Option<String> {
         let text = str::from_utf8(text).ok()?;
-        let (verb, _) = self
-            .texts
-            .iter()
-            .find(|(_, file)| text.trim_end().ends_with(file.trim_end()))?;
+        let (verb, _) = self.texts.iter().find(|(_, file)| text.trim_end().ends_with(file.trim_end()))?;
         let hash = redis::Script::new(text).get_hash().as_bytes().to_vec();
         self.by_hash().insert(hash, verb.clone());
         Some(verb.clone())
@@ -277,24 +229,12 @@ mod tests {
 
         let hash = |text: &str| redis::Script::new(text).get_hash().to_owned();
         let acquire = Some("acquire".to_owned());
-        assert_eq!(
-            catalogue.verb(&words(&["evalsha", &hash("return 1\n"), "0"])),
-            acquire
-        );
-        assert_eq!(
-            catalogue.verb(&words(&["EVAL", "return 1\n", "0"])),
-            acquire
-        );
+        assert_eq!(catalogue.verb(&words(&["evalsha", &hash("return 1\n"), "0"])), acquire);
+        assert_eq!(catalogue.verb(&words(&["EVAL", "return 1\n", "0"])), acquire);
         let longer = "local x = 1\nreturn 1\n";
-        assert_eq!(
-            catalogue.verb(&words(&["EVALSHA", &hash(longer), "0"])),
-            None
-        );
+        assert_eq!(catalogue.verb(&words(&["EVALSHA", &hash(longer), "0"])), None);
         assert_eq!(catalogue.verb(&words(&["SCRIPT", "LOAD", longer])), None);
-        assert_eq!(
-            catalogue.verb(&words(&["EVALSHA", &hash(longer), "0"])),
-            acquire
-        );
+        assert_eq!(catalogue.verb(&words(&["EVALSHA", &hash(longer), "0"])), acquire);
         assert_eq!(catalogue.verb(&words(&["GET", "return 1\n"])), None);
     }
 

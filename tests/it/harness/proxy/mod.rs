@@ -69,23 +69,13 @@ impl Proxy {
     /// A proxy on a unix socket before this server.
     pub(crate) fn to(server: &Server) -> Self {
         // In the server's folder, so that the socket goes where the server goes.
-        let socket = server
-            .socket()
-            .with_file_name(format!("{}.sock", unique_name()));
-        Self::start(
-            Address::Unix(socket),
-            Address::Unix(server.socket().to_owned()),
-            server.password(),
-        )
+        let socket = server.socket().with_file_name(format!("{}.sock", unique_name()));
+        Self::start(Address::Unix(socket), Address::Unix(server.socket().to_owned()), server.password())
     }
 
     /// A proxy on a TCP port of 127.0.0.1 before this server.
     pub(crate) fn tcp_to(server: &Server) -> Self {
-        Self::start(
-            any_port(),
-            Address::Unix(server.socket().to_owned()),
-            server.password(),
-        )
+        Self::start(any_port(), Address::Unix(server.socket().to_owned()), server.password())
     }
 
     /// A proxy on a TCP port of 127.0.0.1 before whatever listens there.
@@ -115,12 +105,7 @@ impl Proxy {
         runtime.spawn(listen(listener, Arc::clone(&shared)));
         drop(at_hand);
         let password = password.map(str::to_owned);
-        Self {
-            runtime: Some(runtime),
-            address,
-            password,
-            shared,
-        }
+        Self { runtime: Some(runtime), address, password, shared }
     }
 
     /// Where it listens, with the server's password if there is one.
@@ -128,15 +113,11 @@ impl Proxy {
         let password = self.password.as_deref();
         match &self.address {
             Address::Unix(path) => {
-                let pass = password
-                    .map(|password| format!("?pass={password}"))
-                    .unwrap_or_default();
+                let pass = password.map(|password| format!("?pass={password}")).unwrap_or_default();
                 format!("redis+unix://{}{pass}", path.display())
             }
             Address::Tcp(address) => {
-                let pass = password
-                    .map(|password| format!(":{password}@"))
-                    .unwrap_or_default();
+                let pass = password.map(|password| format!(":{password}@")).unwrap_or_default();
                 format!("redis://{pass}{address}/")
             }
         }
@@ -166,9 +147,7 @@ impl Proxy {
 
     /// No more than so many bytes a second pass in each direction of a connection; zero lifts it.
     pub(crate) fn throttle(&self, bytes_a_second: u64) {
-        self.shared
-            .throttle
-            .store(bytes_a_second, Ordering::Release);
+        self.shared.throttle.store(bytes_a_second, Ordering::Release);
     }
 
     /// How many connections are open.
@@ -195,20 +174,12 @@ impl Proxy {
                 return false;
             };
             let connection = entry.connection;
-            if entry
-                .command()
-                .is_some_and(|name| matches!(&*name, "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE"))
-            {
+            if entry.command().is_some_and(|name| matches!(&*name, "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE")) {
                 subscribing.insert(connection);
             }
             let push = matches!(entry.event, Event::Push { .. });
             let subscribing = subscribing.contains(&connection);
-            matches.is_about(&Seen {
-                connection,
-                subscribing,
-                push,
-                words,
-            })
+            matches.is_about(&Seen { connection, subscribing, push, words })
         };
         self.log().iter().map(is_about).filter(|is| *is).count()
     }
@@ -243,11 +214,7 @@ async fn listen(listener: Listener, shared: Arc<Shared>) {
             Door::Open => {
                 shared.log.note(number, Event::Opened);
                 let link = Link::new(number, Arc::clone(&shared));
-                shared
-                    .links
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(Arc::downgrade(&link));
+                shared.links.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&link));
                 tokio::spawn(connect(link, client, Arc::clone(&shared), number));
             }
             Door::Refusing => shared.log.note(number, Event::Refused),

@@ -22,9 +22,7 @@ impl Frame {
             return Ok(None);
         };
         let rest = buffer.split_off(end);
-        Ok(Some(Self {
-            bytes: std::mem::replace(buffer, rest),
-        }))
+        Ok(Some(Self { bytes: std::mem::replace(buffer, rest) }))
     }
 
     /// The frame as it came.
@@ -58,12 +56,7 @@ impl Frame {
                 vec![text(&self.bytes).to_vec()]
             }
             // A command typed by hand.
-            _ => self
-                .bytes
-                .split(u8::is_ascii_whitespace)
-                .filter(|w| !w.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect(),
+            _ => self.bytes.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).map(<[u8]>::to_vec).collect(),
         }
     }
 }
@@ -82,11 +75,7 @@ fn text(frame: &[u8]) -> &[u8] {
 /// Where the frame that starts at `at` ends, or `None` while it is not all there.
 fn end_of_frame(bytes: &[u8], at: usize) -> Result<Option<usize>, Malformed> {
     let Some(line) = end_of_line(bytes, at) else {
-        return if bytes.len().saturating_sub(at) > LONGEST_HEADER {
-            Err(Malformed)
-        } else {
-            Ok(None)
-        };
+        return if bytes.len().saturating_sub(at) > LONGEST_HEADER { Err(Malformed) } else { Ok(None) };
     };
     let elements = match bytes[at] {
         b'$' | b'!' | b'=' => {
@@ -128,50 +117,28 @@ mod tests {
     use super::*;
 
     fn words(bytes: &[u8]) -> Vec<String> {
-        let frame = Frame::take(&mut bytes.to_vec())
-            .expect("well formed")
-            .expect("whole");
-        frame
-            .words()
-            .iter()
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect()
+        let frame = Frame::take(&mut bytes.to_vec()).expect("well formed").expect("whole");
+        frame.words().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     }
 
     #[test]
     fn a_frame_is_taken_only_when_it_is_whole() {
         let whole = b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n".as_slice();
         for cut in 0..whole.len() {
-            assert_eq!(
-                Frame::take(&mut whole[..cut].to_vec()),
-                Ok(None),
-                "cut at {cut}"
-            );
+            assert_eq!(Frame::take(&mut whole[..cut].to_vec()), Ok(None), "cut at {cut}");
         }
         let mut buffer = [whole, b"+OK"].concat();
-        assert_eq!(
-            Frame::take(&mut buffer).map(|frame| frame.map(|frame| frame.bytes)),
-            Ok(Some(whole.to_vec()))
-        );
+        assert_eq!(Frame::take(&mut buffer).map(|frame| frame.map(|frame| frame.bytes)), Ok(Some(whole.to_vec())));
         assert_eq!(buffer, b"+OK");
     }
 
     #[test]
     fn frames_of_both_protocols_have_their_words() {
-        assert_eq!(
-            words(b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n"),
-            ["GET", "a\r\n"]
-        );
-        assert_eq!(
-            words(b">3\r\n+message\r\n$1\r\nc\r\n:0\r\n"),
-            ["message", "c", "0"]
-        );
+        assert_eq!(words(b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n"), ["GET", "a\r\n"]);
+        assert_eq!(words(b">3\r\n+message\r\n$1\r\nc\r\n:0\r\n"), ["message", "c", "0"]);
         assert_eq!(words(b"*2\r\n*1\r\n:1\r\n$-1\r\n"), ["*1\r\n:1\r\n", ""]);
         assert_eq!(words(b"%1\r\n+a\r\n:1\r\n"), ["%1", "+a", ":1"]);
-        assert_eq!(
-            words(b"|1\r\n+a\r\n:1\r\n+OK\r\n"),
-            ["|1", "+a", ":1", "+OK"]
-        );
+        assert_eq!(words(b"|1\r\n+a\r\n:1\r\n+OK\r\n"), ["|1", "+a", ":1", "+OK"]);
         assert_eq!(words(b"-NOSCRIPT no\r\n"), ["NOSCRIPT no"]);
         assert_eq!(words(b"PING a\r\n"), ["PING", "a"]);
     }
@@ -179,9 +146,6 @@ mod tests {
     #[test]
     fn bytes_that_are_no_protocol_are_refused() {
         assert_eq!(Frame::take(&mut b"*x\r\n".to_vec()), Err(Malformed));
-        assert_eq!(
-            Frame::take(&mut vec![b'a'; LONGEST_HEADER + 1]),
-            Err(Malformed)
-        );
+        assert_eq!(Frame::take(&mut vec![b'a'; LONGEST_HEADER + 1]), Err(Malformed));
     }
 }

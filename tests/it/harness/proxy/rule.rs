@@ -75,16 +75,7 @@ impl Rule {
     pub(super) fn new(matches: Match, action: Action) -> Self {
         let (seen, let_go) = (watch::Sender::new(0), watch::Sender::new(0));
         let (removed, applied) = (AtomicBool::new(false), Mutex::new(0));
-        Self {
-            state: Arc::new(State {
-                matches,
-                action,
-                removed,
-                seen,
-                let_go,
-                applied,
-            }),
-        }
+        Self { state: Arc::new(State { matches, action, removed, seen, let_go, applied }) }
     }
 
     /// How many matches came by, also those whose turn it was not.
@@ -96,11 +87,7 @@ impl Rule {
     pub(crate) async fn nth(&self, nth: usize) {
         let mut seen = self.state.seen.subscribe();
         let waited = tokio::time::timeout(SEEN, seen.wait_for(|seen| *seen >= nth)).await;
-        assert!(
-            waited.is_ok(),
-            "match {nth} of {:?} did not come within {SEEN:?}",
-            self.state.matches
-        );
+        assert!(waited.is_ok(), "match {nth} of {:?} did not come within {SEEN:?}", self.state.matches);
     }
 
     /// [`Rule::nth`] for tests without a runtime.
@@ -116,9 +103,7 @@ impl Rule {
 
     /// Lets one more go, in the order they came.
     pub(crate) fn let_one_go(&self) {
-        self.state
-            .let_go
-            .send_modify(|number| *number = number.saturating_add(1));
+        self.state.let_go.send_modify(|number| *number = number.saturating_add(1));
     }
 
     /// The rule is no more for what comes now. What it holds stays held.
@@ -140,20 +125,10 @@ impl Rule {
     }
 
     fn verdict(&self) -> Verdict {
-        let mut applied = self
-            .state
-            .applied
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut applied = self.state.applied.lock().unwrap_or_else(PoisonError::into_inner);
         *applied += 1;
-        let turn = Turn {
-            nth: *applied,
-            let_go: self.state.let_go.subscribe(),
-        };
-        Verdict {
-            action: self.state.action,
-            turn: Some(turn),
-        }
+        let turn = Turn { nth: *applied, let_go: self.state.let_go.subscribe() };
+        Verdict { action: self.state.action, turn: Some(turn) }
     }
 }
 
@@ -163,10 +138,7 @@ pub(super) struct Rules(Mutex<Vec<Rule>>);
 
 impl Rules {
     pub(super) fn add(&self, rule: Rule) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(rule);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
     /// Every rule counts what it is about; the first whose turn it is decides.
@@ -178,13 +150,7 @@ impl Rules {
                 decides = Some(rule);
             }
         }
-        decides.map_or(
-            Verdict {
-                action: Action::Pass,
-                turn: None,
-            },
-            Rule::verdict,
-        )
+        decides.map_or(Verdict { action: Action::Pass, turn: None }, Rule::verdict)
     }
 }
 
@@ -241,12 +207,7 @@ impl Gate {
             Self::At(when) => tokio::time::sleep_until(when).await,
             Self::Turn(mut turn) => {
                 // A rule that is gone, proxy and all, lets nothing go.
-                if turn
-                    .let_go
-                    .wait_for(|number| *number >= turn.nth)
-                    .await
-                    .is_err()
-                {
+                if turn.let_go.wait_for(|number| *number >= turn.nth).await.is_err() {
                     std::future::pending::<()>().await;
                 }
             }
