@@ -1,9 +1,375 @@
-//! The script catalogue: every Lua file with its declared keys and arguments.
+//! The script catalogue: every Lua file with its declared keys and arguments. It runs none and reads no reply.
 
 /// One Lua file.
+///
+/// The declared names are in the order of `KEYS` and `ARGV`; a last one that ends in `...` stands for one or more.
 pub(crate) struct Script {
     pub(crate) path: &'static str,
     pub(crate) source: &'static str,
     pub(crate) keys: &'static [&'static str],
     pub(crate) args: &'static [&'static str],
+}
+
+/// Declares `folder { NAME = verb(keys; args); }` and collects everything that was declared.
+macro_rules! scripts {
+    ($($folder:ident {
+        $($name:ident = $verb:ident($($key:literal),+; $($arg:literal),*);)+
+    })+) => {
+        $(pub(crate) mod $folder {
+            use super::Script;
+
+            $(pub(crate) static $name: Script = Script {
+                path: concat!("lua/", stringify!($folder), "/", stringify!($verb), ".lua"),
+                source: include_str!(concat!("../lua/", stringify!($folder), "/", stringify!($verb), ".lua")),
+                keys: &[$($key),+],
+                args: &[$($arg),*],
+            };)+
+        })+
+
+        /// Every script there is.
+        pub(crate) static CATALOGUE: &[&Script] = &[$($(&$folder::$name),+),+];
+    };
+}
+
+scripts! {
+    reentrant {
+        ACQUIRE = acquire("lock"; "field", "lease_ms", "holds_after");
+        RELEASE = release("lock"; "field", "holds_left", "publish", "channel");
+        RENEW = renew("lock..."; "lease_ms", "field...");
+        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms");
+        FORCE_RELEASE = force_release("lock"; "publish", "channel", "field...");
+        INSPECT = inspect("lock";);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// What a script may name without declaring it.
+    const FREE: &[&str] = &[
+        "redis", "KEYS", "ARGV", "ipairs", "pairs", "tonumber", "tostring", "type", "unpack",
+        "math", "string", "table",
+    ];
+
+    const KEYWORDS: &[&str] = &[
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in",
+        "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+    ];
+
+    #[test]
+    fn every_script_keeps_the_contract() {
+        for script in CATALOGUE {
+            assert_eq!(faults(script), Vec::<String>::new(), "{}", script.path);
+        }
+    }
+
+    #[test]
+    fn every_file_is_in_the_catalogue_and_the_other_way_round() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut on_disk = BTreeSet::new();
+        collect(root, Path::new("lua"), &mut on_disk);
+        let listed: BTreeSet<String> = CATALOGUE
+            .iter()
+            .map(|script| script.path.to_owned())
+            .collect();
+        assert_eq!(listed.len(), CATALOGUE.len(), "a file is listed twice");
+        assert_eq!(on_disk, listed);
+    }
+
+    // The checks are worth what they catch: one good script, then one fault at a time put into it.
+    #[test]
+    fn the_contract_bites() {
+        let good = "\
+-- Does something.
+--
+-- KEYS[1] lock: a hash
+-- ARGV[1] lease_ms: how long (milliseconds)
+-- ARGV[2] field...: holds
+-- returns {1}: done
+-- publishes `0` when done
+
+local lock = KEYS[1]
+local lease_ms = tonumber(ARGV[1])
+
+for i = 2, #ARGV do
+  local field = ARGV[i]
+  redis.call('PEXPIRE', lock, lease_ms)
+end
+redis.call('PUBLISH', 'a', '0') -- a word like `stray` in a comment is no name
+return {1}
+";
+        let script = |source: String| Script {
+            path: "lua/made/up.lua",
+            source: Box::leak(source.into_boxed_str()),
+            keys: &["lock"],
+            args: &["lease_ms", "field..."],
+        };
+        assert_eq!(faults(&script(good.to_owned())), Vec::<String>::new());
+
+        let rows = [
+            (
+                "-- Does something.\n",
+                "local early = 1\n-- Does something.\n",
+                "the header must come first",
+            ),
+            (
+                "-- Does something.",
+                "-- does something",
+                "no sentence of purpose",
+            ),
+            ("-- KEYS[1] lock: a hash\n", "", "header"),
+            ("ARGV[1] lease_ms: how", "ARGV[1] lease: how", "header"),
+            (
+                "-- ARGV[2] field...: holds\n",
+                "-- ARGV[2] field...: holds\n-- ARGV[3] more: x\n",
+                "header",
+            ),
+            ("(milliseconds)", "(seconds)", "lease_ms has no unit"),
+            (
+                "field...: holds",
+                "field...: holds (milliseconds)",
+                "field is a time without its unit in the name",
+            ),
+            ("-- returns {1}: done\n", "", "no returns line"),
+            (
+                "-- publishes `0` when done\n",
+                "",
+                "publishes without saying so",
+            ),
+            (
+                "redis.call('PUBLISH', 'a', '0')",
+                "",
+                "says that it publishes",
+            ),
+            (
+                "local lock = KEYS[1]",
+                "local key = KEYS[1]\nlocal lock = key",
+                "KEYS[1] is not named lock",
+            ),
+            ("  local field = ARGV[i]\n", "", "no local names field"),
+            (
+                "return {1}\n",
+                "return {ARGV[4]}\n",
+                "ARGV[4] is not declared",
+            ),
+            ("return {1}\n", "return {stray}\n", "free name stray"),
+            (
+                "return {1}\n",
+                "return {cjson.encode(lock)}\n",
+                "free name cjson",
+            ),
+            ("return {1}\n", "count = 1\nreturn {1}\n", "free name count"),
+            ("return {1}\n", "return {lock .. 'x'}\n", "joins text"),
+            (
+                "lock, lease_ms)",
+                "lock, 30000)",
+                "a time that no *_ms names",
+            ),
+        ];
+        for (from, to, fault) in rows {
+            let found = faults(&script(good.replace(from, to)));
+            assert!(
+                found.iter().any(|f| f.contains(fault)),
+                "{fault:?} was not found in {found:?}"
+            );
+        }
+    }
+
+    fn collect(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = folder.join(entry.unwrap().file_name());
+            if root.join(&path).is_dir() {
+                collect(root, &path, found);
+            } else if path.extension().is_some_and(|ext| ext == "lua") {
+                found.insert(path.to_str().unwrap().replace('\\', "/"));
+            }
+        }
+    }
+
+    /// Everything about a script that breaks the contract.
+    fn faults(script: &Script) -> Vec<String> {
+        let header: Vec<&str> = script
+            .source
+            .lines()
+            .map_while(|line| line.strip_prefix("--"))
+            .map(str::trim)
+            .collect();
+        let body = code(script.source);
+        let mut faults = Vec::new();
+        header_faults(&header, script, &mut faults);
+        publish_faults(&header, script.source, &mut faults);
+        input_faults("KEYS", script.keys, &body, &mut faults);
+        input_faults("ARGV", script.args, &body, &mut faults);
+        body_faults(&body, &mut faults);
+        faults
+    }
+
+    fn header_faults(header: &[&str], script: &Script, faults: &mut Vec<String>) {
+        if header.is_empty() {
+            faults.push("the header must come first".to_owned());
+        }
+        let purpose = header.first().copied().unwrap_or_default();
+        if !purpose.starts_with(char::is_uppercase) || !purpose.contains('.') {
+            faults.push("no sentence of purpose".to_owned());
+        }
+        if !header.iter().any(|line| line.starts_with("returns ")) {
+            faults.push("no returns line".to_owned());
+        }
+
+        let number = |list: &'static str, names: &[&str]| -> Vec<String> {
+            names
+                .iter()
+                .enumerate()
+                .map(|(i, name)| format!("{list}[{}] {name}", i + 1))
+                .collect()
+        };
+        let declared = [number("KEYS", script.keys), number("ARGV", script.args)].concat();
+        let inputs = header
+            .iter()
+            .filter(|line| line.starts_with("KEYS[") || line.starts_with("ARGV["));
+        let (described, meanings): (Vec<String>, Vec<&str>) = inputs
+            .map(|line| line.split_once(": ").unwrap_or((line, "")))
+            .map(|(d, m)| (d.to_owned(), m))
+            .unzip();
+        if described != declared {
+            faults.push(format!(
+                "the header has {described:?}, the catalogue {declared:?}"
+            ));
+        }
+        for (input, meaning) in described.iter().zip(meanings) {
+            let name = input
+                .split(' ')
+                .next_back()
+                .unwrap_or_default()
+                .trim_end_matches("...");
+            match (name.ends_with("_ms"), meaning.ends_with("(milliseconds)")) {
+                (true, false) => faults.push(format!("{name} has no unit")),
+                (false, true) => {
+                    faults.push(format!("{name} is a time without its unit in the name"))
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn publish_faults(header: &[&str], source: &str, faults: &mut Vec<String>) {
+        let publishes = ["call(publish,", "call('PUBLISH'", "call('SPUBLISH'"]
+            .iter()
+            .any(|call| source.contains(call));
+        match (
+            publishes,
+            header.iter().any(|line| line.starts_with("publishes ")),
+        ) {
+            (true, false) => faults.push("publishes without saying so".to_owned()),
+            (false, true) => faults.push("says that it publishes, and does not".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Every input has a local of its declared name, and no other is read.
+    fn input_faults(list: &str, names: &[&str], body: &[String], faults: &mut Vec<String>) {
+        let text = body.join(" ");
+        for (i, name) in names.iter().enumerate() {
+            let at = i + 1;
+            if let Some(name) = name.strip_suffix("...") {
+                let named = [
+                    format!("local {name} = {list} [ i"),
+                    format!(", {name} in ipairs ( {list} )"),
+                ];
+                if !named.iter().any(|form| text.contains(form)) {
+                    faults.push(format!("no local names {name}"));
+                }
+            } else {
+                let named = [
+                    format!("local {name} = {list} [ {at} ]"),
+                    format!("local {name} = tonumber ( {list} [ {at} ]"),
+                ];
+                if !named.iter().any(|form| text.contains(form)) {
+                    faults.push(format!("{list}[{at}] is not named {name}"));
+                }
+            }
+        }
+        let fixed = names.iter().filter(|name| !name.ends_with("...")).count();
+        for window in body.windows(3) {
+            if let [read, open, index] = window
+                && read == list
+                && open == "["
+                && index.parse::<usize>().is_ok_and(|index| index > fixed)
+            {
+                faults.push(format!("{list}[{index}] is not declared"));
+            }
+        }
+    }
+
+    fn body_faults(body: &[String], faults: &mut Vec<String>) {
+        let known: BTreeSet<&str> = locals(body)
+            .into_iter()
+            .chain(FREE.iter().chain(KEYWORDS).copied())
+            .collect();
+        for (i, token) in body.iter().enumerate() {
+            let is_member = i > 0 && (body[i - 1] == "." || body[i - 1] == ":");
+            if token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && !is_member
+                && !known.contains(token.as_str())
+            {
+                faults.push(format!("free name {token}"));
+            }
+            if token == ".." {
+                faults.push("joins text, and so may build a key".to_owned());
+            }
+            let time =
+                token == "'PEXPIRE'" && body.get(i + 4).is_none_or(|time| !time.ends_with("_ms"));
+            if time {
+                faults.push("PEXPIRE with a time that no *_ms names".to_owned());
+            }
+        }
+    }
+
+    /// The names after `local` and between `for` and its `=` or `in`.
+    fn locals(body: &[String]) -> Vec<&str> {
+        let mut names = Vec::new();
+        for (i, token) in body.iter().enumerate() {
+            if token == "local" || token == "for" {
+                let list = body[i + 1..]
+                    .iter()
+                    .map(String::as_str)
+                    .take_while(|token| *token != "=" && *token != "in");
+                names.extend(list.filter(|token| *token != ","));
+            }
+        }
+        names
+    }
+
+    /// The tokens of a script without its comments. Knows the Lua that the scripts are written in: line comments, quoted
+    /// strings without escapes.
+    fn code(source: &str) -> Vec<String> {
+        let mut tokens = Vec::new();
+        let mut rest = source.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let len = if rest.starts_with("--") {
+                rest.find('\n').unwrap_or(rest.len())
+            } else if first == '\'' || first == '"' {
+                rest[1..].find(first).expect("a string without an end") + 2
+            } else if first.is_alphanumeric() || first == '_' {
+                rest.find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(rest.len())
+            } else if let Some(pair) = ["..", "==", "~=", "<=", ">="]
+                .iter()
+                .find(|pair| rest.starts_with(**pair))
+            {
+                pair.len()
+            } else {
+                first.len_utf8()
+            };
+            let (token, after) = rest.split_at(len);
+            if !token.starts_with("--") {
+                tokens.push(token.to_owned());
+            }
+            rest = after.trim_start();
+        }
+        tokens
+    }
 }

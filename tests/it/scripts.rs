@@ -1,0 +1,551 @@
+//! The Lua scripts alone, as tables on a real server: state before, call, reply, state after. No engine and no client.
+//!
+//! Every row runs three times: once; at once again, as a command does whose answer was lost; and late, when the client
+//! has a newer hold, which must not feel it.
+
+use redis::{Cmd, Connection, FromRedisValue, Value};
+
+use crate::harness::Server;
+
+const LOCK: &str = "job";
+const CHANNEL: &str = "redisson_lock__channel:{job}";
+
+/// A hold that begins after everything that a row is about.
+const LATER: &str = "me:9=1 ttl=80000";
+
+/// A script and what it answers where only [`LATER`] is there.
+struct Verb {
+    source: &'static str,
+    late: &'static str,
+}
+
+macro_rules! verb {
+    ($name:literal, $late:literal) => {
+        Verb {
+            source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")),
+            late: $late,
+        }
+    };
+}
+
+static ACQUIRE: Verb = verb!("acquire", "0 80000 0 0");
+static RELEASE: Verb = verb!("release", "-1 0 -1");
+static RENEW: Verb = verb!("renew", "-1");
+static HAND_OVER: Verb = verb!("hand_over", "-1");
+static FORCE_RELEASE: Verb = verb!("force_release", "-1 -1");
+static INSPECT: Verb = verb!("inspect", "80000 me:9 1");
+
+const TTLS: [i64; 3] = [20_000, 40_000, 80_000];
+
+// A row of a table: state before | arguments | reply | state after | message | reply to the repetition. The last two may
+// be left out: nothing was published; the same reply again. In the arguments `channel` stands for the lock's channel.
+//
+// States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`. A reply is its parts, or
+// the code of an error. A time counts as one of [`TTLS`] while it is a little below it.
+
+#[test]
+fn acquire_sets_the_count_and_only_raises() {
+    Bench::new().check(
+        &ACQUIRE,
+        "
+        free               | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
+        expired            | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
+        free               | me:7 40000 2 | -1 0 0 0    | free
+        expired            | me:7 40000 2 | -1 0 0 0    | free
+        me:7=1 ttl=20000   | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
+        me:7=1 ttl=20000   | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=40000
+        me:7=1 ttl=80000   | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=80000
+        me:7=1 ttl=20000   | me:7 40000 5 | 1 0 5 0     | me:7=5 ttl=40000
+        me:7=3 ttl=80000   | me:7 40000 2 | 1 0 3 0     | me:7=3 ttl=80000
+        me:7=3 ttl=20000   | me:7 40000 1 | 1 0 3 0     | me:7=3 ttl=40000
+        me:7=1 ttl=none    | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=40000
+        peer:1=1 ttl=20000 | me:7 40000 1 | 0 20000 0 0 | peer:1=1 ttl=20000
+        peer:1=4 ttl=80000 | me:7 40000 2 | 0 80000 0 0 | peer:1=4 ttl=80000
+        peer:1=1 ttl=none  | me:7 40000 1 | 0 -1 0 0    | peer:1=1 ttl=none
+        me:6=1 ttl=20000   | me:7 40000 1 | 0 20000 0 0 | me:6=1 ttl=20000
+        text               | me:7 40000 1 | WRONGTYPE   | text
+        ",
+    );
+}
+
+#[test]
+fn release_sets_the_count_and_frees_at_zero() {
+    Bench::new().check(
+        &RELEASE,
+        "
+        me:7=1 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
+        me:7=3 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
+        me:7=1 ttl=none    | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
+        me:7=2 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=20000
+        me:7=5 ttl=80000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=80000
+        me:7=3 ttl=none    | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=none
+        me:7=1 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=20000
+        me:7=1 ttl=20000   | me:7 2 PUBLISH channel | 1 2 -1    | me:7=1 ttl=20000
+        free               | me:7 0 PUBLISH channel | -1 0 -1   | free
+        free               | me:7 1 PUBLISH channel | -1 0 -1   | free
+        expired            | me:7 0 PUBLISH channel | -1 0 -1   | free
+        peer:1=1 ttl=20000 | me:7 0 PUBLISH channel | -1 0 -1   | peer:1=1 ttl=20000
+        peer:1=2 ttl=none  | me:7 1 PUBLISH channel | -1 0 -1   | peer:1=2 ttl=none
+        me:8=1 ttl=20000   | me:7 0 PUBLISH channel | -1 0 -1   | me:8=1 ttl=20000
+        text               | me:7 0 PUBLISH channel | WRONGTYPE | text
+        ",
+    );
+}
+
+#[test]
+fn hand_over_moves_the_hold_and_gives_it_its_own_lease() {
+    Bench::new().check(
+        &HAND_OVER,
+        "
+        me:7=1 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
+        me:7=1 ttl=80000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
+        me:7=3 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
+        me:7=1 ttl=none    | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
+        me:8=1 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
+        me:8=1 ttl=80000   | me:7 me:8 40000 | 1         | me:8=1 ttl=80000
+        me:8=2 ttl=none    | me:7 me:8 40000 | 1         | me:8=2 ttl=40000
+        free               | me:7 me:8 40000 | -1        | free
+        expired            | me:7 me:8 40000 | -1        | free
+        peer:1=1 ttl=20000 | me:7 me:8 40000 | -1        | peer:1=1 ttl=20000
+        peer:1=1 ttl=none  | me:7 me:8 40000 | -1        | peer:1=1 ttl=none
+        text               | me:7 me:8 40000 | WRONGTYPE | text
+        ",
+    );
+}
+
+#[test]
+fn renew_only_lengthens() {
+    Bench::new().check(
+        &RENEW,
+        "
+        me:7=1 ttl=20000   | 40000 me:7 | 1  | me:7=1 ttl=40000
+        me:7=3 ttl=20000   | 40000 me:7 | 1  | me:7=3 ttl=40000
+        me:7=1 ttl=80000   | 40000 me:7 | 1  | me:7=1 ttl=80000
+        me:7=1 ttl=none    | 40000 me:7 | 1  | me:7=1 ttl=40000
+        free               | 40000 me:7 | -1 | free
+        expired            | 40000 me:7 | -1 | free
+        peer:1=1 ttl=20000 | 40000 me:7 | -1 | peer:1=1 ttl=20000
+        peer:1=1 ttl=none  | 40000 me:7 | -1 | peer:1=1 ttl=none
+        text               | 40000 me:7 | -1 | text
+        ",
+    );
+}
+
+#[test]
+fn force_release_frees_only_what_was_seen() {
+    Bench::new().check(
+        &FORCE_RELEASE,
+        "
+        peer:1=1 ttl=20000 | PUBLISH channel peer:1      | 1 1       | free               | 0 | -1 -1
+        peer:1=4 ttl=none  | PUBLISH channel peer:1      | 1 1       | free               | 0 | -1 -1
+        me:7=1 ttl=20000   | PUBLISH channel peer:1 me:7 | 1 1       | free               | 0 | -1 -1
+        peer:2=1 ttl=20000 | PUBLISH channel peer:1 me:7 | -1 -1     | peer:2=1 ttl=20000
+        me:7=1 ttl=20000   | PUBLISH channel             | -1 -1     | me:7=1 ttl=20000
+        free               | PUBLISH channel peer:1      | -1 -1     | free
+        expired            | PUBLISH channel me:7        | -1 -1     | free
+        text               | PUBLISH channel peer:1      | WRONGTYPE | text
+        ",
+    );
+}
+
+#[test]
+fn inspect_tells_and_changes_nothing() {
+    Bench::new().check(
+        &INSPECT,
+        "
+        free              | | -2           | free
+        expired           | | -2           | free
+        me:7=1 ttl=20000  | | 20000 me:7 1 | me:7=1 ttl=20000
+        peer:1=3 ttl=none | | -1 peer:1 3  | peer:1=3 ttl=none
+        text              | | WRONGTYPE    | text
+        ",
+    );
+}
+
+// What a server without memory still does: deletes, times, and the rest of a script that has begun to write.
+#[test]
+fn out_of_memory_refuses_counts_but_neither_releases_nor_hand_overs_nor_renewals() {
+    let bench = &mut Bench::new();
+    bench.maxmemory = 1;
+    bench.check(
+        &ACQUIRE,
+        "
+        free               | me:7 40000 1 | OOM         | free
+        me:7=1 ttl=20000   | me:7 40000 2 | OOM         | me:7=1 ttl=20000
+        me:7=1 ttl=20000   | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
+        peer:1=1 ttl=20000 | me:7 40000 1 | 0 20000 0 0 | peer:1=1 ttl=20000
+        ",
+    );
+    bench.check(
+        &RELEASE,
+        "
+        me:7=1 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1  | free | 0 | -1 0 -1
+        me:7=3 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1  | free | 0 | -1 0 -1
+        me:7=2 ttl=20000   | me:7 1 PUBLISH channel | OOM    | me:7=2 ttl=20000
+        me:7=1 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000
+        ",
+    );
+    bench.check(
+        &HAND_OVER,
+        "
+        me:7=1 ttl=20000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
+        me:7=3 ttl=80000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
+        me:8=1 ttl=20000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
+        free               | me:7 me:8 40000 | -1 | free
+        ",
+    );
+    bench.check(
+        &RENEW,
+        "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000",
+    );
+    bench.check(
+        &FORCE_RELEASE,
+        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1",
+    );
+    bench.check(
+        &INSPECT,
+        "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000",
+    );
+}
+
+#[test]
+fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
+    for rights in ["+@all -hincrby", "+@all -pexpire"] {
+        let bench = &mut Bench::new();
+        bench.call_as(&format!("~* &* {rights}"));
+        bench.check(&ACQUIRE, "free | me:7 40000 1 | NOPERM | free");
+        bench.check(
+            &HAND_OVER,
+            "me:7=1 ttl=20000 | me:7 me:8 40000 | NOPERM | free | | -1",
+        );
+    }
+}
+
+#[test]
+fn a_message_that_is_refused_does_not_keep_the_lock() {
+    let bench = &mut Bench::new();
+    bench.call_as("~* resetchannels +@all");
+    bench.check(
+        &RELEASE,
+        "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 -1 | free | | -1 0 -1",
+    );
+    bench.check(
+        &FORCE_RELEASE,
+        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 -1 | free | | -1 -1",
+    );
+}
+
+#[test]
+fn few_rights_are_enough() {
+    let bench = &mut Bench::new();
+    bench.call_as(
+        "~job &redisson_lock__channel:{job} -@all +eval +pttl +pexpire +hget +hexists +hgetall +hincrby +hdel +del +publish",
+    );
+    bench.check(&ACQUIRE, "free | me:7 40000 1 | 1 0 1 0 | me:7=1 ttl=40000");
+    bench.check(
+        &ACQUIRE,
+        "me:7=1 ttl=20000 | me:7 40000 2 | 1 0 2 0 | me:7=2 ttl=40000",
+    );
+    bench.check(
+        &RELEASE,
+        "me:7=2 ttl=20000 | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000",
+    );
+    bench.check(
+        &RELEASE,
+        "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 1 | free | 0 | -1 0 -1",
+    );
+    bench.check(
+        &HAND_OVER,
+        "me:7=1 ttl=20000 | me:7 me:8 40000 | 1 | me:8=1 ttl=40000",
+    );
+    bench.check(
+        &RENEW,
+        "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000",
+    );
+    bench.check(
+        &FORCE_RELEASE,
+        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1",
+    );
+    bench.check(
+        &INSPECT,
+        "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000",
+    );
+}
+
+#[test]
+fn renew_answers_for_each_key_by_itself() {
+    let bench = &mut Bench::new();
+    let states = [
+        ("a", "me:1=1 ttl=20000", "me:1=1 ttl=40000"),
+        ("b", "free", "free"),
+        ("c", "text", "text"),
+        ("d", "peer:1=1 ttl=20000", "peer:1=1 ttl=20000"),
+        ("e", "me:5=2 ttl=80000", "me:5=2 ttl=80000"),
+    ];
+    for (key, before, _) in states {
+        bench.put(key, before);
+    }
+    let keys = states.map(|(key, ..)| key);
+    for _ in 0..2 {
+        let reply = bench.call(
+            &RENEW,
+            &keys,
+            &["40000", "me:1", "me:2", "me:3", "me:4", "me:5"],
+        );
+        assert_eq!(reply, "1 -1 -1 -1 1");
+        for (key, _, after) in states {
+            assert_eq!(bench.state(key), after, "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_sharded_release_reaches_only_those_who_listen_sharded() {
+    let bench = &mut Bench::new();
+    bench.check(
+        &RELEASE,
+        "me:7=1 ttl=20000 | me:7 0 SPUBLISH channel | 1 0 0 | free | | -1 0 -1",
+    );
+    bench.check(
+        &FORCE_RELEASE,
+        "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1",
+    );
+
+    let ear = &mut bench.server.connection();
+    listen(ear, "ssubscribe", CHANNEL);
+    for (verb, args, reply) in [
+        (
+            &RELEASE,
+            ["me:7", "0", "SPUBLISH", CHANNEL].as_slice(),
+            "1 0 1",
+        ),
+        (
+            &FORCE_RELEASE,
+            ["SPUBLISH", CHANNEL, "me:7"].as_slice(),
+            "1 1",
+        ),
+    ] {
+        bench.put(LOCK, "me:7=1 ttl=20000");
+        assert_eq!(bench.call(verb, &[LOCK], args), reply);
+        assert_eq!(frame(ear), ["smessage", CHANNEL, "0"]);
+    }
+}
+
+/// A server with some keys that are nobody's business, and an ear on every channel.
+struct Bench {
+    caller: Connection,
+    ear: Connection,
+    admin: Connection,
+    maxmemory: u64,
+    server: Server,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let server = Server::own();
+        let (admin, caller, mut ear) = (
+            server.connection(),
+            server.connection(),
+            server.connection(),
+        );
+        listen(&mut ear, "psubscribe", "*");
+        let mut bench = Self {
+            caller,
+            ear,
+            admin,
+            maxmemory: 0,
+            server,
+        };
+        bench.put("job:near", "me:7=2 ttl=20000");
+        bench.put("bystander", "text");
+        bench
+    }
+
+    /// From now on the scripts are run by a user with these rights.
+    fn call_as(&mut self, rights: &str) {
+        let rules: Vec<&str> = ["ACL", "SETUSER", "limited", "on", "nopass"]
+            .into_iter()
+            .chain(rights.split(' '))
+            .collect();
+        ask::<()>(&mut self.admin, &rules);
+        ask::<()>(&mut self.caller, &["AUTH", "limited", "any"]);
+    }
+
+    /// Runs every row three times: once; at once again; and where only a later hold of the same client is left.
+    fn check(&mut self, verb: &Verb, table: &str) {
+        for row in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let mut cells = row.split('|').map(str::trim);
+            let [before, args, reply, after] =
+                [(); 4].map(|()| cells.next().expect("a row has four cells"));
+            let (said, again) = (
+                cells.next().unwrap_or_default(),
+                cells.next().unwrap_or(reply),
+            );
+            let args: Vec<&str> = args
+                .split_whitespace()
+                .map(|arg| if arg == "channel" { CHANNEL } else { arg })
+                .collect();
+
+            self.put(LOCK, before);
+            self.run(verb, &args, [reply, after, said], row);
+            self.run(verb, &args, [again, after, ""], &format!("{row}, again"));
+            self.put(LOCK, LATER);
+            self.run(verb, &args, [verb.late, LATER, ""], &format!("{row}, late"));
+        }
+    }
+
+    fn run(&mut self, verb: &Verb, args: &[&str], wanted: [&str; 3], what: &str) {
+        let others = self.others();
+        let reply = self.call(verb, &[LOCK], args);
+        let found = [reply, self.state(LOCK), self.said()];
+        assert_eq!(found, wanted, "{what}");
+        assert_eq!(self.others(), others, "{what} touched another key");
+    }
+
+    fn call(&mut self, verb: &Verb, keys: &[&str], args: &[&str]) -> String {
+        let number = keys.len().to_string();
+        let words = [&["EVAL", verb.source, &number], keys, args].concat();
+        self.limit_memory(self.maxmemory);
+        let reply = command(&words).query::<Value>(&mut self.caller);
+        self.limit_memory(0);
+        match reply {
+            Ok(Value::Array(parts)) => parts.iter().map(text).collect::<Vec<_>>().join(" "),
+            Ok(other) => panic!("no array: {other:?}"),
+            // Redis 7.0 and older give a refused right inside a script no code of its own.
+            Err(error) if error.to_string().contains("can't run this command") => {
+                "NOPERM".to_owned()
+            }
+            Err(error) => error
+                .code()
+                .unwrap_or_else(|| panic!("no answer of the server: {error}"))
+                .to_owned(),
+        }
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        ask::<()>(
+            &mut self.admin,
+            &["CONFIG", "SET", "maxmemory", &bytes.to_string()],
+        );
+    }
+
+    fn put(&mut self, key: &str, state: &str) {
+        let con = &mut self.admin;
+        ask::<i64>(con, &["DEL", key]);
+        match state {
+            "free" => {}
+            "text" => ask(con, &["SET", key, "words", "PX", "20000"]),
+            "expired" => {
+                ask::<i64>(con, &["HSET", key, "me:7", "1"]);
+                ask::<i64>(con, &["PEXPIRE", key, "1"]);
+                let clock = |con: &mut Connection| {
+                    let (seconds, micros): (u64, u64) = ask(con, &["TIME"]);
+                    seconds * 1_000_000 + micros
+                };
+                let over = clock(con) + 2_000;
+                while clock(con) < over {}
+            }
+            held => {
+                for (field, value) in held
+                    .split(' ')
+                    .map(|word| word.split_once('=').expect("a word is field=value"))
+                {
+                    match (field, value) {
+                        ("ttl", "none") => {}
+                        ("ttl", ms) => assert_eq!(ask::<i64>(con, &["PEXPIRE", key, ms]), 1),
+                        _ => assert_eq!(ask::<i64>(con, &["HSET", key, field, value]), 1),
+                    }
+                }
+            }
+        }
+    }
+
+    fn state(&mut self, key: &str) -> String {
+        let con = &mut self.admin;
+        let kind: String = ask(con, &["TYPE", key]);
+        match kind.as_str() {
+            "none" => "free".to_owned(),
+            "string" => "text".to_owned(),
+            _ => {
+                let fields: Vec<(String, String)> = ask(con, &["HGETALL", key]);
+                let ttl = match ttl_class(ask(con, &["PTTL", key])) {
+                    -1 => "none".to_owned(),
+                    ms => ms.to_string(),
+                };
+                let fields = fields
+                    .into_iter()
+                    .map(|(field, count)| format!("{field}={count}"));
+                fields
+                    .chain([format!("ttl={ttl}")])
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
+        }
+    }
+
+    /// Every key but the lock, with its content and its TTL.
+    fn others(&mut self) -> Vec<(String, Vec<u8>, i64)> {
+        let con = &mut self.admin;
+        let mut keys: Vec<String> = ask(con, &["KEYS", "*"]);
+        keys.retain(|key| key != LOCK);
+        keys.sort();
+        let snapshot = |key: String| {
+            let (content, ttl) = (ask(con, &["DUMP", &key]), ask(con, &["PTTL", &key]));
+            (key, content, ttl_class(ttl))
+        };
+        keys.into_iter().map(snapshot).collect()
+    }
+
+    /// What was published since the last call of this; a message of our own marks the end.
+    fn said(&mut self) -> String {
+        ask::<i64>(&mut self.admin, &["PUBLISH", "end", ""]);
+        let mut said = Vec::new();
+        loop {
+            match frame(&mut self.ear).as_slice() {
+                [_, _, channel, _] if channel == "end" => return said.join(" "),
+                [_, _, channel, message] if channel == CHANNEL => said.push(message.clone()),
+                other => panic!("heard {other:?}"),
+            }
+        }
+    }
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(words);
+    command
+}
+
+fn ask<T: FromRedisValue>(con: &mut Connection, words: &[&str]) -> T {
+    command(words)
+        .query(con)
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+fn listen(ear: &mut Connection, how: &str, channel: &str) {
+    ear.send_packed_command(&command(&[how, channel]).get_packed_command())
+        .expect("the server listens");
+    assert_eq!(frame(ear), [how, channel, "1"]);
+}
+
+/// The next thing that a listening connection hears.
+fn frame(ear: &mut Connection) -> Vec<String> {
+    match ear.recv_response().expect("something is heard") {
+        Value::Array(parts) => parts.iter().map(text).collect(),
+        other => panic!("heard {other:?}"),
+    }
+}
+
+fn text(part: &Value) -> String {
+    match part {
+        Value::Int(number) => ttl_class(*number).to_string(),
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).expect("replies are text"),
+        other => panic!("neither a number nor text: {other:?}"),
+    }
+}
+
+fn ttl_class(ms: i64) -> i64 {
+    TTLS.into_iter()
+        .find(|ttl| (ttl - 10_000..=*ttl).contains(&ms))
+        .unwrap_or(ms)
+}
