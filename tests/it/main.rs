@@ -3,6 +3,9 @@
 mod harness;
 mod proxy;
 mod public_api;
+mod scripts;
+mod tidy;
+mod with_redis;
 
 use harness::process::{Role, roles};
 
