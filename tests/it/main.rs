@@ -1,6 +1,8 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod guards;
 mod harness;
+mod nesting;
 mod proxy;
 mod public_api;
 mod scripts;
