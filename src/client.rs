@@ -5,10 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
-    backend::{
-        Backend,
-        redis::{self as server, DriverClient, Options, Target},
-    },
+    backend::{Backend, redis as server},
     engine::{Clock, Engine, Settings},
     error::{Error, Op, Result},
     lease,
@@ -132,7 +129,7 @@ impl fmt::Debug for Client {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    target: Option<Result<Target>>,
+    target: Option<Result<server::Target>>,
     watchdog_timeout: Duration,
     command_timeout: Duration,
     unreachable_after: Duration,
@@ -156,13 +153,13 @@ impl Default for ClientBuilder {
 impl ClientBuilder {
     /// Where the server is, with the credentials.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
-        self.target = Some(Target::parse(url.as_ref()));
+        self.target = Some(server::Target::parse(url.as_ref()));
         self
     }
 
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are.
-    pub fn redis_client(mut self, client: DriverClient) -> Self {
-        self.target = Some(Ok(Target::from_client(&client)));
+    pub fn redis_client(mut self, client: server::DriverClient) -> Self {
+        self.target = Some(Ok(server::Target::from_client(&client)));
         self
     }
 
@@ -224,7 +221,7 @@ impl ClientBuilder {
                 "a client must be connected inside the tokio runtime it will live on",
             ));
         }
-        let options = Options { command_timeout: settings.command_timeout };
+        let options = server::Options { command_timeout: settings.command_timeout };
         let connected = server::connect(&target?, options).await;
         let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
         let backend: Arc<dyn Backend> = Arc::new(backend);

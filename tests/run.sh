@@ -67,7 +67,8 @@ else
 fi
 installed nightly || left_out "public surface" "rustup toolchain install nightly --profile minimal"
 
-printf '\n%s\n' "${summary[@]}"
+echo
+printf '%s\n' "${summary[@]}"
 if [ "$failed" != 0 ]; then
     printf '\n%d of these FAILED\n' "$failed"
     exit 1

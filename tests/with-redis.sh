@@ -90,21 +90,24 @@ if [ -t 0 ]; then
     "$@" 9>&-
     finish $?
 fi
-# A group of its own, so that a signal for this script reaches all that the command started.
+# Signals are noted, and passed on once there is somebody to pass them to.
+signal=
+trap 'signal=INT' INT
+trap 'signal=TERM' TERM
+mkfifo "$folder/never" && exec 6<>"$folder/never" || finish 1
+# A group of its own, so that a signal reaches all that the command starts.
 set -m
-"$@" <&0 9>&- &
+"$@" <&0 6>&- 9>&- &
 command=$!
 set +m
-trap 'kill -INT -- "-$command" 2>/dev/null' INT
-trap 'kill -TERM -- "-$command" 2>/dev/null' TERM
-wait "$command"
-status=$?
-# A signal that was passed on ends the wait and not the command; 127 says that the status was already given out.
-while [ "$status" -gt 128 ]; do
-    wait "$command" 2>/dev/null
-    again=$?
-    [ "$again" != 127 ] || break
-    [ "$again" != "$status" ] || kill -0 "$command" 2>/dev/null || break
-    status=$again
+# No plain wait: it would sleep through a signal that comes just before it.
+while kill -0 "$command" 2>/dev/null; do
+    # Nothing ever comes there. An old shell that takes no fractions says so at once.
+    read -r -t 0.05 -u 6 2>/dev/null || [ $? -gt 128 ] || sleep 0.05
+    [ -z "$signal" ] || {
+        kill "-$signal" -- "-$command" 2>/dev/null
+        signal=
+    }
 done
-finish "$status"
+wait "$command"
+finish $?

@@ -23,7 +23,8 @@ use super::{
     nest::{Nest, Nested},
     pause::{FIRST_PAUSE, FIRST_POLL, Opened, Slept, bounded, unanswered},
     queue::{QueuePlace, Told, Waiter},
-    registry::{Engine, Place, State},
+    registry::{Place, State},
+    shared::Engine,
 };
 use crate::{
     backend::Fault,

@@ -21,7 +21,8 @@ use super::{
     HoldNumber, Renewal, RenewalGroup,
     hold::Term,
     pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
-    registry::{Engine, Entry, Place, State},
+    registry::{Entry, Place, State},
+    shared::Engine,
 };
 use crate::{
     backend::{Fault, Pending},

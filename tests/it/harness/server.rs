@@ -158,7 +158,7 @@ impl Server {
 
     /// Stops the server's process where it stands: sockets stay open, nothing is answered, its clock goes on.
     pub(crate) fn freeze(&self) {
-        self.harmed().signal(Signal::STOP);
+        self.harmed().freeze();
     }
 
     /// Lets a frozen server go on.

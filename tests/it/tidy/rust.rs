@@ -122,12 +122,9 @@ impl<I: Iterator<Item = char>> Scanner<I> {
                 while self.rest.next_if(|c| *c != '\'' && *c != '\n').is_some() {}
                 self.rest.next_if_eq(&'\'');
             }
-            Some(c) => {
-                if self.rest.next_if_eq(&'\'').is_none() {
-                    self.line.code.extend(['\'', c]);
-                }
-            }
-            None => {}
+            // A character that is not closed is the start of a lifetime.
+            Some(c) if self.rest.next_if_eq(&'\'').is_none() => self.line.code.extend(['\'', c]),
+            Some(_) | None => {}
         }
     }
 

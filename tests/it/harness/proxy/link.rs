@@ -112,13 +112,16 @@ impl Link {
         };
         tokio::select! {
             () = passing => {}
-            _ = cut.wait_for(|cut| *cut) => self.note(Event::Cut),
+            _ = cut.wait_for(|cut| *cut) => {}
         }
     }
 
     /// Closes both sides at once.
     pub(super) fn cut(&self) {
-        self.cut.send_replace(true);
+        // In the log before anybody can notice.
+        if !self.cut.send_replace(true) {
+            self.note(Event::Cut);
+        }
     }
 
     /// From now on nothing passes either way.
