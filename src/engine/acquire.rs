@@ -21,7 +21,7 @@ use super::{
     half_built::HalfBuilt,
     hold::{Hold, Tenure, Term, Ticket},
     nest::{Nest, Nested},
-    pause::{FIRST_PAUSE, FIRST_POLL, Opened, Slept, bounded, unanswered},
+    pause::{FIRST_PAUSE, FIRST_POLL, Opened, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
     shared::Engine,
@@ -225,6 +225,9 @@ enum Tried {
     Busy {
         retry_in: Option<Duration>,
     },
+    /// Busy, but a release of ours was still unanswered when it left. Where the server does not know that release's
+    /// script it is sent again, behind the try, and the lock that was busy is our own.
+    Overtook,
     /// The answer came later than its own lease.
     Late,
     Fault(Fault),
@@ -239,11 +242,13 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
     let place = &slot.place;
     let mut half = half_built(place, ask);
     let (mut late, mut pause, mut poll) = (0, FIRST_PAUSE, FIRST_POLL);
+    let mut releases = Releases::Sent;
     loop {
-        match slot.gate(ask).await? {
+        match slot.gate(ask, releases).await? {
             Opened::Yes => {}
             Opened::Busy | Opened::WaitOver => return Ok(None),
         }
+        releases = Releases::Sent;
         let asked = place.engine.clock().now();
         match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
@@ -254,6 +259,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                     return Ok(None);
                 }
             }
+            Tried::Overtook => releases = Releases::Answered,
             Tried::Late => {
                 late += 1;
                 if late == LATE_ANSWERS {
@@ -291,7 +297,10 @@ impl ContenderSlot {
         let Some(Ok(_permit)) = bounded(cut_off, engine.tries().acquire()).await else { return Tried::CutOff };
         let bound = ask.max_hold.map(|max_hold| engine.clock().now() + max_hold);
         let Some(term) = Term::now(engine.lease(ask.lease), bound, engine.clock()) else { return Tried::Late };
-        place.update(|state, _| state.ear.clear_flag());
+        let behind = place.update(|state, _| {
+            state.ear.clear_flag();
+            !state.releases.is_empty()
+        });
         half.sent(&term);
         let answer = bounded(cut_off, place.entry.protocol.acquire(half.number(), term.lease, 1)).await;
         match answer {
@@ -314,9 +323,12 @@ impl ContenderSlot {
                 half.busy();
                 place.update(|state, _| {
                     state.trouble = None;
+                    if behind {
+                        return Tried::Overtook;
+                    }
                     state.slice.busy();
-                });
-                Tried::Busy { retry_in }
+                    Tried::Busy { retry_in }
+                })
             }
             // A fresh acquire cannot find its outer hold missing.
             Some(Ok(Attempt::Gone)) => {

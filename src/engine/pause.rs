@@ -46,6 +46,13 @@ pub(super) enum Opened {
     WaitOver,
 }
 
+/// How far this process's releases of the name must have come before a try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Releases {
+    Sent,
+    Answered,
+}
+
 /// Why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slept {
@@ -54,8 +61,8 @@ pub(super) enum Slept {
 }
 
 impl ContenderSlot {
-    /// Waits until this process may try: the cool-down is over, and what was released is on its way.
-    pub(super) async fn gate(&self, ask: &Ask) -> Result<Opened> {
+    /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be.
+    pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
         let started = place.engine.clock().now();
@@ -67,7 +74,11 @@ impl ContenderSlot {
                 if let Gate::Until(_) = gate {
                     state.ear.open(fx);
                 }
-                (gate, state.releases_are_out(link))
+                let out = match releases {
+                    Releases::Sent => state.releases_are_out(link),
+                    Releases::Answered => state.releases.is_empty(),
+                };
+                (gate, out)
             });
             if place.engine.is_closed() {
                 return Err(Error::Closed);
