@@ -2,7 +2,9 @@
 
 mod guards;
 mod harness;
+mod mutex;
 mod nesting;
+mod owners;
 mod proxy;
 mod public_api;
 mod scripts;
