@@ -1,5 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod detaching;
+mod forcing;
 mod guards;
 mod harness;
 mod mutex;
