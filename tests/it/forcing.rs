@@ -68,8 +68,9 @@ async fn a_forced_release_that_runs_again_late_leaves_the_successor_alone() {
     let (forcing, holding) = (connect(&proxy.url()).await, connect(&server.url()).await);
     let lock = holding.lock(unique_name());
     // The server knows the script, so that the one request that is copied is one that runs.
-    let _first = lock.lock().await.expect("acquires");
+    let first = lock.lock().await.expect("acquires");
     assert!(forcing.lock(lock.name()).force_unlock().await.expect("answers"));
+    first.unlock().await.expect_err("it was forced away");
     let before = answered(&proxy);
 
     let copied = proxy.rule(matching::script("force_release"), Action::DuplicateLater);

@@ -9,6 +9,7 @@ mod nesting;
 mod owners;
 mod proxy;
 mod public_api;
+mod runtimes;
 mod scripts;
 mod tidy;
 mod with_redis;
