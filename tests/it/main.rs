@@ -1,6 +1,8 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod durations;
 mod harness;
+mod names;
 mod proxy;
 mod public_api;
 
