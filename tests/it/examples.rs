@@ -66,7 +66,8 @@ impl Run {
     /// What it said. An example says less than a pipe holds, so it never waits for us to read.
     fn end(mut self) -> Output {
         eventually(LONGEST, || self.0.try_wait().expect("a child can be asked").is_some());
-        let mut output = Output { status: self.0.wait().expect("it has ended"), stdout: Vec::new(), stderr: Vec::new() };
+        let mut output =
+            Output { status: self.0.wait().expect("it has ended"), stdout: Vec::new(), stderr: Vec::new() };
         let (stdout, stderr) = (self.0.stdout.take(), self.0.stderr.take());
         std::io::copy(&mut stdout.expect("it is piped"), &mut output.stdout).expect("a pipe can be read");
         std::io::copy(&mut stderr.expect("it is piped"), &mut output.stderr).expect("a pipe can be read");
