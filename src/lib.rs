@@ -1,6 +1,7 @@
 //! Reentrant distributed locks on Redis for tokio.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)] // examples and benches may
 
 mod client;
 mod locks;

@@ -2,6 +2,7 @@
 
 mod durations;
 mod guards;
+mod examples;
 mod harness;
 mod names;
 mod nesting;
