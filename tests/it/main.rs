@@ -7,4 +7,5 @@ mod public_api;
 use harness::process::{Role, roles};
 
 /// What a copy of this binary can do as another process.
-const ROLES: &[Role] = &[("echo", roles::echo), ("tell_time", roles::tell_time), ("keep", roles::keep)];
+const ROLES: &[Role] =
+    &[("echo", roles::echo), ("tell_time", roles::tell_time), ("keep", roles::keep), ("mutter", roles::mutter)];
