@@ -1,11 +1,20 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod harness;
+mod kept;
+mod outage;
 mod proxy;
 mod public_api;
+mod waiting;
 
 use harness::process::{Role, roles};
 
 /// What a copy of this binary can do as another process.
-const ROLES: &[Role] =
-    &[("echo", roles::echo), ("tell_time", roles::tell_time), ("keep", roles::keep), ("mutter", roles::mutter)];
+const ROLES: &[Role] = &[
+    ("echo", roles::echo),
+    ("tell_time", roles::tell_time),
+    ("keep", roles::keep),
+    ("mutter", roles::mutter),
+    ("watch_a_hold", outage::watch_a_hold),
+    ("hold", waiting::hold),
+];
