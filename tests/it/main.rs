@@ -1,10 +1,14 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod contention;
+mod dropping;
+mod fairness;
 mod harness;
 mod kept;
 mod outage;
 mod proxy;
 mod public_api;
+mod replays;
 mod waiting;
 
 use harness::process::{Role, roles};
@@ -15,6 +19,8 @@ const ROLES: &[Role] = &[
     ("tell_time", roles::tell_time),
     ("keep", roles::keep),
     ("mutter", roles::mutter),
+    ("count_up", contention::count_up),
+    ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
 ];
