@@ -24,7 +24,11 @@ use self::fake::{FakeLock, Fate, Gate, Hearing, Sent, Verb, World};
 use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock, clock::SleepSource,
 };
-use crate::{backend::FaultKind, error::{Error, LostCause, Result}, owner::Owner};
+use crate::{
+    backend::FaultKind,
+    error::{Error, LostCause, Result},
+    owner::Owner,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
