@@ -1,8 +1,9 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod durations;
-mod guards;
+mod errors;
 mod examples;
+mod guards;
 mod harness;
 mod names;
 mod nesting;
