@@ -5,6 +5,8 @@ mod dropping;
 mod durations;
 mod examples;
 mod fairness;
+mod errors;
+mod examples;
 mod guards;
 mod harness;
 mod kept;
