@@ -3,10 +3,9 @@
 mod contention;
 mod dropping;
 mod durations;
-mod examples;
-mod fairness;
 mod errors;
 mod examples;
+mod fairness;
 mod guards;
 mod harness;
 mod kept;
