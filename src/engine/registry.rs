@@ -142,7 +142,7 @@ impl State {
         let mut next: Option<Instant> = None;
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
-            sooner(Some(hold.deadline(&engine.clock())));
+            sooner(Some(hold.deadline(engine.clock())));
             sooner(hold.bound());
             sooner(hold.due(engine.settings().watchdog_timeout));
         }
