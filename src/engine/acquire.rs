@@ -21,7 +21,7 @@ use super::{
     half_built::HalfBuilt,
     hold::{Hold, Tenure, Term, Ticket},
     nest::{Nest, Nested},
-    pause::{FIRST_PAUSE, FIRST_POLL, Opened, Releases, Slept, bounded, unanswered},
+    pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
     shared::Engine,
@@ -61,6 +61,8 @@ pub(crate) enum Patience {
 pub(crate) struct Contender {
     pub(crate) id: u64,
     pub(crate) owner: Owner,
+    /// When the latest try left, until the server answers it.
+    trying: Option<Instant>,
 }
 
 /// Being the contender of a name. Dropped, the next in the queue is.
@@ -171,8 +173,14 @@ impl State {
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
-        self.contender = Some(Contender { id, owner });
+        self.contender = Some(Contender { id, owner, trying: None });
         ContenderSlot { place: place.clone(), id }
+    }
+
+    fn trying(&mut self, since: Option<Instant>) {
+        if let Some(contender) = &mut self.contender {
+            contender.trying = since;
+        }
     }
 
     /// Nobody of this process holds or tries any more: the head of the queue does.
@@ -201,9 +209,16 @@ fn asked_twice(place: &Place) -> Error {
 }
 
 impl QueuePlace {
-    /// The wait is over: busy, unless the name's contender gets no answers.
+    /// The wait is over: busy, unless the name's contender gets no answers, or is still waiting for its last.
     fn wait_over(self) -> Result<Option<LockGuard>> {
-        let trouble = self.place().update(|state, _| state.trouble.as_ref().map(|trouble| trouble.error.clone()));
+        let place = self.place();
+        let now = place.engine.clock().now();
+        let trouble = place.update(|state, _| {
+            let trying = state.contender.as_ref().and_then(|contender| contender.trying);
+            let silent = trying.is_some_and(|since| since + GRACE <= now);
+            let silence = || silent.then(|| unanswered(place, false, "no answer before the wait was over"));
+            state.trouble.as_ref().map(|trouble| trouble.error.clone()).or_else(silence)
+        });
         trouble.map_or(Ok(None), Err)
     }
 }
@@ -299,6 +314,7 @@ impl ContenderSlot {
         let Some(term) = Term::now(engine.lease(ask.lease), bound, engine.clock()) else { return Tried::Late };
         let behind = place.update(|state, _| {
             state.ear.clear_flag();
+            state.trying(Some(term.sent));
             !state.releases.is_empty()
         });
         half.sent(&term);
@@ -323,6 +339,7 @@ impl ContenderSlot {
                 half.busy();
                 place.update(|state, _| {
                     state.trouble = None;
+                    state.trying(None);
                     if behind {
                         return Tried::Overtook;
                     }

@@ -122,7 +122,8 @@ impl LockGuard {
         self.look(|hold| hold.deadline(clock).saturating_duration_since(clock.now()))
     }
 
-    /// Resolves when the hold is lost, with the reason; never if it is released.
+    /// Resolves when the hold is lost, with the reason; never if it is released. On a foreign runtime, where nobody
+    /// may be left to tell it, it answers at once with [`Error::Invalid`].
     ///
     /// # Cancel safety
     ///
@@ -140,6 +141,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
+        if let Err(error) = self.place.engine.on_own_runtime() {
+            return error;
+        }
         self.check();
         self.tenure.token().cancelled().await;
         match self.tenure.loss(self.place.name()) {

@@ -37,7 +37,8 @@ pub(crate) fn before_tests(text: &str) -> impl Iterator<Item = &str> {
 
 /// The code of a file of the library; files that are nothing but tests have none.
 pub(crate) fn code(path: &str, text: &str) -> Vec<Line> {
-    if path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs") {
+    // What is compiled for tests only.
+    if path.contains("/tests/") || ["/tests.rs", "_tests.rs", "/testing.rs"].iter().any(|end| path.ends_with(end)) {
         return Vec::new();
     }
     let text: String = before_tests(text).flat_map(|line| [line, "\n"]).collect();
