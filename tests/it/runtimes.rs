@@ -11,7 +11,7 @@ use std::{
 };
 
 use relatch::{Client, Error, LockGuard, Owner, ReentrantLock, Result};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::harness::{Server, eventually, unique_name};
 
@@ -72,10 +72,10 @@ impl Resident {
         refused("guard.unlock", guard.unlock()).await;
         refused("guard.extend", guard.extend(HANGS)).await;
         refused("guard.protect", guard.protect(pending::<()>())).await;
-        let unfit = Client::builder().url(Server::shared().url()).connect();
+        refused("guard.lost", async { Err::<(), _>(guard.lost().await) }).await;
         // Where there is no runtime at all, nothing can connect.
-        if tokio::runtime::Handle::try_current().is_err() {
-            refused("connect", unfit).await;
+        if Handle::try_current().is_err() {
+            refused("connect", Client::connect(Server::shared().url())).await;
         }
     }
 }
