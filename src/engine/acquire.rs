@@ -2,10 +2,12 @@
 //! one contender a name talks to the server, everybody else stands in the local queue or nests.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -27,7 +29,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    backend::Fault,
+    backend::{Fault, Pending},
     error::{Error, Op, Result},
     lease::Lease,
     name::Shown,
@@ -61,7 +63,7 @@ pub(crate) enum Patience {
 pub(crate) struct Contender {
     pub(crate) id: u64,
     pub(crate) owner: Owner,
-    /// When the latest try left, until the server answers it.
+    /// Since when it has been waiting for an answer of the server.
     trying: Option<Instant>,
 }
 
@@ -177,6 +179,13 @@ impl State {
         ContenderSlot { place: place.clone(), id }
     }
 
+    /// The contender waits for the server's answer to something that was sent before.
+    pub(super) fn waits_for_an_answer(&mut self, now: Instant) {
+        if let Some(contender) = &mut self.contender {
+            contender.trying.get_or_insert(now);
+        }
+    }
+
     fn trying(&mut self, since: Option<Instant>) {
         if let Some(contender) = &mut self.contender {
             contender.trying = since;
@@ -232,6 +241,29 @@ impl Drop for ContenderSlot {
             }
         });
     }
+}
+
+/// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
+/// other asking, however fast the server is.
+async fn later<T>(mut answer: Pending<T>) -> T {
+    let (mut asked, mut early) = (false, None);
+    poll_fn(|cx| {
+        if let Some(early) = early.take() {
+            return Poll::Ready(early);
+        }
+        match answer.as_mut().poll(cx) {
+            Poll::Ready(at_once) if !asked => {
+                early = Some(at_once);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => {
+                asked = true;
+                polled
+            }
+        }
+    })
+    .await
 }
 
 /// What came of one try.
@@ -318,8 +350,8 @@ impl ContenderSlot {
             !state.releases.is_empty()
         });
         half.sent(&term);
-        let answer = bounded(cut_off, place.entry.protocol.acquire(half.number(), term.lease, 1)).await;
-        match answer {
+        let answer = later(place.entry.protocol.acquire(half.number(), term.lease, 1));
+        match bounded(cut_off, answer).await {
             None => {
                 half.unanswered(true);
                 Tried::CutOff

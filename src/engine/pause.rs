@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A try that is on its way when a wait ends may still be answered within this time.
-pub(super) const GRACE: Duration = Duration::from_millis(25);
+pub(super) const GRACE: Duration = Duration::from_millis(15);
 
 /// Where there is no live subscription, the first and the longest pause between two tries, before jitter.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -78,6 +78,9 @@ impl ContenderSlot {
                     Releases::Sent => state.releases_are_out(link),
                     Releases::Answered => state.releases.is_empty(),
                 };
+                if !out {
+                    state.waits_for_an_answer(now);
+                }
                 (gate, out)
             });
             if place.engine.is_closed() {
