@@ -1,7 +1,9 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod closing;
 mod durations;
 mod errors;
+mod events;
 mod examples;
 mod guards;
 mod harness;
