@@ -1,10 +1,12 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod closing;
+mod conformance;
 mod durations;
 mod errors;
 mod events;
 mod examples;
+mod flushing;
 mod guards;
 mod harness;
 mod names;
