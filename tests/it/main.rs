@@ -3,11 +3,15 @@
 mod contention;
 mod detaching;
 mod dropping;
+mod closing;
+mod conformance;
 mod durations;
 mod errors;
+mod events;
 mod examples;
 mod fairness;
 mod forcing;
+mod flushing;
 mod guards;
 mod harness;
 mod kept;
