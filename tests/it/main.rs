@@ -1,17 +1,17 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod closing;
+mod conformance;
 mod contention;
 mod detaching;
 mod dropping;
-mod closing;
-mod conformance;
 mod durations;
 mod errors;
 mod events;
 mod examples;
 mod fairness;
-mod forcing;
 mod flushing;
+mod forcing;
 mod guards;
 mod harness;
 mod kept;
