@@ -136,7 +136,7 @@ impl Nest {
             hold.tickets.push(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent));
             hold.extended(term, place.engine.clock());
             if matches!(ask.lease, Lease::Watchdog) {
-                hold.renewed = term.sent;
+                hold.renewed(term);
             }
             true
         });

@@ -245,7 +245,7 @@ fn settle_one(engine: &Arc<Engine>, entry: &Arc<Entry>, number: HoldNumber, answ
             Some((term, Renewal::Renewed)) => {
                 hold.retry = None;
                 if hold.watched() {
-                    hold.renewed = term.sent;
+                    hold.renewed(term);
                 }
                 hold.extended(term, clock);
                 tracing::trace!(lock = %place.name(), owner = %hold.owner(), "renewed");
