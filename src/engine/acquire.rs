@@ -100,7 +100,6 @@ pub(crate) async fn acquire(
             Admission::Contend(slot) => return contend(slot, ask, &contended).await,
             Admission::Nest(nest) => match nest.acquire(ask).await? {
                 Nested::Granted(guard) => guard,
-                Nested::Busy => return Ok(None),
                 Nested::OuterLost => continue,
             },
             Admission::Queue(mut waiting) => {
