@@ -12,7 +12,7 @@ use super::{
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
     queue::{Told, Waiter},
     reap::Reap,
-    registry::{Place, State},
+    registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
 };
@@ -108,7 +108,7 @@ impl State {
         if hold.unclean {
             self.reaps.push(Reap::new(hold.number, hold.lease(), place, now));
         }
-        self.handing = Some(waiter.owner.clone());
+        self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,
