@@ -100,7 +100,6 @@ pub(crate) async fn acquire(
             Admission::Contend(slot) => return contend(slot, ask, &contended).await,
             Admission::Nest(nest) => match nest.acquire(ask).await? {
                 Nested::Granted(guard) => guard,
-                Nested::Busy => return Ok(None),
                 Nested::OuterLost => continue,
             },
             Admission::Queue(mut waiting) => {
@@ -390,23 +389,27 @@ impl ContenderSlot {
     /// The key was free and is ours.
     fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, fence: Option<u64>) -> Tried {
         let place = &self.place;
-        if place.engine.is_closed() {
-            return Tried::Closed;
-        }
         let number = half.number();
-        let unclean = half.built();
         let tenure = Tenure::new(ask.owner.clone());
         let ticket = place.engine.draw();
-        place.update(|state, _| {
+        let entered = place.update(|state, _| {
+            // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
+            if place.engine.is_closed() {
+                return false;
+            }
             let now = place.engine.clock().now();
             state.trouble = None;
             state.contender = None;
             state.slice.taken(now);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
             let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, place.engine.clock());
-            hold.unclean = unclean;
+            hold.unclean = half.built();
             state.hold = Some(hold);
+            true
         });
+        if !entered {
+            return Tried::Closed;
+        }
         Tried::Granted(LockGuard::new(place.clone(), tenure, ticket, fence))
     }
 }

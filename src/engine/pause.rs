@@ -71,7 +71,7 @@ impl ContenderSlot {
             let now = place.engine.clock().now();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
-                if let Gate::Until(_) = gate {
+                if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
                     state.ear.open(fx);
                 }
                 let out = match releases {
