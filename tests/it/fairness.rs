@@ -3,7 +3,11 @@
 use std::{future::pending, time::Duration};
 
 use relatch::Client;
-use tokio::{runtime::Builder, sync::mpsc, time::sleep};
+use tokio::{
+    runtime::Builder,
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 
 use crate::{
     harness::{
@@ -25,6 +29,8 @@ const SLICES: u32 = 5;
 const DEFAULT: Duration = Duration::from_millis(10);
 /// A slice that no such pause reaches: here the bound is for the worst entry.
 const LONG: Duration = Duration::from_millis(100);
+/// After this a waiter counts as kept out.
+const FOR_EVER: Duration = Duration::from_secs(5);
 /// So often the waiter enters: a process that comes back too early does so at some of them.
 const ENTRIES: u32 = 20;
 /// How far the waiter is from the server.
@@ -77,7 +83,8 @@ async fn entries(slice: Duration, way: Duration, tasks: &str) -> Vec<Duration> {
         // At other points of the others' slices every time.
         sleep(slice * (3 + 7 * entry % 20) / 10).await;
         proxy.clear_log();
-        let guard = waiting.lock(&name).lock().await.expect("the server answers");
+        let entering = timeout(FOR_EVER, waiting.lock(&name).lock()).await;
+        let guard = entering.expect("it is not kept out altogether").expect("the server answers");
         let log = proxy.log();
         let is_answer =
             |event: &Event| matches!(event, Event::Reply { to, .. } if verb(to).as_deref() == Some("acquire"));
