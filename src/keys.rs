@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+/// How releases are published. Classic pub/sub: what every standalone server has, and what Redisson uses there.
+pub(crate) const PUBLISH: &str = "PUBLISH";
+
 /// The key of a lock: whatever else belongs to the lock is derived from it.
 pub(crate) fn lock_key(prefix: &str, name: &str) -> Arc<str> {
     [prefix, name].concat().into()

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::Poll,
     time::Duration,
 };
@@ -12,13 +12,10 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    HoldNumber, Renewal,
-    hand_over::{Ending, HandOver},
+    Renewal,
     hold::{End, Hold, Tenure, Term},
-    nest,
-    pause::unanswered,
     registry::Place,
-    release::{Outcome, ReleaseJob, Why},
+    unlock::Stage,
 };
 use crate::{
     error::{Error, LostCause, Op, Result},
@@ -27,6 +24,19 @@ use crate::{
 };
 
 /// What a release left. There is no third case, so a match need not allow for one.
+///
+/// # Examples
+///
+/// ```
+/// use relatch::Released;
+///
+/// fn times_held(left: Released) -> u32 {
+///     match left {
+///         Released::Freed => 0,
+///         Released::StillHeld(times) => times,
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Released {
     /// The hold is over: the lock is free, or somebody else of this client has it now.
@@ -54,36 +64,11 @@ pub enum Released {
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard {
-    place: Place,
-    tenure: Arc<Tenure>,
-    ticket: u64,
+    pub(super) place: Place,
+    pub(super) tenure: Arc<Tenure>,
+    pub(super) ticket: u64,
     fence: Option<u64>,
-    stage: Mutex<Stage>,
-}
-
-/// How far a guard's release has come.
-#[derive(Debug)]
-enum Stage {
-    Held,
-    /// The ticket ended, others remain, and the server may not know yet.
-    Told {
-        left: u32,
-    },
-    /// The hold ended and the release of its number is on its way.
-    UnderWay {
-        number: HoldNumber,
-        outcome: Arc<Outcome>,
-    },
-    Over(Result<Released>),
-}
-
-/// What `unlock` has to do next.
-enum Step {
-    Answer(Result<Released>),
-    Tell(u32),
-    Release(ReleaseJob),
-    HandOver(HandOver),
-    Ask(HoldNumber, Arc<Outcome>),
+    pub(super) stage: Mutex<Stage>,
 }
 
 impl LockGuard {
@@ -121,39 +106,7 @@ impl LockGuard {
     /// ```
     #[doc(alias = "release")]
     pub async fn unlock(&self) -> Result<Released> {
-        self.place.engine.on_own_runtime()?;
-        let result = match self.step() {
-            Step::Answer(result) => return result,
-            Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
-            Step::Release(job) => job.once().await,
-            Step::HandOver(hand_over) => hand_over.run().await,
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
-        };
-        if result.as_ref().err().is_none_or(Error::is_lost) {
-            *self.stage() = Stage::Over(result.clone());
-        }
-        result
-    }
-
-    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
-    /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
-    pub(super) async fn unlock_detached(self) -> Result<Released> {
-        match self.step() {
-            Step::Tell(left) => match nest::tell(&self.place, &self.tenure, left).await {
-                Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
-                result => result,
-            },
-            Step::Release(job) => {
-                job.outcome().of_detached(self.owner());
-                job.once().await
-            }
-            Step::HandOver(hand_over) => {
-                hand_over.outcome().of_detached(self.owner());
-                hand_over.run().await
-            }
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
-            Step::Answer(result) => result,
-        }
+        self.let_go().await
     }
 
     /// Whether the hold is still ours, by the local deadline and all that was heard. No I/O.
@@ -176,13 +129,26 @@ impl LockGuard {
     ///
     /// This is the local deadline, which is never later than the server's: it is counted from before the request was
     /// sent, less 0.4 % of the lease and 1 ms for clocks that drift.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// let enough = std::time::Duration::from_secs(5);
+    /// if guard.expires_in().is_none_or(|left| left < enough) {
+    ///     guard.extend(enough).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         let clock = self.place.engine.clock();
         self.look(|hold| hold.deadline(clock).saturating_duration_since(clock.now()))
     }
 
-    /// Resolves when the hold is lost, with the reason; never if it is released.
+    /// Resolves when the hold is lost, with the reason; never if it is released. On a foreign runtime, where nobody
+    /// may be left to tell it, it answers at once with [`Error::Invalid`].
     ///
     /// # Cancel safety
     ///
@@ -200,6 +166,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
+        if let Err(error) = self.place.engine.on_own_runtime() {
+            return error;
+        }
         self.check();
         self.tenure.token().cancelled().await;
         match self.tenure.loss(self.place.name()) {
@@ -210,7 +179,22 @@ impl LockGuard {
 
     /// A token that is cancelled when the hold ends for its owner: lost, released or passed on.
     ///
-    /// It is a child: cancelling it does nothing to the hold.
+    /// It is a child: cancelling it does nothing to the hold. It belongs to the hold and not to this guard: releasing
+    /// an inner guard does not cancel it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// let stop = guard.cancellation();
+    /// tokio::task::spawn_blocking(move || {
+    ///     while !stop.is_cancelled() {
+    ///         // … one more step …
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.check();
@@ -311,13 +295,13 @@ impl LockGuard {
         self.look(Hold::granted).unwrap_or(0)
     }
 
-    /// The fencing token, where the primitive gives one.
+    /// The fencing token, where the primitive gives one; the locks of this version give none.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.fence
     }
 
-    /// Who holds.
+    /// Who holds. Nested acquisitions by this owner succeed at once.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.tenure.owner
@@ -383,78 +367,6 @@ impl LockGuard {
             Some(End::Lost(loss)) => loss.error(self.place.name()),
             _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },
         }
-    }
-
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the ticket, if it has not ended yet, and says what is to be done.
-    fn step(&self) -> Step {
-        let mut stage = self.stage();
-        match &*stage {
-            Stage::Held => {}
-            Stage::Told { left } => return Step::Tell(*left),
-            Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
-            Stage::Over(result) => return Step::Answer(result.clone()),
-        }
-        let ending = self.place.update(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
-        let (next, step) = match ending {
-            Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
-            Ending::NotHeld => {
-                let error = Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 };
-                (Stage::Over(Err(error.clone())), Step::Answer(Err(error)))
-            }
-            Ending::Passed => (Stage::Over(Ok(Released::Freed)), Step::Answer(Ok(Released::Freed))),
-            Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
-            Ending::Release(job) => {
-                let outcome = Arc::clone(job.outcome());
-                (Stage::UnderWay { number: job.number(), outcome }, Step::Release(job))
-            }
-            Ending::HandOver(hand_over) => {
-                let outcome = Arc::clone(hand_over.outcome());
-                (Stage::UnderWay { number: hand_over.from(), outcome }, Step::HandOver(hand_over))
-            }
-        };
-        *stage = next;
-        step
-    }
-
-    /// The release was decided before: waits for what the background makes of it, or sends it anew if that gave up.
-    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>) -> Result<Released> {
-        let place = &self.place;
-        match outcome.wait(place.engine.settings().command_timeout).await {
-            None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
-            Some(Err(error)) if !error.is_lost() => {
-                let outcome = Arc::new(Outcome::default());
-                let lease = place.engine.settings().watchdog_timeout;
-                let job = place
-                    .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
-                *self.stage() = Stage::UnderWay { number, outcome };
-                job.once().await
-            }
-            Some(result) => result,
-        }
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        match self.step_if_held() {
-            Some(Step::HandOver(hand_over)) => self.place.engine.spawn(Box::pin(async move {
-                let _ = hand_over.run().await;
-            })),
-            Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
-            // A release goes on by itself when its job is dropped; the rest is done or under way.
-            _ => {}
-        }
-    }
-}
-
-impl LockGuard {
-    fn step_if_held(&self) -> Option<Step> {
-        let held = matches!(*self.stage(), Stage::Held);
-        held.then(|| self.step())
     }
 }
 

@@ -4,19 +4,20 @@
 //! | --- | --- |
 //! | who may enter, who waits; try, listen, try again, sleep | `acquire.rs`, nested entries in `nest.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
-//! | the futures that users hold | `request.rs` |
+//! | the futures that users hold, and what makes them | `request.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
-//! | name to entry, an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
+//! | what a client's primitives share, name to entry, the end | `shared.rs` |
+//! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
 //! | what is due, batches, retries | `watchdog.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs` |
-//! | the public face of a ticket | `guard.rs` |
+//! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
 //!
 //! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a
 //! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
@@ -27,6 +28,7 @@ mod effects;
 mod guard;
 mod half_built;
 mod hand_over;
+mod handle;
 mod hold;
 mod nest;
 mod pause;
@@ -35,16 +37,21 @@ mod reap;
 mod registry;
 mod release;
 mod request;
+mod shared;
 mod slice;
+mod unlock;
 mod wake;
 mod watchdog;
+
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::{
     clock::Clock,
-    registry::{Engine, Settings},
-    request::{Handle, Nesting},
+    handle::{Handle, Nesting},
+    shared::{Engine, Settings},
 };
 pub use self::{
     guard::{LockGuard, Released},

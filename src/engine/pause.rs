@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     acquire::{Ask, ContenderSlot, Patience},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A try that is on its way when a wait ends may still be answered within this time.
-pub(super) const GRACE: Duration = Duration::from_millis(25);
+pub(super) const GRACE: Duration = Duration::from_millis(15);
 
 /// Where there is no live subscription, the first and the longest pause between two tries, before jitter.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -46,6 +46,13 @@ pub(super) enum Opened {
     WaitOver,
 }
 
+/// How far this process's releases of the name must have come before a try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Releases {
+    Sent,
+    Answered,
+}
+
 /// Why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slept {
@@ -54,8 +61,8 @@ pub(super) enum Slept {
 }
 
 impl ContenderSlot {
-    /// Waits until this process may try: the cool-down is over, and what was released is on its way.
-    pub(super) async fn gate(&self, ask: &Ask) -> Result<Opened> {
+    /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be.
+    pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
         let started = place.engine.clock().now();
@@ -64,10 +71,17 @@ impl ContenderSlot {
             let now = place.engine.clock().now();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
-                if let Gate::Until(_) = gate {
+                if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
                     state.ear.open(fx);
                 }
-                (gate, state.releases_are_out(link))
+                let out = match releases {
+                    Releases::Sent => state.releases_are_out(link),
+                    Releases::Answered => state.releases.is_empty(),
+                };
+                if !out {
+                    state.waits_for_an_answer(now);
+                }
+                (gate, out)
             });
             if place.engine.is_closed() {
                 return Err(Error::Closed);
@@ -104,7 +118,7 @@ impl ContenderSlot {
             Patience::Until(until) => Some(until.max(self.place.engine.clock().now()) + GRACE),
             Patience::ForEver => {
                 let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since));
-                since.map(|since| since + self.place.engine.settings().unreachable_after)
+                since.map(|since| since + self.place.engine.settings().unreachable_after + GRACE)
             }
         }
     }
@@ -167,19 +181,32 @@ impl ContenderSlot {
             state.trouble = Some(Trouble { since, error: error.clone() });
             since
         });
-        if since + settings.unreachable_after <= now {
-            return Err(self.give_up(ask, error));
+        let over = since + settings.unreachable_after;
+        let end = match ask.patience {
+            Patience::Until(until) => until,
+            Patience::Once | Patience::ForEver => over,
+        };
+        if over <= now {
+            self.tell_endless_waiters(&error);
         }
         let resume = now + jittered(*pause);
         *pause = (*pause * 2).min(LONGEST_PAUSE);
-        match ask.patience {
-            Patience::Until(until) if until <= resume => {
-                sleep_until(until).await;
-                Err(error)
+        // A try that nobody would wait for is not sent: what the server said last is the answer.
+        if end <= resume {
+            self.rest_until(end).await?;
+            return Err(self.give_up(ask, error));
+        }
+        self.rest_until(if now < over { resume.min(over) } else { resume }).await
+    }
+
+    /// Nothing but the end of the client cuts it short.
+    async fn rest_until(&self, at: Instant) -> Result<()> {
+        loop {
+            if self.place.engine.is_closed() {
+                return Err(Error::Closed);
             }
-            _ => {
-                sleep_until(resume.min(since + settings.unreachable_after)).await;
-                Ok(())
+            if timeout_at(at, self.place.entry.nudge.notified()).await.is_err() {
+                return Ok(());
             }
         }
     }
@@ -189,15 +216,21 @@ impl ContenderSlot {
     pub(super) fn give_up(&self, ask: &Ask, error: Error) -> Error {
         let place = &self.place;
         let now = place.engine.clock().now();
-        place.update(|state, fx| {
-            let since = state.trouble.get_or_insert_with(|| Trouble { since: now, error: error.clone() }).since;
-            if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
-                for waiter in state.queue.drain(true) {
-                    fx.deliver(waiter.turn, Told::Failed(error.clone()));
-                }
+        let since = place
+            .update(|state, _| state.trouble.get_or_insert_with(|| Trouble { since: now, error: error.clone() }).since);
+        if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
+            self.tell_endless_waiters(&error);
+        }
+        error
+    }
+
+    /// Those who wait for as long as the server answers need not find out one by one that it does not.
+    fn tell_endless_waiters(&self, error: &Error) {
+        self.place.update(|state, fx| {
+            for waiter in state.queue.drain(true) {
+                fx.deliver(waiter.turn, Told::Failed(error.clone()));
             }
         });
-        error
     }
 }
 

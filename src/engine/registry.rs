@@ -1,80 +1,28 @@
-//! Name to entry, owner to hold, and an entry's life. What a change means is decided in the files that make it.
+//! An entry's life: what happens at one name, and how it is changed. What a change means is decided in the files that
+//! make it; which entries there are, in `shared.rs`.
 
 use std::{
-    collections::HashSet,
     fmt,
-    hash::{BuildHasher, RandomState},
-    pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use dashmap::DashMap;
-use tokio::{
-    runtime::{self, Handle},
-    sync::{Notify, Semaphore},
-    time::{Instant, timeout},
-};
-use uuid::Uuid;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Clock, HoldNumber, Protocol,
+    Protocol,
     acquire::Contender,
     effects::Effects,
     hold::{Hold, Tenure},
     pause::Trouble,
-    queue::{Queue, Told},
+    queue::Queue,
     reap::Reap,
     release::Releasing,
+    shared::Engine,
     slice::Slice,
     wake::Ear,
-    watchdog::Schedule,
 };
-use crate::{
-    backend::{Backend, Pending},
-    error::{Error, LostCause, Result},
-    lease::Lease,
-    owner::Owner,
-};
-
-/// At most so many tries of one client are in flight: waiters that are all woken at once never stand before renewals and
-/// releases.
-const TRIES: usize = 128;
-
-/// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
-const WARNED: usize = 4096;
-
-/// What a client was built with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) watchdog_timeout: Duration,
-    pub(crate) command_timeout: Duration,
-    pub(crate) unreachable_after: Duration,
-    pub(crate) handover_slice: Duration,
-}
-
-/// Everything that one client's primitives share.
-pub(crate) struct Engine {
-    id: Uuid,
-    backend: Arc<dyn Backend>,
-    settings: Settings,
-    clock: Clock,
-    runtime: Handle,
-    entries: DashMap<Arc<str>, Arc<Entry>>,
-    schedule: Arc<Schedule>,
-    /// One counter for holds, tickets and waiters: none is ever drawn twice.
-    numbers: AtomicU64,
-    tries: Semaphore,
-    closed: AtomicBool,
-    /// Told whenever an entry has nothing left to send, for `close`.
-    pub(super) settled: Notify,
-    hasher: RandomState,
-    warned: Mutex<HashSet<u64>>,
-    hears: AtomicBool,
-}
+use crate::owner::Owner;
 
 /// One mapped key of a client, shared by all owners, guards and primitives.
 pub(crate) struct Entry {
@@ -94,8 +42,8 @@ pub(crate) struct State {
     pub(crate) lost: Vec<Hold>,
     /// The one task that tries at the server for this process.
     pub(crate) contender: Option<Contender>,
-    /// A hand-over is on its way to this owner.
-    pub(crate) handing: Option<Owner>,
+    /// A hand-over is on its way.
+    pub(crate) handing: Option<Heir>,
     pub(crate) queue: Queue,
     pub(crate) releases: Vec<Releasing>,
     pub(crate) reaps: Vec<Reap>,
@@ -107,6 +55,15 @@ pub(crate) struct State {
     pub(crate) scheduled: Option<Instant>,
 }
 
+/// Whom a hand-over is for.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    /// The waiter's number.
+    pub(crate) id: u64,
+    /// `None` once it waits no more.
+    pub(crate) owner: Option<Owner>,
+}
+
 /// A name of a client: what every operation works on.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -114,216 +71,12 @@ pub(crate) struct Place {
     pub(crate) entry: Arc<Entry>,
 }
 
-impl Engine {
-    /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
-    pub(crate) fn start(id: Uuid, backend: Arc<dyn Backend>, settings: Settings, clock: Clock) -> Arc<Self> {
-        let schedule = Arc::new(Schedule::default());
-        let engine = Arc::new(Self {
-            id,
-            backend,
-            settings,
-            clock,
-            runtime: Handle::current(),
-            entries: DashMap::new(),
-            schedule: Arc::clone(&schedule),
-            numbers: AtomicU64::new(1),
-            tries: Semaphore::new(TRIES),
-            closed: AtomicBool::new(false),
-            settled: Notify::new(),
-            hasher: RandomState::new(),
-            warned: Mutex::default(),
-            hears: AtomicBool::new(true),
-        });
-        engine.runtime.spawn(super::watchdog::drive(Arc::downgrade(&engine), schedule));
-        engine
-    }
-
-    pub(crate) fn id(&self) -> Uuid {
-        self.id
-    }
-
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
-    }
-
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// How long a hold of this kind is promised for.
-    pub(crate) fn lease(&self, lease: Lease) -> Duration {
-        match lease {
-            Lease::Watchdog => self.settings.watchdog_timeout,
-            Lease::Fixed(lease) => lease,
-        }
-    }
-
-    pub(super) fn tries(&self) -> &Semaphore {
-        &self.tries
-    }
-
-    /// Every entry, as a list: nothing is worked on while a shard of the map is locked.
-    pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
-        let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
-        self.entries.iter().map(|entry| place(entry.value())).collect()
-    }
-
-    pub(super) fn draw(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(super) fn draw_hold(&self) -> HoldNumber {
-        HoldNumber(self.draw())
-    }
-
-    pub(super) fn downgrade(self: &Arc<Self>) -> Weak<Self> {
-        Arc::downgrade(self)
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
-    pub(super) fn spawn(&self, work: Pending<()>) {
-        self.runtime.spawn(work);
-    }
-
-    /// Refuses a caller that runs elsewhere than the client does: its timers and links would never wake it.
-    pub(crate) fn on_own_runtime(&self) -> Result<()> {
-        let here = Handle::try_current().ok().map(|handle| handle.id());
-        let own: runtime::Id = self.runtime.id();
-        match here {
-            Some(here) if here == own => Ok(()),
-            Some(_) => Err(Error::invalid(
-                "runtime",
-                "this client lives on another tokio runtime, the one that connected it; connect one client for each",
-            )),
-            None => Err(Error::invalid(
-                "runtime",
-                "this client must be used inside the tokio runtime that connected it, and there is none here",
-            )),
-        }
-    }
-
-    /// Whether this is the first time that `what` is to be said of `name`.
-    pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
-    }
-
-    /// Subscriptions are refused: said once a client.
-    pub(super) fn cannot_hear(&self) {
-        if self.hears.swap(false, Ordering::Relaxed) {
-            tracing::warn!("the server refuses subscriptions: waiting for locks by polling");
-        }
-    }
-
-    /// The entry of a key that is known, if it has one.
-    pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<Place> {
-        let entry = Arc::clone(self.entries.get(key)?.value());
-        Some(Place { engine: Arc::clone(self), entry })
-    }
-
-    /// The entry of a protocol's key.
-    fn place(self: &Arc<Self>, protocol: &Arc<dyn Protocol>) -> Place {
-        if let Some(place) = self.find(protocol.key()) {
-            return place;
-        }
-        let made = || {
-            Arc::new(Entry {
-                protocol: Arc::clone(protocol),
-                state: Mutex::new(State::new(self.settings.handover_slice)),
-                nudge: Notify::new(),
-            })
-        };
-        let entry = Arc::clone(self.entries.entry(Arc::clone(protocol.key())).or_insert_with(made).value());
-        Place { engine: Arc::clone(self), entry }
-    }
-
-    /// Works on a protocol's entry, whichever is in the registry at that moment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] where another primitive has the key.
-    pub(super) fn at<R>(
-        self: &Arc<Self>,
-        protocol: &Arc<dyn Protocol>,
-        mut change: impl FnMut(&Place, &mut State, &mut Effects) -> R,
-    ) -> Result<R> {
-        loop {
-            let place = self.place(protocol);
-            let there = place.entry.protocol.kind();
-            if there != protocol.kind() {
-                return Err(Error::invalid(
-                    "name",
-                    format!(
-                        "{:?} is in use as a {there} of this client, and cannot be a {} too",
-                        &**protocol.name(),
-                        protocol.kind()
-                    ),
-                ));
-            }
-            let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
-            if let Some(done) = done {
-                return Ok(done);
-            }
-        }
-    }
-
-    /// Tells everybody that the client ends, sends what was released, within one command timeout, and lets the links go.
-    pub(crate) async fn close(self: &Arc<Self>) {
-        self.closed.store(true, Ordering::Release);
-        let places = self.places();
-        for place in &places {
-            place.update(|state, fx| {
-                for waiter in state.queue.drain(false) {
-                    fx.deliver(waiter.turn, Told::Failed(Error::Closed));
-                }
-                state.lose(place, LostCause::Closed, fx);
-                fx.nudge();
-            });
-        }
-        let settled = async {
-            loop {
-                let mut told = pin!(self.settled.notified());
-                told.as_mut().enable();
-                if places.iter().all(|place| place.entry.lock().is_settled()) {
-                    return;
-                }
-                told.await;
-            }
-        };
-        // What is not answered by then is left to its lease.
-        let _ = timeout(self.settings.command_timeout, settled).await;
-        self.schedule.end();
-        self.backend.close();
-    }
-
-    /// Forgets an entry that has nothing to remember.
-    pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
-        self.entries.remove_if(&**entry.protocol.key(), |_, found| {
-            let mut state = entry.lock();
-            let idle = Arc::ptr_eq(found, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now);
-            state.dead = state.dead || idle;
-            idle
-        });
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.schedule.end();
-        self.backend.close();
-    }
-}
-
 impl Entry {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn new(protocol: Arc<dyn Protocol>, slice: Duration) -> Self {
+        Self { protocol, state: Mutex::new(State::new(slice)), nudge: Notify::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the mutex can only be a broken invariant of ours; the state is still the best that is known.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -363,12 +116,12 @@ impl State {
     /// An outermost acquisition of this owner is on its way.
     pub(super) fn is_asked_by(&self, owner: &Owner) -> bool {
         self.contender.as_ref().is_some_and(|contender| contender.owner == *owner)
-            || self.handing.as_ref() == Some(owner)
+            || self.handing.as_ref().is_some_and(|heir| heir.owner.as_ref() == Some(owner))
             || self.queue.has(owner)
     }
 
     /// Nothing is left to do or to remember, but for the slice.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.hold.is_none()
             && self.lost.is_empty()
             && self.contender.is_none()
@@ -398,9 +151,9 @@ impl State {
         let mut next: Option<Instant> = None;
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
-            sooner(Some(hold.deadline(&engine.clock)));
+            sooner(Some(hold.deadline(engine.clock())));
             sooner(hold.bound());
-            sooner(hold.due(engine.settings.watchdog_timeout));
+            sooner(hold.due(engine.settings().watchdog_timeout));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
         sooner(self.reaps.iter().map(|reap| reap.next).min());
@@ -447,17 +200,11 @@ impl Place {
         if let Some(at) = state.next_look(&self.engine)
             && state.scheduled.is_none_or(|scheduled| at < scheduled)
         {
-            self.engine.schedule.put(state.scheduled.replace(at), at, &self.entry);
+            self.engine.schedule().put(state.scheduled.replace(at), at, &self.entry);
         }
         if state.is_settled() && self.engine.is_closed() {
             fx.settled();
         }
-    }
-}
-
-impl fmt::Debug for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("id", &self.id).field("closed", &self.is_closed()).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The futures that users hold, and the handle of a name that makes them. A request does nothing before its first poll;
+//! The futures that users hold. A request does nothing before its first poll;
 //! then it checks what it was told, settles whose it is, and runs `acquire.rs` in a box.
 
 use std::{
@@ -14,130 +14,24 @@ use std::{
 use tracing::Instrument;
 
 use super::{
-    Forced, Protocol, Sight,
     acquire::{self, Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::millis,
-    hold::{Hold, Tenure},
+    handle::{Handle, Nesting},
+    hold::Tenure,
     pause::unanswered,
-    registry::{Engine, State},
+    registry::State,
     release::Outcome,
 };
 use crate::{
     backend::Pending,
-    error::{Error, LostCause, Op, Result},
+    error::{Error, Result},
     lease::{self, Lease, Wait},
     owner::Owner,
 };
 
-/// A name of one client, as a primitive hands it out. A bad one answers at its first use.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    engine: Arc<Engine>,
-    protocol: Result<Arc<dyn Protocol>>,
-}
-
-/// Whose an acquisition is unless it says so itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nesting {
-    /// The current owner's: it may nest.
-    Current,
-    /// A fresh owner's, which nobody can be again.
-    Never,
-}
-
-impl Handle {
-    pub(crate) fn new(engine: &Arc<Engine>, protocol: Result<Arc<dyn Protocol>>) -> Self {
-        Self { engine: Arc::clone(engine), protocol }
-    }
-
-    pub(crate) fn lock(&self, nesting: Nesting) -> Acquire {
-        Acquire(Request::new(self.plan(nesting)))
-    }
-
-    pub(crate) fn try_lock(&self, nesting: Nesting) -> TryAcquire {
-        TryAcquire(Request::new(self.plan(nesting)))
-    }
-
-    pub(crate) fn unlock(&self) -> Unlock {
-        Unlock(Request::new(self.plan(Nesting::Current)))
-    }
-
-    fn plan(&self, nesting: Nesting) -> Plan {
-        Plan { handle: self.clone(), nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None }
-    }
-
-    /// What `read` says of the owner's live hold. No I/O.
-    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&Hold) -> R) -> Option<R> {
-        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
-        place.update(|state, fx| {
-            state.expire(&place, fx);
-            state.held_by(owner).map(|hold| read(hold))
-        })
-    }
-
-    /// Takes a detached ticket of the owner back, the newest first. No I/O.
-    pub(crate) fn attach(&self, owner: &Owner) -> Option<LockGuard> {
-        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
-        let (tenure, id) = place.update(|state, fx| {
-            state.expire(&place, fx);
-            let (tenure, id) = state.detached(owner)?;
-            let hold = state.hold_of(&tenure)?;
-            hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
-            Some((tenure, id))
-        })?;
-        Some(LockGuard::new(place, tenure, id, None))
-    }
-
-    /// Who holds, as the server sees it.
-    pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
-        let protocol = self.ready()?;
-        protocol.inspect().await.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
-    }
-
-    /// Frees exactly what it saw; a holder of this client is told first.
-    pub(crate) async fn force_unlock(&self) -> Result<bool> {
-        let Some(sight) = self.sight().await? else { return Ok(false) };
-        let protocol = self.ready()?;
-        if let Some(place) = self.engine.find(protocol.key()) {
-            place.update(|state, fx| {
-                if state.hold.as_ref().is_some_and(|hold| sight.ours.contains(&hold.number)) {
-                    state.lose(&place, LostCause::Forced, fx);
-                }
-            });
-        }
-        let forced = protocol.force_release(&sight).await;
-        let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
-        tracing::debug!(lock = %protocol.name(), freed = (forced == Forced::Done), "forced release");
-        Ok(true)
-    }
-
-    fn ready(&self) -> Result<&Arc<dyn Protocol>> {
-        let protocol = self.protocol.as_ref().map_err(Error::clone)?;
-        if self.engine.is_closed() {
-            return Err(Error::Closed);
-        }
-        self.engine.on_own_runtime()?;
-        Ok(protocol)
-    }
-
-    /// The name as it was given; empty if it was refused.
-    pub(crate) fn name(&self) -> &str {
-        self.protocol.as_ref().map_or("", |protocol| protocol.name())
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.protocol {
-            Ok(protocol) => f.debug_tuple("Handle").field(protocol.name()).finish(),
-            Err(error) => f.debug_tuple("Handle").field(error).finish(),
-        }
-    }
-}
-
 /// What was asked for, before the first poll.
-struct Plan {
+pub(super) struct Plan {
     handle: Handle,
     nesting: Nesting,
     owner: Option<Owner>,
@@ -147,6 +41,10 @@ struct Plan {
 }
 
 impl Plan {
+    pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
+        Self { handle, nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None }
+    }
+
     /// Checks everything that needs no server. The owner is whoever polls first.
     fn check(&self, waits: Waits) -> Result<Ask> {
         self.handle.ready()?;
@@ -234,7 +132,7 @@ enum Found {
 
 impl State {
     /// The newest detached ticket of an owner; of a live hold before a lost one.
-    fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
+    pub(super) fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
         self.hold.iter().chain(&self.lost).filter(|hold| hold.owner() == owner).find_map(|hold| {
             let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
             Some((Arc::clone(&hold.tenure), ticket.id))
@@ -301,11 +199,31 @@ fn polled_again<T>() -> Result<T> {
 ///
 /// Dropping it gives up the place in the queue. If the server had been asked already, the hold that may exist is
 /// released in the background, before anything else is tried for that name.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// let lock = client.lock("invoice:17");
+/// let guard = lock.lock().lease(Duration::from_secs(10)).await?;
+/// guard.unlock().await?;
+///
+/// // Owned: it may be spawned before it is awaited.
+/// let later = tokio::spawn(client.mutex("invoice:18").lock());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Acquire(Request<Result<Option<LockGuard>>>);
 
 impl Acquire {
-    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    pub(super) fn new(plan: Plan) -> Self {
+        Self(Request::new(plan))
+    }
+
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
         Self(self.0.change(|plan| plan.lease = lease.into()))
     }
@@ -315,7 +233,9 @@ impl Acquire {
         Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
     }
 
-    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
+    /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
+    /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
         Self(self.0.change(|plan| plan.max_hold = Some(bound)))
     }
@@ -333,8 +253,8 @@ impl Future for Acquire {
 
 /// Acquires a lock if it is free, or becomes free within [`TryAcquire::wait`]. Made by `try_lock()` of every primitive.
 ///
-/// Without a wait it never queues and never overtakes: where a task of this client holds the lock or waits for it, the
-/// answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
+/// Without a wait it never queues and never overtakes: where another owner of this client holds the lock or waits for
+/// it, the answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
 ///
 /// # Errors
 ///
@@ -343,10 +263,28 @@ impl Future for Acquire {
 /// # Cancel safety
 ///
 /// As for [`Acquire`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// match client.lock("invoice:17").try_lock().wait(Duration::from_millis(200)).await? {
+///     Some(guard) => println!("{:?}", guard.unlock().await?),
+///     None => println!("somebody else is on it"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct TryAcquire(Request<Result<Option<LockGuard>>>);
 
 impl TryAcquire {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self(Request::new(plan))
+    }
+
     /// Waits so long for the lock to become free. Zero is the same as no wait: one try, whose bound is the command
     /// timeout; [`Duration::MAX`] waits for ever.
     #[doc(alias = "timeout")]
@@ -354,7 +292,7 @@ impl TryAcquire {
         Self(self.0.change(|plan| plan.wait = Some(wait)))
     }
 
-    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
         Self(self.0.change(|plan| plan.lease = lease.into()))
     }
@@ -364,7 +302,9 @@ impl TryAcquire {
         Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
     }
 
-    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
+    /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
+    /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
         Self(self.0.change(|plan| plan.max_hold = Some(bound)))
     }
@@ -389,10 +329,26 @@ impl Future for TryAcquire {
 /// # Cancel safety
 ///
 /// The release is decided at the first poll and final: dropping the future leaves it to the background.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// let lock = client.lock("session:7");
+/// let owner = lock.lock().await?.detach();
+/// // … later, perhaps in another task of this process …
+/// lock.unlock().owner(&owner).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Unlock(Request<Result<Released>>);
 
 impl Unlock {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self(Request::new(plan))
+    }
+
     /// Releases a hold of this owner instead of the current one.
     pub fn owner(self, owner: &Owner) -> Self {
         Self(self.0.change(|plan| plan.owner = Some(owner.clone())))

@@ -8,7 +8,8 @@ use std::sync::Weak;
 
 use super::{
     effects::Effects,
-    registry::{Engine, Entry, Place, State},
+    registry::{Entry, Place, State},
+    shared::Engine,
 };
 use crate::backend::{Heard, Listener, Subscription};
 

@@ -15,9 +15,6 @@ use crate::{
     script::{Script, reentrant as scripts},
 };
 
-/// Classic pub/sub: what every standalone server has, and what Redisson uses there.
-const PUBLISH: &str = "PUBLISH";
-
 /// What all names of a client share.
 pub(crate) struct Scope {
     client_id: String,
@@ -126,7 +123,7 @@ impl Protocol for HashLock {
 
     fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
         let field = self.field(number);
-        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(PUBLISH), Arg::Text(&self.channel)];
+        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
         self.run(&scripts::RELEASE, &args, |parts| {
             let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
             match Status::read(status)? {
@@ -199,7 +196,7 @@ impl Protocol for HashLock {
     }
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
-        let mut args = vec![Arg::Text(PUBLISH), Arg::Text(&self.channel)];
+        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
             [status, Value::Int(_)] => match Status::read(status)? {

@@ -1,15 +1,33 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod closing;
+mod conformance;
 mod contention;
+mod detaching;
 mod dropping;
+mod durations;
+mod errors;
+mod events;
+mod examples;
 mod fairness;
+mod flushing;
+mod forcing;
+mod guards;
 mod harness;
 mod kept;
+mod mutex;
+mod names;
+mod nesting;
 mod outage;
+mod owners;
 mod proxy;
 mod public_api;
 mod replays;
+mod runtimes;
+mod scripts;
+mod tidy;
 mod waiting;
+mod with_redis;
 
 use harness::process::{Role, roles};
 

@@ -21,10 +21,7 @@ struct Verb {
 
 macro_rules! verb {
     ($name:literal, $late:literal) => {
-        Verb {
-            source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")),
-            late: $late,
-        }
+        Verb { source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")), late: $late }
     };
 }
 
@@ -194,18 +191,9 @@ fn out_of_memory_refuses_counts_but_neither_releases_nor_hand_overs_nor_renewals
         free               | me:7 me:8 40000 | -1 | free
         ",
     );
-    bench.check(
-        &RENEW,
-        "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000",
-    );
-    bench.check(
-        &FORCE_RELEASE,
-        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1",
-    );
-    bench.check(
-        &INSPECT,
-        "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000",
-    );
+    bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1");
+    bench.check(&INSPECT, "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000");
 }
 
 #[test]
@@ -214,10 +202,7 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
         let bench = &mut Bench::new();
         bench.call_as(&format!("~* &* {rights}"));
         bench.check(&ACQUIRE, "free | me:7 40000 1 | NOPERM | free");
-        bench.check(
-            &HAND_OVER,
-            "me:7=1 ttl=20000 | me:7 me:8 40000 | NOPERM | free | | -1",
-        );
+        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 | NOPERM | free | | -1");
     }
 }
 
@@ -225,14 +210,8 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
 fn a_message_that_is_refused_does_not_keep_the_lock() {
     let bench = &mut Bench::new();
     bench.call_as("~* resetchannels +@all");
-    bench.check(
-        &RELEASE,
-        "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 -1 | free | | -1 0 -1",
-    );
-    bench.check(
-        &FORCE_RELEASE,
-        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 -1 | free | | -1 -1",
-    );
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 -1 | free | | -1 0 -1");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 -1 | free | | -1 -1");
 }
 
 #[test]
@@ -242,34 +221,13 @@ fn few_rights_are_enough() {
         "~job &redisson_lock__channel:{job} -@all +eval +pttl +pexpire +hget +hexists +hgetall +hincrby +hdel +del +publish",
     );
     bench.check(&ACQUIRE, "free | me:7 40000 1 | 1 0 1 0 | me:7=1 ttl=40000");
-    bench.check(
-        &ACQUIRE,
-        "me:7=1 ttl=20000 | me:7 40000 2 | 1 0 2 0 | me:7=2 ttl=40000",
-    );
-    bench.check(
-        &RELEASE,
-        "me:7=2 ttl=20000 | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000",
-    );
-    bench.check(
-        &RELEASE,
-        "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 1 | free | 0 | -1 0 -1",
-    );
-    bench.check(
-        &HAND_OVER,
-        "me:7=1 ttl=20000 | me:7 me:8 40000 | 1 | me:8=1 ttl=40000",
-    );
-    bench.check(
-        &RENEW,
-        "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000",
-    );
-    bench.check(
-        &FORCE_RELEASE,
-        "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1",
-    );
-    bench.check(
-        &INSPECT,
-        "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000",
-    );
+    bench.check(&ACQUIRE, "me:7=1 ttl=20000 | me:7 40000 2 | 1 0 2 0 | me:7=2 ttl=40000");
+    bench.check(&RELEASE, "me:7=2 ttl=20000 | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000");
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 1 | free | 0 | -1 0 -1");
+    bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 | 1 | me:8=1 ttl=40000");
+    bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1");
+    bench.check(&INSPECT, "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000");
 }
 
 #[test]
@@ -287,11 +245,7 @@ fn renew_answers_for_each_key_by_itself() {
     }
     let keys = states.map(|(key, ..)| key);
     for _ in 0..2 {
-        let reply = bench.call(
-            &RENEW,
-            &keys,
-            &["40000", "me:1", "me:2", "me:3", "me:4", "me:5"],
-        );
+        let reply = bench.call(&RENEW, &keys, &["40000", "me:1", "me:2", "me:3", "me:4", "me:5"]);
         assert_eq!(reply, "1 -1 -1 -1 1");
         for (key, _, after) in states {
             assert_eq!(bench.state(key), after, "{key}");
@@ -302,28 +256,14 @@ fn renew_answers_for_each_key_by_itself() {
 #[test]
 fn a_sharded_release_reaches_only_those_who_listen_sharded() {
     let bench = &mut Bench::new();
-    bench.check(
-        &RELEASE,
-        "me:7=1 ttl=20000 | me:7 0 SPUBLISH channel | 1 0 0 | free | | -1 0 -1",
-    );
-    bench.check(
-        &FORCE_RELEASE,
-        "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1",
-    );
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 SPUBLISH channel | 1 0 0 | free | | -1 0 -1");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1");
 
     let ear = &mut bench.server.connection();
     listen(ear, "ssubscribe", CHANNEL);
     for (verb, args, reply) in [
-        (
-            &RELEASE,
-            ["me:7", "0", "SPUBLISH", CHANNEL].as_slice(),
-            "1 0 1",
-        ),
-        (
-            &FORCE_RELEASE,
-            ["SPUBLISH", CHANNEL, "me:7"].as_slice(),
-            "1 1",
-        ),
+        (&RELEASE, ["me:7", "0", "SPUBLISH", CHANNEL].as_slice(), "1 0 1"),
+        (&FORCE_RELEASE, ["SPUBLISH", CHANNEL, "me:7"].as_slice(), "1 1"),
     ] {
         bench.put(LOCK, "me:7=1 ttl=20000");
         assert_eq!(bench.call(verb, &[LOCK], args), reply);
@@ -343,19 +283,9 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let server = Server::own();
-        let (admin, caller, mut ear) = (
-            server.connection(),
-            server.connection(),
-            server.connection(),
-        );
+        let (admin, caller, mut ear) = (server.connection(), server.connection(), server.connection());
         listen(&mut ear, "psubscribe", "*");
-        let mut bench = Self {
-            caller,
-            ear,
-            admin,
-            maxmemory: 0,
-            server,
-        };
+        let mut bench = Self { caller, ear, admin, maxmemory: 0, server };
         bench.put("job:near", "me:7=2 ttl=20000");
         bench.put("bystander", "text");
         bench
@@ -363,10 +293,8 @@ impl Bench {
 
     /// From now on the scripts are run by a user with these rights.
     fn call_as(&mut self, rights: &str) {
-        let rules: Vec<&str> = ["ACL", "SETUSER", "limited", "on", "nopass"]
-            .into_iter()
-            .chain(rights.split(' '))
-            .collect();
+        let rules: Vec<&str> =
+            ["ACL", "SETUSER", "limited", "on", "nopass"].into_iter().chain(rights.split(' ')).collect();
         ask::<()>(&mut self.admin, &rules);
         ask::<()>(&mut self.caller, &["AUTH", "limited", "any"]);
     }
@@ -375,16 +303,10 @@ impl Bench {
     fn check(&mut self, verb: &Verb, table: &str) {
         for row in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let mut cells = row.split('|').map(str::trim);
-            let [before, args, reply, after] =
-                [(); 4].map(|()| cells.next().expect("a row has four cells"));
-            let (said, again) = (
-                cells.next().unwrap_or_default(),
-                cells.next().unwrap_or(reply),
-            );
-            let args: Vec<&str> = args
-                .split_whitespace()
-                .map(|arg| if arg == "channel" { CHANNEL } else { arg })
-                .collect();
+            let [before, args, reply, after] = [(); 4].map(|()| cells.next().expect("a row has four cells"));
+            let (said, again) = (cells.next().unwrap_or_default(), cells.next().unwrap_or(reply));
+            let args: Vec<&str> =
+                args.split_whitespace().map(|arg| if arg == "channel" { CHANNEL } else { arg }).collect();
 
             self.put(LOCK, before);
             self.run(verb, &args, [reply, after, said], row);
@@ -412,21 +334,13 @@ impl Bench {
             Ok(Value::Array(parts)) => parts.iter().map(text).collect::<Vec<_>>().join(" "),
             Ok(other) => panic!("no array: {other:?}"),
             // Redis 7.0 and older give a refused right inside a script no code of its own.
-            Err(error) if error.to_string().contains("can't run this command") => {
-                "NOPERM".to_owned()
-            }
-            Err(error) => error
-                .code()
-                .unwrap_or_else(|| panic!("no answer of the server: {error}"))
-                .to_owned(),
+            Err(error) if error.to_string().contains("can't run this command") => "NOPERM".to_owned(),
+            Err(error) => error.code().unwrap_or_else(|| panic!("no answer of the server: {error}")).to_owned(),
         }
     }
 
     fn limit_memory(&mut self, bytes: u64) {
-        ask::<()>(
-            &mut self.admin,
-            &["CONFIG", "SET", "maxmemory", &bytes.to_string()],
-        );
+        ask::<()>(&mut self.admin, &["CONFIG", "SET", "maxmemory", &bytes.to_string()]);
     }
 
     fn put(&mut self, key: &str, state: &str) {
@@ -446,10 +360,7 @@ impl Bench {
                 while clock(con) < over {}
             }
             held => {
-                for (field, value) in held
-                    .split(' ')
-                    .map(|word| word.split_once('=').expect("a word is field=value"))
-                {
+                for (field, value) in held.split(' ').map(|word| word.split_once('=').expect("a word is field=value")) {
                     match (field, value) {
                         ("ttl", "none") => {}
                         ("ttl", ms) => assert_eq!(ask::<i64>(con, &["PEXPIRE", key, ms]), 1),
@@ -472,13 +383,8 @@ impl Bench {
                     -1 => "none".to_owned(),
                     ms => ms.to_string(),
                 };
-                let fields = fields
-                    .into_iter()
-                    .map(|(field, count)| format!("{field}={count}"));
-                fields
-                    .chain([format!("ttl={ttl}")])
-                    .collect::<Vec<_>>()
-                    .join(" ")
+                let fields = fields.into_iter().map(|(field, count)| format!("{field}={count}"));
+                fields.chain([format!("ttl={ttl}")]).collect::<Vec<_>>().join(" ")
             }
         }
     }
@@ -517,14 +423,11 @@ fn command(words: &[&str]) -> Cmd {
 }
 
 fn ask<T: FromRedisValue>(con: &mut Connection, words: &[&str]) -> T {
-    command(words)
-        .query(con)
-        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    command(words).query(con).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
 fn listen(ear: &mut Connection, how: &str, channel: &str) {
-    ear.send_packed_command(&command(&[how, channel]).get_packed_command())
-        .expect("the server listens");
+    ear.send_packed_command(&command(&[how, channel]).get_packed_command()).expect("the server listens");
     assert_eq!(frame(ear), [how, channel, "1"]);
 }
 
@@ -545,7 +448,5 @@ fn text(part: &Value) -> String {
 }
 
 fn ttl_class(ms: i64) -> i64 {
-    TTLS.into_iter()
-        .find(|ttl| (ttl - 10_000..=*ttl).contains(&ms))
-        .unwrap_or(ms)
+    TTLS.into_iter().find(|ttl| (ttl - 10_000..=*ttl).contains(&ms)).unwrap_or(ms)
 }

@@ -91,7 +91,8 @@ mod tests {
     use super::*;
     use crate::backend::FaultKind;
 
-    static ECHO: Script = Script { path: "echo", source: "return {KEYS[1], ARGV[1]}", keys: &["key"], args: &["text"] };
+    static ECHO: Script =
+        Script { path: "echo", source: "return {KEYS[1], ARGV[1]}", keys: &["key"], args: &["text", "number"] };
 
     fn words(cmd: &Cmd) -> Vec<String> {
         cmd.args_iter()
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_script_outside_the_catalogue_has_its_hash_all_the_same() {
-        let call = Call { script: &ECHO, keys: &[], args: &[] };
+        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text(""), Arg::Int(0)] };
         assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
     }
 

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: commands over one link, and the link's replacement |
+//! | `current` | which link is the current one, and who sends first where there is none |
 //! | `link` | one connection, and how its end is noticed |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
@@ -12,6 +13,7 @@
 
 mod backoff;
 mod codec;
+mod current;
 mod faults;
 mod link;
 mod options;

@@ -2,9 +2,9 @@
 //! have a link of their own.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -12,7 +12,6 @@ use std::{
 use redis::{Cmd, RedisResult};
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore, SemaphorePermit},
     task::unconstrained,
     time::{Instant, Sleep, sleep, sleep_until},
 };
@@ -21,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     backoff::{self, Backoff},
     codec::{self, Hashes},
+    current::{Current, Found, Turn},
     faults,
-    link::{Answers, Cause, Link, first_poll},
+    link::{Answers, Cause, Link},
     options::{Clients, Options, Target},
     pubsub::PubSub,
 };
@@ -53,9 +53,7 @@ pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standal
         command_timeout: within,
         runtime: runtime.clone(),
         answers: Answers::new(),
-        state: Mutex::new(State { phase: Phase::Up(link.clone()), number: 1, waiting: 0, fault: None }),
-        turnstile: Semaphore::new(1),
-        changed: Notify::new(),
+        current: Current::new(link.clone()),
         closed,
     });
     runtime.spawn(keep(CloseOnDrop(shared.clone()), link));
@@ -74,8 +72,8 @@ impl Backend for Standalone {
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-        let cmds = calls.iter().map(|call| codec::evalsha(&shared.hashes, call)).collect();
-        Box::pin(unconstrained(async move { shared.run_many(cmds, scripts, within).await }))
+        let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
+        Box::pin(unconstrained(async move { shared.run_many(&pipeline, &scripts, within).await }))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -83,7 +81,7 @@ impl Backend for Standalone {
     }
 
     fn link(&self) -> u64 {
-        self.shared.state().number
+        self.shared.current.number()
     }
 
     fn last_answer(&self) -> Instant {
@@ -108,35 +106,8 @@ struct Shared {
     /// Where the link's tasks and every timer live, whoever polls.
     runtime: Handle,
     answers: Answers,
-    state: Mutex<State>,
-    /// Lets the commands that found no link go in the order in which they came.
-    turnstile: Semaphore,
-    /// The phase changed. Only the first in the turnstile listens.
-    changed: Notify,
+    current: Current,
     closed: CancellationToken,
-}
-
-struct State {
-    phase: Phase,
-    /// Which link this is, the first one being 1.
-    number: u64,
-    /// Commands before or in the turnstile. While there are any, nobody passes them, link or not.
-    waiting: usize,
-    /// Why the last attempt to connect failed.
-    fault: Option<Fault>,
-}
-
-enum Phase {
-    Up(Arc<Link>),
-    Down,
-    Closed,
-}
-
-/// What a command finds when it is first polled.
-enum Found<'a> {
-    Link(Arc<Link>),
-    Nothing(Waiting<'a>),
-    Closed,
 }
 
 impl Shared {
@@ -144,7 +115,7 @@ impl Shared {
         let within = self.command_timeout;
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer { sleep, started, within };
+        let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_command(&cmd);
@@ -152,6 +123,7 @@ impl Shared {
         if !codec::is_unknown_script(&reply) {
             return codec::value(reply);
         }
+        timer.sent = Instant::now();
         let cmd = codec::eval(&cmd, script);
         let send = connection.send_packed_command(&cmd);
         codec::value(self.answer(&link, send, None, &mut timer).await?)
@@ -159,91 +131,72 @@ impl Shared {
 
     async fn run_many(
         &self,
-        cmds: Vec<Cmd>,
-        scripts: Vec<&'static Script>,
+        pipeline: &redis::Pipeline,
+        scripts: &[&'static Script],
         within: Duration,
     ) -> Vec<Result<Value, Fault>> {
-        let count = cmds.len();
-        if count == 0 {
+        if scripts.is_empty() {
             return Vec::new();
         }
-        let replies = match self.pipeline(cmds, scripts, within).await {
-            Ok(replies) => replies,
-            Err(fault) => return vec![Err(fault); count],
-        };
-        replies.into_iter().map(|reply| reply.and_then(codec::value)).collect()
+        match self.pipeline(pipeline, scripts, within).await {
+            Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
+            Err(fault) => vec![Err(fault); scripts.len()],
+        }
     }
 
     async fn pipeline(
         &self,
-        cmds: Vec<Cmd>,
-        scripts: Vec<&'static Script>,
+        pipeline: &redis::Pipeline,
+        scripts: &[&'static Script],
         within: Duration,
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
         let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer { sleep, started, within };
+        let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(&mut timer).await?;
         let mut connection = link.connection();
-        let pipeline = pipeline_of(cmds.iter().cloned());
-        let send = connection.send_packed_commands(&pipeline, 0, cmds.len());
+        let send = connection.send_packed_commands(pipeline, 0, scripts.len());
         let replies = self.answer(&link, send, turn, &mut timer).await?;
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
-        let unknown: Vec<usize> =
-            (0..replies.len()).filter(|&at| replies[at].as_ref().is_ok_and(codec::is_unknown_script)).collect();
+        let mut unknown = Vec::new();
+        let mut again = redis::Pipeline::new();
+        for (at, cmd) in pipeline.cmd_iter().enumerate() {
+            if replies[at].as_ref().is_ok_and(codec::is_unknown_script) {
+                unknown.push(at);
+                again.add_command(codec::eval(cmd, scripts[at]));
+            }
+        }
         if unknown.is_empty() {
             return Ok(replies);
         }
-        let pipeline = pipeline_of(unknown.iter().map(|&at| codec::eval(&cmds[at], scripts[at])));
-        let send = connection.send_packed_commands(&pipeline, 0, unknown.len());
+        timer.sent = Instant::now();
+        let send = connection.send_packed_commands(&again, 0, unknown.len());
         // The answers that did come stay, whatever becomes of the others.
-        match self.answer(&link, send, None, &mut timer).await {
-            Ok(healed) => unknown.iter().zip(healed).for_each(|(&at, reply)| replies[at] = Ok(reply)),
-            Err(fault) => unknown.iter().for_each(|&at| replies[at] = Err(fault.clone())),
+        let healed = match self.answer(&link, send, None, &mut timer).await {
+            Ok(healed) => healed.into_iter().map(Ok).collect(),
+            Err(fault) => vec![Err(fault); unknown.len()],
+        };
+        for (at, reply) in unknown.into_iter().zip(healed) {
+            replies[at] = reply;
         }
         Ok(replies)
     }
 
     /// The link to send on. On a living link nothing is awaited, so that the first to be polled is the first to send.
     async fn link(&self, timer: &mut Timer<'_>) -> Result<(Arc<Link>, Option<Turn<'_>>), Fault> {
-        let waiting = match self.find() {
+        let waiting = match self.current.find() {
             Found::Link(link) => return Ok((link, None)),
             Found::Closed => return Err(faults::closed(false)),
             Found::Nothing(waiting) => waiting,
         };
         tokio::select! {
             biased;
-            found = self.turn(waiting) => found.map(|(link, turn)| (link, Some(turn))),
-            () = timer.sleep.as_mut() => Err(self.state().fault.clone().unwrap_or_else(faults::no_link)),
-        }
-    }
-
-    fn find(&self) -> Found<'_> {
-        let mut state = self.state();
-        match &state.phase {
-            Phase::Closed => Found::Closed,
-            Phase::Up(link) if state.waiting == 0 && !link.is_gone() => Found::Link(link.clone()),
-            _ => {
-                state.waiting += 1;
-                Found::Nothing(Waiting(self))
+            found = self.current.turn(waiting) => {
+                timer.sent = Instant::now();
+                found.map(|(link, turn)| (link, Some(turn)))
             }
-        }
-    }
-
-    async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
-        let permit = self.turnstile.acquire().await.map_err(|_| faults::closed(false))?;
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            match &self.state().phase {
-                Phase::Closed => return Err(faults::closed(false)),
-                Phase::Up(link) if !link.is_gone() => {
-                    return Ok((link.clone(), Turn { _waiting: waiting, _permit: permit }));
-                }
-                _ => {}
-            }
-            changed.await;
+            () = timer.sleep.as_mut() => Err(self.current.fault()),
         }
     }
 
@@ -255,20 +208,22 @@ impl Shared {
         turn: Option<Turn<'_>>,
         timer: &mut Timer<'_>,
     ) -> Result<T, Fault> {
-        let sent = if turn.is_some() { Instant::now() } else { timer.started };
-        let mut under_way = UnderWay { link, sent, command_timeout: self.command_timeout, over: false };
-        let mut send = pin!(send);
-        let first = first_poll(send.as_mut()).await;
-        drop(turn);
-        let outcome = match first {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => tokio::select! {
-                biased;
-                outcome = send => outcome,
-                () = link.gone() => return Err(self.gone(link)),
-                () = timer.sleep.as_mut() => return Err(faults::timeout(timer.within, true)),
-            },
-        };
+        let mut under_way = UnderWay { link, sent: timer.sent, command_timeout: self.command_timeout, over: false };
+        let (mut send, mut gone, mut turn) = (pin!(send), pin!(link.gone()), turn);
+        let outcome = poll_fn(|cx| {
+            let polled = send.as_mut().poll(cx);
+            // The first poll has sent: the next one in line may.
+            drop(turn.take());
+            match polled {
+                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+                Poll::Pending if gone.as_mut().poll(cx).is_ready() => Poll::Ready(Err(self.gone(link))),
+                Poll::Pending if timer.sleep.as_mut().poll(cx).is_ready() => {
+                    Poll::Ready(Err(faults::timeout(timer.within, true)))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await?;
         under_way.over = true;
         match outcome {
             Ok(reply) => {
@@ -285,7 +240,7 @@ impl Shared {
 
     fn gone(&self, link: &Link) -> Fault {
         // The token would not do: it is the last to know that it was cancelled.
-        if matches!(self.state().phase, Phase::Closed) {
+        if self.current.is_closed() {
             return faults::closed(true);
         }
         match link.cause() {
@@ -294,40 +249,15 @@ impl Shared {
         }
     }
 
-    fn up(&self, link: Arc<Link>) {
-        let mut state = self.state();
-        if !matches!(state.phase, Phase::Closed) {
-            state.phase = Phase::Up(link);
-            state.number += 1;
-            state.fault = None;
-            self.answers.note();
-        }
-        drop(state);
-        self.changed.notify_waiters();
-    }
-
-    fn down(&self) {
-        let mut state = self.state();
-        if !matches!(state.phase, Phase::Closed) {
-            state.phase = Phase::Down;
-        }
-    }
-
-    fn close(&self) {
-        self.state().phase = Phase::Closed;
-        self.closed.cancel();
-        self.turnstile.close();
-        self.changed.notify_waiters();
-    }
-
     /// A timer on our own runtime: the caller may have none.
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         let _entered = self.runtime.enter();
         sleep_until(deadline)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn close(&self) {
+        self.current.close();
+        self.closed.cancel();
     }
 }
 
@@ -340,7 +270,7 @@ async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
         loop {
             let opened = Instant::now();
             link.watch(&shared.answers, shared.command_timeout).await;
-            shared.down();
+            shared.current.down();
             tracing::debug!(cause = ?link.cause(), "the command link is over");
             if opened.elapsed() > backoff::CAP {
                 backoff.reset();
@@ -348,7 +278,8 @@ async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
             // The old socket goes before a new one comes: what stood unsent in it must not arrive.
             drop(link);
             link = reopen(shared, &mut backoff).await;
-            shared.up(link.clone());
+            shared.answers.note();
+            shared.current.up(link.clone());
         }
     };
     shared.closed.run_until_cancelled(replacing).await;
@@ -361,7 +292,7 @@ async fn reopen(shared: &Shared, backoff: &mut Backoff) -> Arc<Link> {
             Ok(link) => return Arc::new(link),
             Err(fault) => {
                 tracing::debug!(error = %fault.source, "no command link");
-                shared.state().fault = Some(fault);
+                shared.current.failed(fault);
             }
         }
     }
@@ -387,23 +318,9 @@ impl Drop for CloseOnDrop {
 /// The one deadline of a command, counted from its first poll.
 struct Timer<'a> {
     sleep: Pin<&'a mut Sleep>,
-    started: Instant,
     within: Duration,
-}
-
-/// A command that found no link.
-struct Waiting<'a>(&'a Shared);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.state().waiting -= 1;
-    }
-}
-
-/// The right to send first; given back once the command is with the driver.
-struct Turn<'a> {
-    _waiting: Waiting<'a>,
-    _permit: SemaphorePermit<'a>,
+    /// When the command was sent last, or is about to be.
+    sent: Instant,
 }
 
 /// A command between its sending and its answer. Dropped in between, by the caller or by the deadline, it leaves a link
@@ -548,7 +465,7 @@ mod tests {
         let backend = connect(&server.target(), options(5000)).await.unwrap();
         assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
         server.hide();
-        eventually("the link is seen to be gone", || matches!(backend.shared.state().phase, Phase::Down)).await;
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
         let mut waiting: Vec<_> = (0..100).map(|_| backend.run(&CALL)).collect();
         assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
         drop(waiting.remove(50));
@@ -558,7 +475,7 @@ mod tests {
             assert_eq!(task.await.unwrap().unwrap(), Value::Int(100 - at));
         }
         assert_eq!(backend.link(), 2);
-        assert_eq!(backend.shared.state().waiting, 0);
+        assert_eq!(backend.shared.current.seen(), (true, 0));
     }
 
     #[tokio::test]
@@ -594,7 +511,7 @@ mod tests {
         server.freeze();
         let mut first = backend.run(&CALL);
         assert!(poll(&mut first).is_pending());
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        sleep(Duration::from_millis(150)).await;
         let mut second = backend.run(&CALL);
         assert!(poll(&mut second).is_pending());
         let started = Instant::now();
@@ -623,7 +540,7 @@ mod tests {
         let mut pending = backend.run(&CALL);
         assert!(poll(&mut pending).is_pending());
         drop(pending);
-        eventually("the link is given up", || matches!(backend.shared.state().phase, Phase::Down)).await;
+        eventually("the link is given up", || !backend.shared.current.seen().0).await;
         server.thaw();
         eventually("the link is replaced", || backend.link() == 2).await;
     }
@@ -636,7 +553,7 @@ mod tests {
             drop(tokio::time::timeout(Duration::ZERO, backend.run(&CALL)).await);
             let late = backend.run_many(&[CALL; 50], Duration::ZERO).await;
             assert_eq!(late.len(), 50);
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            sleep(Duration::from_millis(60)).await;
         }
         assert_eq!(backend.link(), 1);
     }
@@ -659,11 +576,11 @@ mod tests {
     #[tokio::test]
     async fn closing_answers_those_that_wait_for_a_link_and_leaves_no_task() {
         let mut server = Server::start();
-        let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let alive = || Handle::current().metrics().num_alive_tasks();
         let before = alive();
         let backend = connect(&server.target(), options(5000)).await.unwrap();
         server.kill();
-        eventually("the link is gone", || matches!(backend.shared.state().phase, Phase::Down)).await;
+        eventually("the link is gone", || !backend.shared.current.seen().0).await;
         let mut waiting: Vec<_> = (0..3).map(|_| backend.run(&CALL)).collect();
         assert!(waiting.iter_mut().all(|future| poll(future).is_pending()));
         drop(backend);

@@ -1,7 +1,10 @@
-//! A private server for the tests of this folder, on a unix socket of its own; it goes with its handle.
+//! A private server for the tests of this folder, on a unix socket of its own. It ends with its handle, and with the
+//! test process however that ends.
 
 use std::{
-    path::PathBuf,
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
@@ -17,8 +20,19 @@ use crate::script::Script;
 pub(super) static COUNT: Script =
     Script { path: "test/count", source: "return redis.call('INCR', KEYS[1])", keys: &["key"], args: &[] };
 
+/// Runs the server until its own standard input ends, then leaves nothing of it.
+const KEEPER: &str = r#"
+    redis-server "$@" </dev/null >/dev/null 2>&1 &
+    echo $!
+    cat >/dev/null
+    kill -9 $!
+    rm -rf "$PWD"
+    wait
+"#;
+
 pub(super) struct Server {
-    child: Child,
+    keeper: Child,
+    id: String,
     folder: PathBuf,
     config: Vec<String>,
 }
@@ -31,10 +45,9 @@ impl Server {
     /// With more words for its command line.
     pub(super) fn with(config: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("relatch-{}", Uuid::new_v4().simple()));
-        std::fs::create_dir(&folder).unwrap();
         let config: Vec<String> = config.iter().map(|word| (*word).to_owned()).collect();
-        let child = spawn(&folder, &config);
-        let server = Self { child, folder, config };
+        let (keeper, id) = spawn(&folder, &config);
+        let server = Self { keeper, id, folder, config };
         server.wait();
         server
     }
@@ -64,15 +77,13 @@ impl Server {
     }
 
     pub(super) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        // A killed server leaves its socket's file, which must not be mistaken for the next one's.
-        let _ = std::fs::remove_file(self.socket());
+        drop(self.keeper.stdin.take());
+        self.keeper.wait().unwrap();
     }
 
     /// Once more, with nothing in it.
     pub(super) fn restart(&mut self) {
-        self.child = spawn(&self.folder, &self.config);
+        (self.keeper, self.id) = spawn(&self.folder, &self.config);
         self.wait();
     }
 
@@ -80,13 +91,13 @@ impl Server {
     pub(super) fn hide(&self) {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
-        std::fs::rename(self.socket(), self.hidden()).unwrap();
+        fs::rename(self.socket(), self.hidden()).unwrap();
         let kill = ["CLIENT", "KILL", "SKIPME", "yes"];
         let _: i64 = redis::Cmd::new().arg(&kill).query(&mut connection).unwrap();
     }
 
     pub(super) fn show(&self) {
-        std::fs::rename(self.hidden(), self.socket()).unwrap();
+        fs::rename(self.hidden(), self.socket()).unwrap();
     }
 
     fn hidden(&self) -> PathBuf {
@@ -103,16 +114,15 @@ impl Server {
     }
 
     fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        let kill = Command::new("kill").args(["-s", name, &self.id]).status();
+        assert!(kill.unwrap().success());
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
     }
 }
 
@@ -143,13 +153,19 @@ pub(super) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn spawn(folder: &PathBuf, config: &[String]) -> Child {
-    Command::new("redis-server")
-        .args(["--port", "0", "--unixsocket", "s", "--save", "", "--appendonly", "no"])
+fn spawn(folder: &Path, config: &[String]) -> (Child, String) {
+    fs::create_dir(folder).unwrap();
+    let mut keeper = Command::new("sh")
+        .args(["-c", KEEPER, "keeper", "--port", "0", "--unixsocket", "s"])
+        .args(["--save", "", "--appendonly", "no"])
         .args(config)
         .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
-        .expect("redis-server is installed")
+        .unwrap();
+    let mut id = String::new();
+    let mut said = BufReader::new(keeper.stdout.take().unwrap());
+    said.read_line(&mut id).unwrap();
+    (keeper, id.trim().to_owned())
 }

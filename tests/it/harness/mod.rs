@@ -7,6 +7,7 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 
 pub(crate) mod server;
+pub(crate) mod traces;
 mod watcher;
 
 use std::{

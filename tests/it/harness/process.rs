@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::ROLES;
 
@@ -38,6 +38,7 @@ pub(crate) struct Process {
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
+    executor: Option<Executor>,
     printed: Arc<Mutex<Vec<String>>>,
     readers: Vec<JoinHandle<()>>,
 }
@@ -54,8 +55,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // When this process dies, the kernel ends the stopped members of a group that lost its last parent: a
-            // frozen child, which cannot notice the end of its pipe, needs that.
+            // Away from a Ctrl-C: the end of its pipe tells the child.
             .process_group(0)
             .spawn()
             .expect("the test binary starts again");
@@ -80,7 +80,7 @@ impl Process {
                 err.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        Self { child, stdin, lines, printed, readers: vec![said, cried] }
+        Self { child, stdin, lines, executor: None, printed, readers: vec![said, cried] }
     }
 
     /// Sends the child a line.
@@ -104,14 +104,17 @@ impl Process {
         }
     }
 
-    /// Stops the child where it stands, as a long pause of its machine would.
-    pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
+    /// Stops the child where it stands, as a long pause of its machine would, and waits until it stands.
+    pub(crate) fn freeze(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        self.executor.get_or_insert_with(|| Executor::of(pid));
+        kill_process(pid, Signal::STOP).expect("the child takes the signal");
+        waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).expect("the child stops");
     }
 
     /// Lets a frozen child go on.
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
+        kill_process(Pid::from_child(&self.child), Signal::CONT).expect("the child takes the signal");
     }
 
     /// Ends the child with no chance to clean up, frozen or not, and waits until it is gone.
@@ -133,10 +136,6 @@ impl Process {
         }
         self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("the child takes the signal");
-    }
 }
 
 /// What is left of a line without what the test runner writes around a role that comes to its end.
@@ -152,6 +151,37 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A shell that kills a frozen child when this process is gone: a frozen one cannot notice that by itself.
+#[derive(Debug)]
+struct Executor {
+    shell: Child,
+    stay: ChildStdin,
+}
+
+impl Executor {
+    fn of(child: Pid) -> Self {
+        let mut shell = Command::new("sh")
+            .args(["-c", r#"trap '' HUP INT TERM; read -r stay || kill -KILL "$1""#, "executor"])
+            .arg(child.as_raw_nonzero().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("a shell starts");
+        let stay = shell.stdin.take().expect("the shell's input is piped");
+        Self { shell, stay }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // The child was collected, and its number may be somebody else's by now.
+        let _ = writeln!(self.stay, "stay");
+        let _ = self.shell.wait();
     }
 }
 
@@ -225,7 +255,7 @@ pub(crate) mod roles {
     /// Has a server and a frozen child, names their folder and pid, and waits to be killed.
     pub(crate) fn keep(parent: &mut Parent, _: &[String]) {
         let server = Server::shared();
-        let child = Process::spawn("echo", &[]);
+        let mut child = Process::spawn("echo", &[]);
         child.hear();
         child.freeze();
         let folder = server.socket().parent().expect("the socket is in a folder");

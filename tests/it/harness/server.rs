@@ -131,6 +131,26 @@ impl Server {
         self.connection().keys("*").expect("KEYS answers")
     }
 
+    /// What is in a hash; nothing where there is none.
+    pub(crate) fn hash(&self, key: &str) -> BTreeMap<String, String> {
+        self.connection().hgetall(key).expect("HGETALL answers")
+    }
+
+    /// When a key ends, by the server's own clock; `None` where it has no end, or is not there.
+    pub(crate) fn ends_at(&self, key: &str) -> Option<Duration> {
+        let script = redis::Script::new(
+            "local t, left = redis.call('TIME'), redis.call('PTTL', KEYS[1])
+            return left < 0 and -1 or t[1] * 1000 + math.floor(t[2] / 1000) + left",
+        );
+        let ms: i64 = script.key(key).invoke(&mut self.connection()).expect("the script runs");
+        u64::try_from(ms).ok().map(Duration::from_millis)
+    }
+
+    /// Takes a key away, as somebody might who cleans up.
+    pub(crate) fn delete(&self, key: &str) {
+        let _: () = self.connection().del(key).expect("DEL answers");
+    }
+
     /// The server forgets its cached scripts.
     pub(crate) fn flush_scripts(&self) {
         self.run(redis::cmd("SCRIPT").arg("FLUSH"));
@@ -138,7 +158,7 @@ impl Server {
 
     /// Stops the server's process where it stands: sockets stay open, nothing is answered, its clock goes on.
     pub(crate) fn freeze(&self) {
-        self.harmed().signal(Signal::STOP);
+        self.harmed().freeze();
     }
 
     /// Lets a frozen server go on.
@@ -365,6 +385,21 @@ mod tests {
         assert_eq!((server.count("SET"), server.count("GET")), (2, 0));
         server.reset_counts();
         assert_eq!(server.count("set"), 0);
+    }
+
+    #[test]
+    fn a_key_is_read_back_with_its_end_and_deleted() {
+        let (server, name) = (Server::shared(), unique_name());
+        let mut connection = server.connection();
+        let _: () = connection.hset(&name, "field", 3).expect("the server takes a write");
+        assert_eq!(server.hash(&name), BTreeMap::from([("field".to_owned(), "3".to_owned())]));
+        assert_eq!(server.ends_at(&name), None);
+        let _: () = connection.pexpire(&name, 60_000).expect("the server takes a TTL");
+        let first = server.ends_at(&name).expect("it has an end");
+        let again = server.ends_at(&name).expect("it has an end");
+        assert!(again.abs_diff(first) <= Duration::from_millis(2), "{first:?} {again:?}");
+        server.delete(&name);
+        assert_eq!(server.hash(&name), BTreeMap::new());
     }
 
     #[test]

@@ -5,13 +5,20 @@
 //! the tests.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::eventually;
+
+/// How long a server may take to stand still.
+const STOP: Duration = Duration::from_secs(10);
 
 /// `$1` is the server's program. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
 /// and a server sets its own handlers for them.
@@ -84,6 +91,18 @@ impl Watcher {
     pub(super) fn signal(&self, signal: Signal) {
         let pid = self.server.expect("the server runs");
         kill_process(pid, signal).expect("the server takes the signal");
+    }
+
+    /// Stops the server's process, and waits until it stands where the system says so.
+    pub(super) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let Some(pid) = self.server else { return };
+        // It is the shell's child and not ours, so it cannot be waited for.
+        let stat = PathBuf::from(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        if stat.exists() {
+            let stands = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
+            eventually(STOP, || fs::read_to_string(&stat).is_ok_and(stands));
+        }
     }
 
     fn order(&mut self, word: &str) {

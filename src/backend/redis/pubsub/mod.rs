@@ -1,8 +1,10 @@
 //! All subscriptions of a client, over one connection that is opened when the first is wanted. Keeps no message.
 
+mod channels;
+mod requests;
+
 use std::{
-    collections::HashMap,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::StreamExt;
 use redis::{
-    Client, RedisError, RedisResult,
+    Client,
     aio::{PubSubSink, PubSubStream},
 };
 use tokio::{
@@ -22,8 +24,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{
+    channels::Channels,
+    requests::{Requests, Verb},
+};
 use super::{backoff::Backoff, faults};
-use crate::backend::{FaultKind, Heard, Listener, Subscription};
+use crate::backend::{Listener, Subscription};
 
 /// Takes subscriptions from any thread and hands them to the one task that serves them.
 pub(super) struct PubSub {
@@ -128,8 +134,7 @@ impl Server {
     /// Serves one connection until it ends.
     async fn serve_link(&mut self, sink: PubSubSink, mut stream: PubSubStream) -> Result<(), Abandoned> {
         let mut requests = Requests::new(sink, self.command_timeout);
-        self.channels.forbidden = false;
-        self.channels.reconcile_all(&mut requests);
+        self.channels.connected(&mut requests);
         let mut beat = interval(self.command_timeout);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
@@ -139,7 +144,7 @@ impl Server {
                     let channel = self.channels.apply(order.ok_or(Abandoned)?);
                     self.channels.reconcile(&channel, &mut requests);
                 }
-                Some(answer) = requests.under_way.next() => {
+                Some(answer) = requests.next() => {
                     if let Err(why) = self.channels.answered(answer, &mut requests) {
                         tracing::debug!(why, "the subscription link is over");
                         return Ok(());
@@ -160,225 +165,13 @@ impl Server {
     }
 }
 
-/// Who listens where, and how far the server is with it.
-#[derive(Default)]
-struct Channels {
-    by_name: HashMap<Arc<str>, Channel>,
-    /// The server refuses SUBSCRIBE as such: asking for another channel is pointless.
-    forbidden: bool,
-}
-
-#[derive(Default)]
-struct Channel {
-    listeners: Vec<(u64, Arc<dyn Listener>)>,
-    stage: Stage,
-}
-
-/// At most one command for a channel is under way, so that its answer says where the channel stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    /// Nothing was sent over this link.
-    #[default]
-    Silent,
-    Subscribing,
-    Subscribed,
-    Unsubscribing,
-    /// The server said no; it is not asked again for as long as anybody listens.
-    Refused,
-}
-
-impl Channels {
-    fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
-    }
-
-    /// Notes who listens; [`Channels::reconcile`] does what follows from it.
-    fn apply(&mut self, order: Order) -> Arc<str> {
-        match order {
-            Order::Join { channel, id, listener } => {
-                let entry = self.by_name.entry(channel.clone()).or_default();
-                match entry.stage {
-                    Stage::Subscribed => listener.hear(Heard::Subscribed),
-                    Stage::Refused => listener.hear(Heard::Refused),
-                    Stage::Silent | Stage::Subscribing | Stage::Unsubscribing => {}
-                }
-                entry.listeners.push((id, listener));
-                channel
-            }
-            Order::Leave { channel, id } => {
-                if let Some(entry) = self.by_name.get_mut(&channel) {
-                    entry.listeners.retain(|(known, _)| *known != id);
-                    if entry.is_over() {
-                        self.by_name.remove(&channel);
-                    }
-                }
-                channel
-            }
-        }
-    }
-
-    fn reconcile_all(&mut self, requests: &mut Requests) {
-        let names: Vec<_> = self.by_name.keys().cloned().collect();
-        for name in names {
-            self.reconcile(&name, requests);
-        }
-    }
-
-    /// Sends what the channel needs next, if anything.
-    fn reconcile(&mut self, name: &Arc<str>, requests: &mut Requests) {
-        let Some(channel) = self.by_name.get_mut(name) else {
-            return;
-        };
-        match channel.stage {
-            _ if channel.is_over() => {
-                self.by_name.remove(name);
-            }
-            Stage::Silent if self.forbidden => channel.enter(Stage::Refused, Heard::Refused),
-            Stage::Silent => {
-                channel.stage = Stage::Subscribing;
-                requests.send(Verb::Subscribe, Some(name));
-            }
-            Stage::Subscribed if channel.listeners.is_empty() => {
-                channel.stage = Stage::Unsubscribing;
-                requests.send(Verb::Unsubscribe, Some(name));
-            }
-            Stage::Subscribed | Stage::Subscribing | Stage::Unsubscribing | Stage::Refused => {}
-        }
-    }
-
-    /// What the server made of a request; an error ends the link.
-    fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), &'static str> {
-        let refusal = match answer.outcome {
-            Outcome::Done => None,
-            Outcome::Refused(error) => Some(faults::failed(&error, false)),
-            Outcome::Cut => return Err("cut"),
-            Outcome::Silent => return Err("silent"),
-        };
-        let Some(name) = answer.channel else {
-            return Ok(());
-        };
-        let Some(channel) = self.by_name.get_mut(&name) else {
-            return Ok(());
-        };
-        match (answer.verb, refusal) {
-            (Verb::Ping, _) => {}
-            (Verb::Subscribe, None) => channel.enter(Stage::Subscribed, Heard::Subscribed),
-            (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
-                return Err("not ready");
-            }
-            (Verb::Subscribe, Some(fault)) => {
-                let words = fault.source.to_string().to_lowercase();
-                self.forbidden |= words.contains("'subscribe'") || words.contains("`subscribe`");
-                channel.enter(Stage::Refused, Heard::Refused);
-            }
-            // Refused or not, nobody here listens any more.
-            (Verb::Unsubscribe, _) => channel.stage = Stage::Silent,
-        }
-        self.reconcile(&name, requests);
-        Ok(())
-    }
-
-    fn deliver(&self, message: &redis::Msg) {
-        if let Some(channel) = self.by_name.get(message.get_channel_name()) {
-            channel.tell(Heard::Message(message.get_payload_bytes()));
-        }
-    }
-
-    /// The link is gone, and with it all that the server knew.
-    fn interrupt(&mut self) {
-        self.by_name.retain(|_, channel| {
-            match channel.stage {
-                Stage::Refused => {}
-                Stage::Subscribed => channel.enter(Stage::Silent, Heard::Interrupted),
-                _ => channel.stage = Stage::Silent,
-            }
-            !channel.is_over()
-        });
-    }
-}
-
-impl Channel {
-    fn is_over(&self) -> bool {
-        self.listeners.is_empty() && matches!(self.stage, Stage::Silent | Stage::Refused)
-    }
-
-    fn enter(&mut self, stage: Stage, heard: Heard<'_>) {
-        self.stage = stage;
-        self.tell(heard);
-    }
-
-    fn tell(&self, heard: Heard<'_>) {
-        for (_, listener) in &self.listeners {
-            listener.hear(heard);
-        }
-    }
-}
-
-/// What was asked of the server and not answered yet: one request a channel at most, and pings.
-struct Requests {
-    sink: PubSubSink,
-    command_timeout: Duration,
-    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Subscribe,
-    Unsubscribe,
-    Ping,
-}
-
-struct Answer {
-    verb: Verb,
-    channel: Option<Arc<str>>,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    Done,
-    Refused(RedisError),
-    Cut,
-    Silent,
-}
-
-impl Requests {
-    fn new(sink: PubSubSink, command_timeout: Duration) -> Self {
-        Self { sink, command_timeout, under_way: FuturesUnordered::new() }
-    }
-
-    fn send(&mut self, verb: Verb, channel: Option<&Arc<str>>) {
-        let mut sink = self.sink.clone();
-        let channel = channel.cloned();
-        let within = self.command_timeout;
-        self.under_way.push(Box::pin(async move {
-            let name = channel.as_deref();
-            let outcome = match timeout(within, ask(&mut sink, verb, name)).await {
-                Ok(Ok(())) => Outcome::Done,
-                Ok(Err(error)) if error.code().is_some() => Outcome::Refused(error),
-                Ok(Err(_)) => Outcome::Cut,
-                Err(_) => Outcome::Silent,
-            };
-            Answer { verb, channel, outcome }
-        }));
-    }
-}
-
-async fn ask(sink: &mut PubSubSink, verb: Verb, channel: Option<&str>) -> RedisResult<()> {
-    match (verb, channel) {
-        (Verb::Subscribe, Some(channel)) => sink.subscribe(channel).await,
-        (Verb::Unsubscribe, Some(channel)) => sink.unsubscribe(channel).await,
-        // Any answer will do, a refusal too.
-        _ => sink.ping::<redis::Value>().await.map(|_| ()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
     use super::*;
     use crate::backend::{
-        Backend,
+        Backend, Heard,
         redis::{
             connect,
             testing::{Server, eventually, name, options},
@@ -527,7 +320,7 @@ mod tests {
         let backend = connect(&server.target(), options(100)).await.unwrap();
         let ear = Arc::new(Ear::default());
         let _subscription = backend.subscribe(name("a"), ear.clone());
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        sleep(Duration::from_millis(600)).await;
         ear.hears(&["Subscribed"]).await;
         let pings: String = server.ask(&["INFO", "commandstats"]);
         assert!(pings.contains("cmdstat_ping"));
@@ -551,7 +344,7 @@ mod tests {
             one.hears(&["Refused"]).await;
             let _two = backend.subscribe(name("open"), two.clone());
             two.hears(&[open]).await;
-            tokio::time::sleep(Duration::from_millis(400)).await;
+            sleep(Duration::from_millis(400)).await;
             one.hears(&["Refused"]).await;
             let late = Arc::new(Ear::default());
             let _late = backend.subscribe(name("shut"), late.clone());

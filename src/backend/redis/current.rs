@@ -1,0 +1,153 @@
+//! Which link is the current one, and who sends first where there is none. Opens and closes no connection.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use super::{faults, link::Link};
+use crate::backend::Fault;
+
+/// The current link, and those that wait for one.
+pub(super) struct Current {
+    state: Mutex<State>,
+    /// Lets the commands that found no link go in the order in which they came.
+    turnstile: Semaphore,
+    /// The phase changed. Only the first in the turnstile listens.
+    changed: Notify,
+}
+
+struct State {
+    phase: Phase,
+    /// Which link this is, the first one being 1.
+    number: u64,
+    /// Commands before or in the turnstile. While there are any, nobody passes them, link or not.
+    waiting: usize,
+    /// Why the last attempt to connect failed.
+    fault: Option<Fault>,
+}
+
+enum Phase {
+    Up(Arc<Link>),
+    Down,
+    Closed,
+}
+
+/// What a command finds when it is first polled.
+pub(super) enum Found<'a> {
+    Link(Arc<Link>),
+    Nothing(Waiting<'a>),
+    Closed,
+}
+
+impl Current {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self {
+            state: Mutex::new(State { phase: Phase::Up(link), number: 1, waiting: 0, fault: None }),
+            turnstile: Semaphore::new(1),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.state().number
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state().phase, Phase::Closed)
+    }
+
+    /// Why there is no link.
+    pub(super) fn fault(&self) -> Fault {
+        self.state().fault.clone().unwrap_or_else(faults::no_link)
+    }
+
+    /// What there is right now. Whoever finds nothing has taken a place in the order by that.
+    pub(super) fn find(&self) -> Found<'_> {
+        let mut state = self.state();
+        match &state.phase {
+            Phase::Closed => Found::Closed,
+            Phase::Up(link) if state.waiting == 0 && !link.is_gone() => Found::Link(link.clone()),
+            _ => {
+                state.waiting += 1;
+                Found::Nothing(Waiting(self))
+            }
+        }
+    }
+
+    /// Waits until there is a link and all that came before have sent.
+    pub(super) async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
+        let permit = self.turnstile.acquire().await.map_err(|_| faults::closed(false))?;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match &self.state().phase {
+                Phase::Closed => return Err(faults::closed(false)),
+                Phase::Up(link) if !link.is_gone() => {
+                    return Ok((link.clone(), Turn { _waiting: waiting, _permit: permit }));
+                }
+                _ => {}
+            }
+            changed.await;
+        }
+    }
+
+    /// A new link is there.
+    pub(super) fn up(&self, link: Arc<Link>) {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Closed) {
+            state.phase = Phase::Up(link);
+            state.number += 1;
+            state.fault = None;
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// The link is over.
+    pub(super) fn down(&self) {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Closed) {
+            state.phase = Phase::Down;
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.state().phase = Phase::Closed;
+        self.turnstile.close();
+        self.changed.notify_waiters();
+    }
+
+    /// An attempt to connect failed.
+    pub(super) fn failed(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
+    /// Whether there is a link, and how many wait for one.
+    #[cfg(test)]
+    pub(super) fn seen(&self) -> (bool, usize) {
+        let state = self.state();
+        (matches!(state.phase, Phase::Up(_)), state.waiting)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that found no link.
+pub(super) struct Waiting<'a>(&'a Current);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state().waiting -= 1;
+    }
+}
+
+/// The right to send first; given back once the command is with the driver.
+pub(super) struct Turn<'a> {
+    _waiting: Waiting<'a>,
+    _permit: SemaphorePermit<'a>,
+}

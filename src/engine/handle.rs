@@ -1,0 +1,122 @@
+//! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
+//! requests that wait. Those are in `request.rs`.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    Forced, Protocol, Sight,
+    guard::LockGuard,
+    hold::Hold,
+    request::{Acquire, Plan, TryAcquire, Unlock},
+    shared::Engine,
+};
+use crate::{
+    error::{Error, LostCause, Op, Result},
+    owner::Owner,
+};
+
+/// A name of one client, as a primitive hands it out. A bad one answers at its first use.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(super) engine: Arc<Engine>,
+    pub(super) protocol: Result<Arc<dyn Protocol>>,
+}
+
+/// Whose an acquisition is unless it says so itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nesting {
+    /// The current owner's: it may nest.
+    Current,
+    /// A fresh owner's, which nobody can be again.
+    Never,
+}
+
+impl Handle {
+    pub(crate) fn new(engine: &Arc<Engine>, protocol: Result<Arc<dyn Protocol>>) -> Self {
+        Self { engine: Arc::clone(engine), protocol }
+    }
+
+    pub(crate) fn lock(&self, nesting: Nesting) -> Acquire {
+        Acquire::new(self.plan(nesting))
+    }
+
+    pub(crate) fn try_lock(&self, nesting: Nesting) -> TryAcquire {
+        TryAcquire::new(self.plan(nesting))
+    }
+
+    pub(crate) fn unlock(&self) -> Unlock {
+        Unlock::new(self.plan(Nesting::Current))
+    }
+
+    fn plan(&self, nesting: Nesting) -> Plan {
+        Plan::new(self.clone(), nesting)
+    }
+
+    /// What `read` says of the owner's live hold. No I/O.
+    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
+        place.update(|state, fx| {
+            state.expire(&place, fx);
+            state.held_by(owner).map(|hold| read(hold))
+        })
+    }
+
+    /// Takes a detached ticket of the owner back, the newest first. No I/O.
+    pub(crate) fn attach(&self, owner: &Owner) -> Option<LockGuard> {
+        let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
+        let (tenure, id) = place.update(|state, fx| {
+            state.expire(&place, fx);
+            let (tenure, id) = state.detached(owner)?;
+            let hold = state.hold_of(&tenure)?;
+            hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
+            Some((tenure, id))
+        })?;
+        Some(LockGuard::new(place, tenure, id, None))
+    }
+
+    /// Who holds, as the server sees it.
+    pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
+        let protocol = self.ready()?;
+        protocol.inspect().await.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
+    }
+
+    /// Frees exactly what it saw; a holder of this client is told first.
+    pub(crate) async fn force_unlock(&self) -> Result<bool> {
+        let Some(sight) = self.sight().await? else { return Ok(false) };
+        let protocol = self.ready()?;
+        if let Some(place) = self.engine.find(protocol.key()) {
+            place.update(|state, fx| {
+                if state.hold.as_ref().is_some_and(|hold| sight.ours.contains(&hold.number)) {
+                    state.lose(&place, LostCause::Forced, fx);
+                }
+            });
+        }
+        let forced = protocol.force_release(&sight).await;
+        let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
+        tracing::debug!(lock = %protocol.name(), freed = (forced == Forced::Done), "forced release");
+        Ok(true)
+    }
+
+    pub(super) fn ready(&self) -> Result<&Arc<dyn Protocol>> {
+        let protocol = self.protocol.as_ref().map_err(Error::clone)?;
+        if self.engine.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.engine.on_own_runtime()?;
+        Ok(protocol)
+    }
+
+    /// The name as it was given; empty if it was refused.
+    pub(crate) fn name(&self) -> &str {
+        self.protocol.as_ref().map_or("", |protocol| protocol.name())
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.protocol {
+            Ok(protocol) => f.debug_tuple("Handle").field(protocol.name()).finish(),
+            Err(error) => f.debug_tuple("Handle").field(error).finish(),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What all primitives of one client share: its settings, its counter, its entries by name, and its end. What happens at
+//! one name is in `registry.rs`.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use tokio::{
+    runtime::{self, Handle},
+    sync::{Notify, Semaphore},
+    time::{Instant, timeout},
+};
+use uuid::Uuid;
+
+use super::{
+    Clock, HoldNumber, Protocol,
+    effects::Effects,
+    queue::Told,
+    registry::{Entry, Place, State},
+    watchdog::{self, Schedule},
+};
+use crate::{
+    backend::{Backend, Pending},
+    error::{Error, LostCause, Result},
+    lease::Lease,
+};
+
+/// At most so many tries of one client are in flight: waiters that are all woken at once never stand before renewals and
+/// releases.
+const TRIES: usize = 128;
+
+/// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
+const WARNED: usize = 4096;
+
+/// What a client was built with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) watchdog_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) unreachable_after: Duration,
+    pub(crate) handover_slice: Duration,
+}
+
+/// Everything that one client's primitives share.
+pub(crate) struct Engine {
+    id: Uuid,
+    backend: Arc<dyn Backend>,
+    settings: Settings,
+    clock: Clock,
+    runtime: Handle,
+    entries: DashMap<Arc<str>, Arc<Entry>>,
+    schedule: Arc<Schedule>,
+    /// One counter for holds, tickets and waiters: none is ever drawn twice.
+    numbers: AtomicU64,
+    tries: Semaphore,
+    closed: AtomicBool,
+    /// Told whenever an entry has nothing left to send, for `close`.
+    pub(super) settled: Notify,
+    hasher: RandomState,
+    warned: Mutex<HashSet<u64>>,
+    hears: AtomicBool,
+}
+
+impl Engine {
+    /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
+    pub(crate) fn start(id: Uuid, backend: Arc<dyn Backend>, settings: Settings, clock: Clock) -> Arc<Self> {
+        let schedule = Arc::new(Schedule::default());
+        let engine = Arc::new(Self {
+            id,
+            backend,
+            settings,
+            clock,
+            runtime: Handle::current(),
+            entries: DashMap::new(),
+            schedule: Arc::clone(&schedule),
+            numbers: AtomicU64::new(1),
+            tries: Semaphore::new(TRIES),
+            closed: AtomicBool::new(false),
+            settled: Notify::new(),
+            hasher: RandomState::new(),
+            warned: Mutex::default(),
+            hears: AtomicBool::new(true),
+        });
+        engine.runtime.spawn(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept()));
+        engine
+    }
+
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How long a hold of this kind is promised for.
+    pub(crate) fn lease(&self, lease: Lease) -> Duration {
+        match lease {
+            Lease::Watchdog => self.settings.watchdog_timeout,
+            Lease::Fixed(lease) => lease,
+        }
+    }
+
+    pub(super) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    pub(super) fn tries(&self) -> &Semaphore {
+        &self.tries
+    }
+
+    /// Every entry, as a list: nothing is worked on while a shard of the map is locked.
+    pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
+        let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
+        self.entries.iter().map(|entry| place(entry.value())).collect()
+    }
+
+    pub(super) fn draw(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn draw_hold(&self) -> HoldNumber {
+        HoldNumber(self.draw())
+    }
+
+    pub(super) fn downgrade(self: &Arc<Self>) -> Weak<Self> {
+        Arc::downgrade(self)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
+    pub(super) fn spawn(&self, work: Pending<()>) {
+        self.runtime.spawn(work);
+    }
+
+    /// Refuses a caller that runs elsewhere than the client does: its timers and links would never wake it.
+    pub(crate) fn on_own_runtime(&self) -> Result<()> {
+        let here = Handle::try_current().ok().map(|handle| handle.id());
+        let own: runtime::Id = self.runtime.id();
+        match here {
+            Some(here) if here == own => Ok(()),
+            Some(_) => Err(Error::invalid(
+                "runtime",
+                "this client lives on another tokio runtime, the one that connected it; connect one client for each",
+            )),
+            None => Err(Error::invalid(
+                "runtime",
+                "this client must be used inside the tokio runtime that connected it, and there is none here",
+            )),
+        }
+    }
+
+    /// Whether this is the first time that `what` is to be said of `name`.
+    pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
+    }
+
+    /// Subscriptions are refused: said once a client.
+    pub(super) fn cannot_hear(&self) {
+        if self.hears.swap(false, Ordering::Relaxed) {
+            tracing::warn!("the server refuses subscriptions: waiting for locks by polling");
+        }
+    }
+
+    /// The entry of a key that is known, if it has one.
+    pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<Place> {
+        let entry = Arc::clone(self.entries.get(key)?.value());
+        Some(Place { engine: Arc::clone(self), entry })
+    }
+
+    /// The entry of a protocol's key.
+    fn place(self: &Arc<Self>, protocol: &Arc<dyn Protocol>) -> Place {
+        if let Some(place) = self.find(protocol.key()) {
+            return place;
+        }
+        let made = || Arc::new(Entry::new(Arc::clone(protocol), self.settings.handover_slice));
+        let entry = Arc::clone(self.entries.entry(Arc::clone(protocol.key())).or_insert_with(made).value());
+        Place { engine: Arc::clone(self), entry }
+    }
+
+    /// Works on a protocol's entry, whichever is in the registry at that moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where another primitive has the key.
+    pub(super) fn at<R>(
+        self: &Arc<Self>,
+        protocol: &Arc<dyn Protocol>,
+        mut change: impl FnMut(&Place, &mut State, &mut Effects) -> R,
+    ) -> Result<R> {
+        loop {
+            let place = self.place(protocol);
+            let there = place.entry.protocol.kind();
+            if there != protocol.kind() {
+                return Err(Error::invalid(
+                    "name",
+                    format!(
+                        "{:?} is in use as a {there} of this client, and cannot be a {} too",
+                        &**protocol.name(),
+                        protocol.kind()
+                    ),
+                ));
+            }
+            let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
+            if let Some(done) = done {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Ends the client. On its own runtime, whoever asks from wherever: the timers are there.
+    pub(crate) async fn close(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        // An error means that the runtime ended, and the links with it.
+        let _ = self.runtime.spawn(async move { engine.end().await }).await;
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Tells everybody that the client ends, sends what was released, within one command timeout, and lets the links go.
+    async fn end(self: &Arc<Self>) {
+        self.closed.store(true, Ordering::Release);
+        let places = self.places();
+        for place in &places {
+            place.update(|state, fx| {
+                for waiter in state.queue.drain(false) {
+                    fx.deliver(waiter.turn, Told::Failed(Error::Closed));
+                }
+                state.lose(place, LostCause::Closed, fx);
+                fx.nudge();
+            });
+        }
+        let settled = async {
+            loop {
+                let mut told = pin!(self.settled.notified());
+                told.as_mut().enable();
+                if places.iter().all(|place| place.entry.lock().is_settled()) {
+                    return;
+                }
+                told.await;
+            }
+        };
+        // What is not answered by then is left to its lease.
+        let _ = timeout(self.settings.command_timeout, settled).await;
+        self.schedule.end();
+        self.backend.close();
+    }
+
+    /// Forgets an entry that has nothing to remember.
+    pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
+        self.entries.remove_if(&**entry.protocol.key(), |_, found| {
+            let mut state = entry.lock();
+            let idle = Arc::ptr_eq(found, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now);
+            state.dead = state.dead || idle;
+            idle
+        });
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.schedule.end();
+        self.backend.close();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("id", &self.id).field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}

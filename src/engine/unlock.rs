@@ -1,0 +1,148 @@
+//! The end of a guard: what its first `unlock` decides, what a later one asks, what its drop leaves to the background.
+//! How a hold ends is decided in `hand_over.rs`, and sent by `release.rs`.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{
+    HoldNumber,
+    guard::{LockGuard, Released},
+    hand_over::{Ending, HandOver},
+    nest,
+    pause::unanswered,
+    release::{Outcome, ReleaseJob, Why},
+};
+use crate::error::{Error, Result};
+
+/// How far a guard's release has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Held,
+    /// The ticket ended, others remain, and the server may not know yet.
+    Told {
+        left: u32,
+    },
+    /// The hold ended and the release of its number is on its way.
+    UnderWay {
+        number: HoldNumber,
+        outcome: Arc<Outcome>,
+    },
+    Over(Result<Released>),
+}
+
+/// What `unlock` has to do next.
+enum Step {
+    Answer(Result<Released>),
+    Tell(u32),
+    Release(ReleaseJob),
+    HandOver(HandOver),
+    Ask(HoldNumber, Arc<Outcome>),
+}
+
+impl LockGuard {
+    /// [`LockGuard::unlock`].
+    pub(super) async fn let_go(&self) -> Result<Released> {
+        self.place.engine.on_own_runtime()?;
+        let result = match self.step() {
+            Step::Answer(result) => return result,
+            Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
+            Step::Release(job) => job.once().await,
+            Step::HandOver(hand_over) => hand_over.run().await,
+            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+        };
+        if result.as_ref().err().is_none_or(Error::is_lost) {
+            *self.stage() = Stage::Over(result.clone());
+        }
+        result
+    }
+
+    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
+    /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
+    pub(super) async fn unlock_detached(self) -> Result<Released> {
+        match self.step() {
+            Step::Tell(left) => match nest::tell(&self.place, &self.tenure, left).await {
+                Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
+                result => result,
+            },
+            Step::Release(job) => {
+                job.outcome().of_detached(self.owner());
+                job.once().await
+            }
+            Step::HandOver(hand_over) => {
+                hand_over.outcome().of_detached(self.owner());
+                hand_over.run().await
+            }
+            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Answer(result) => result,
+        }
+    }
+
+    pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the ticket, if it has not ended yet, and says what is to be done.
+    fn step(&self) -> Step {
+        let mut stage = self.stage();
+        match &*stage {
+            Stage::Held => {}
+            Stage::Told { left } => return Step::Tell(*left),
+            Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
+            Stage::Over(result) => return Step::Answer(result.clone()),
+        }
+        let ending = self.place.update(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
+        let (next, step) = match ending {
+            Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
+            Ending::NotHeld => {
+                let error = Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 };
+                (Stage::Over(Err(error.clone())), Step::Answer(Err(error)))
+            }
+            Ending::Passed => (Stage::Over(Ok(Released::Freed)), Step::Answer(Ok(Released::Freed))),
+            Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
+            Ending::Release(job) => {
+                let outcome = Arc::clone(job.outcome());
+                (Stage::UnderWay { number: job.number(), outcome }, Step::Release(job))
+            }
+            Ending::HandOver(hand_over) => {
+                let outcome = Arc::clone(hand_over.outcome());
+                (Stage::UnderWay { number: hand_over.from(), outcome }, Step::HandOver(hand_over))
+            }
+        };
+        *stage = next;
+        step
+    }
+
+    /// The release was decided before: waits for what the background makes of it, or sends it anew if that gave up.
+    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>) -> Result<Released> {
+        let place = &self.place;
+        match outcome.wait(place.engine.settings().command_timeout).await {
+            None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
+            Some(Err(error)) if !error.is_lost() => {
+                let outcome = Arc::new(Outcome::default());
+                let lease = place.engine.settings().watchdog_timeout;
+                let job = place
+                    .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
+                *self.stage() = Stage::UnderWay { number, outcome };
+                job.once().await
+            }
+            Some(result) => result,
+        }
+    }
+
+    fn step_if_held(&self) -> Option<Step> {
+        let held = matches!(*self.stage(), Stage::Held);
+        held.then(|| self.step())
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        match self.step_if_held() {
+            Some(Step::HandOver(hand_over)) => self.place.engine.spawn(Box::pin(async move {
+                let _ = hand_over.run().await;
+            })),
+            Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
+            // A release goes on by itself when its job is dropped; the rest is done or under way.
+            _ => {}
+        }
+    }
+}

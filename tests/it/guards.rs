@@ -1,0 +1,545 @@
+//! What a guard promises: how it is released, by whom and how often, what it tells of its hold, and what becomes of
+//! work that runs under it. Nothing of detached holds, and nothing of who may nest.
+
+use std::{
+    collections::BTreeSet,
+    future::pending,
+    pin::pin,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use relatch::{Acquire, Client, Error, LockGuard, LostCause, Owner, Released, Result, TryAcquire, Unlock};
+use tokio::{
+    runtime,
+    task::yield_now,
+    time::{sleep, timeout},
+};
+
+use tracing::{Dispatch, subscriber::DefaultGuard};
+
+use crate::harness::{
+    Server, eventually, eventually_async,
+    monitor::Ran,
+    proxy::{Action, Proxy, matching},
+    unique_name,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const WATCHDOG: Duration = Duration::from_millis(300);
+/// Far more than anything here takes: only what hangs is found by it.
+const HANGS: Duration = Duration::from_secs(10);
+
+/// A client that keeps a name among its own tasks for the whole test.
+async fn connect() -> Client {
+    connect_to(&Server::shared().url()).await
+}
+
+async fn connect_to(url: &str) -> Client {
+    let builder = Client::builder().url(url).watchdog_timeout(WATCHDOG).handover_slice(Duration::from_secs(60));
+    builder.connect().await.expect("connects")
+}
+
+fn is_free(name: &str) -> bool {
+    Server::shared().hash(name).is_empty()
+}
+
+/// How many scripts clients asked for about a key. One that the server does not know yet is sent twice, and counts once.
+fn sent(ran: &[Ran], name: &str) -> usize {
+    ran.iter().filter(|ran| ran.name() == "EVALSHA" && ran.mentions(name)).count()
+}
+
+/// The holds as which a client asked for a key.
+fn asked_as(ran: &[Ran], name: &str, client: &Client) -> BTreeSet<Vec<u8>> {
+    let id = client.id().to_string();
+    let asked = ran.iter().filter(|ran| matching::verb(&ran.words).as_deref() == Some("acquire") && ran.mentions(name));
+    asked.flat_map(|ran| &ran.words).filter(|word| word.starts_with(id.as_bytes())).cloned().collect()
+}
+
+/// One look at a future.
+fn now<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+fn is_not_held<T>(result: Result<T>) -> bool {
+    matches!(result, Err(Error::NotHeld { .. }))
+}
+
+#[tokio::test]
+async fn a_dropped_lock_is_free_for_the_next_try() {
+    let client = Client::connect(Server::shared().url()).await.expect("connects");
+    let lock = client.lock(unique_name());
+    let mut guard = lock.try_lock().await.expect("answers").expect("it was free");
+    for round in 0..1_000 {
+        drop(guard);
+        guard = lock.try_lock().await.expect("answers").unwrap_or_else(|| panic!("round {round} found it taken"));
+    }
+    guard.unlock().await.expect("releases");
+}
+
+#[tokio::test]
+async fn a_dropped_lock_is_free_for_the_next_try_also_where_the_server_has_forgotten_how_to_release() {
+    let server = Server::own();
+    let client = connect_to(&server.url()).await;
+    let lock = client.lock(unique_name());
+    for round in 0..20 {
+        let guard = lock.try_lock().await.expect("answers").unwrap_or_else(|| panic!("round {round} found it taken"));
+        server.flush_scripts();
+        // Teaches it to acquire again, and nothing else: the release has to be sent twice, the try does not.
+        let _other = client.lock(unique_name()).lock().await.expect("acquires").detach();
+        drop(guard);
+    }
+}
+
+#[tokio::test]
+async fn a_try_without_a_wait_is_answered_without_a_command_while_the_lock_is_taken_here() {
+    let (client, other) = (connect().await, connect().await);
+    let [held, awaited] = [client.lock(unique_name()), client.lock(unique_name())];
+    let monitor = Server::shared().monitor();
+    let guard = held.lock().await.expect("acquires");
+    let theirs = other.lock(awaited.name()).lock().await.expect("acquires");
+    let waiting = tokio::spawn(awaited.lock());
+    eventually_async(HANGS, async || asked_as(&monitor.ran(), awaited.name(), &client).len() == 1).await;
+
+    for lock in [&held, &awaited] {
+        for _ in 0..20 {
+            assert!(lock.try_lock().owner(&Owner::new()).await.expect("answers").is_none());
+        }
+    }
+    // Every acquisition that goes to the server has a number of its own: the holder's and the waiter's are all.
+    let ran = monitor.ran();
+    for lock in [&held, &awaited] {
+        assert_eq!(asked_as(&ran, lock.name(), &client).len(), 1);
+    }
+
+    theirs.unlock().await.expect("releases");
+    waiting.await.expect("no panic").expect("acquires").unlock().await.expect("releases");
+    guard.unlock().await.expect("releases");
+}
+
+#[tokio::test]
+async fn a_released_guard_repeats_its_answer_and_holds_nothing() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let (outer, inner) = (lock.lock().await.expect("acquires"), lock.lock().await.expect("nests"));
+    for (guard, answer) in [(&inner, Released::StillHeld(1)), (&outer, Released::Freed)] {
+        assert_eq!(guard.unlock().await.expect("releases"), answer);
+        let monitor = Server::shared().monitor();
+        assert_eq!(guard.unlock().await.expect("repeats"), answer);
+        assert!(!guard.is_held());
+        assert_eq!((guard.expires_in(), guard.hold_count()), (None, 0));
+        assert!(is_not_held(guard.extend(WATCHDOG).await));
+        let started = AtomicBool::new(false);
+        assert!(is_not_held(guard.protect(async { started.store(true, Ordering::SeqCst) }).await));
+        assert!(!started.into_inner());
+        assert_eq!(sent(&monitor.ran(), lock.name()), 0, "a released guard has nothing to send");
+    }
+    assert!(is_free(lock.name()));
+
+    let monitor = Server::shared().monitor();
+    drop((inner, outer));
+    // What the drops sent would be answered before the second of these is.
+    for _ in 0..2 {
+        assert!(!lock.is_locked().await.expect("answers"));
+    }
+    assert_eq!(sent(&monitor.ran(), lock.name()), 2, "only the two questions");
+}
+
+#[tokio::test]
+async fn an_unlock_whose_answer_was_lost_asks_again() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let short = 100 * MS;
+    let builder = Client::builder().url(proxy.url()).watchdog_timeout(HANGS).command_timeout(short);
+    let client = builder.connect().await.expect("connects");
+    let lock = client.lock(unique_name());
+    let guard = lock.lock().await.expect("acquires");
+    let rule = proxy.rule(matching::script("release"), Action::HoldReply);
+    let unknown = guard.unlock().await;
+    assert!(matches!(unknown, Err(Error::Unreachable { may_have_run: true, .. })), "{unknown:?}");
+    assert!(!guard.is_held());
+    rule.remove();
+    rule.let_go();
+    let mut answer = guard.unlock().await;
+    let asked = Instant::now();
+    while answer.as_ref().is_err_and(Error::is_transient) && asked.elapsed() < HANGS {
+        answer = guard.unlock().await;
+    }
+    assert_eq!(answer.expect("is answered"), Released::Freed);
+    assert!(server.hash(lock.name()).is_empty());
+}
+
+#[tokio::test]
+async fn guards_of_one_hold_are_released_in_any_order_and_by_any_task() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut guards = Vec::new();
+        for _ in 0..3 {
+            guards.push(Arc::new(lock.lock().await.expect("acquires")));
+        }
+        let expected = [Released::StillHeld(2), Released::StillHeld(1), Released::Freed];
+        for (at, expected) in order.into_iter().zip(expected) {
+            let guard = Arc::clone(&guards[at]);
+            let released = tokio::spawn(async move { guard.unlock().await }).await.expect("no panic");
+            assert_eq!(released.expect("releases"), expected, "order {order:?}");
+            let held = Server::shared().hash(lock.name()).into_values().next();
+            let left = lock.hold_count();
+            assert_eq!(held, (left > 0).then(|| left.to_string()), "order {order:?}");
+        }
+        assert!(is_free(lock.name()));
+    }
+}
+
+#[tokio::test]
+async fn two_tasks_that_unlock_one_guard_get_one_release_and_the_same_answer() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    for _ in 0..50 {
+        let guard = Arc::new(lock.lock().await.expect("acquires"));
+        let monitor = Server::shared().monitor();
+        let both = [Arc::clone(&guard), guard].map(|guard| tokio::spawn(async move { guard.unlock().await }));
+        for unlock in both {
+            assert_eq!(unlock.await.expect("no panic").expect("releases"), Released::Freed);
+        }
+        assert_eq!(sent(&monitor.ran(), lock.name()), 1);
+    }
+}
+
+#[tokio::test]
+async fn unlock_of_a_hold_that_goes_on_to_the_next_task_is_freed_and_ends_the_guard() {
+    let client = connect().await;
+    for (lease, commands) in [(None, 0), (Some(HANGS), 1)] {
+        let lock = client.lock(unique_name());
+        let acquire = || lease.map_or_else(|| lock.lock(), |lease| lock.lock().lease(lease));
+        let guard = acquire().await.expect("acquires");
+        let token = guard.cancellation();
+        let mut next = pin!(acquire().owner(&Owner::new()));
+        assert!(now(next.as_mut()).is_none(), "it queues");
+        let monitor = Server::shared().monitor();
+        assert_eq!(guard.unlock().await.expect("goes on"), Released::Freed);
+        let next = timeout(HANGS, next).await.expect("it is its turn").expect("acquires");
+        assert_eq!(sent(&monitor.ran(), lock.name()), commands, "passed for nothing, handed over by one command");
+        assert!(token.is_cancelled() && !guard.is_held() && next.is_held());
+        assert_eq!(guard.unlock().await.expect("repeats"), Released::Freed);
+        assert!(now(guard.lost()).is_none(), "going on is no loss");
+        drop(guard);
+        assert!(next.is_held());
+        assert_eq!(next.unlock().await.expect("releases"), Released::Freed);
+        assert!(is_free(lock.name()));
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_guard_is_a_child_and_is_cancelled_by_release_and_by_loss() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let guard = lock.lock().await.expect("acquires");
+    let (cancelled, token) = (guard.cancellation(), guard.cancellation());
+    cancelled.cancel();
+    assert!(!token.is_cancelled(), "cancelling one is nobody else's business");
+    assert!(guard.is_held() && now(guard.lost()).is_none());
+    guard.protect(yield_now()).await.expect("the hold is as it was");
+    guard.unlock().await.expect("releases");
+    timeout(HANGS, token.cancelled()).await.expect("released");
+    assert!(guard.cancellation().is_cancelled(), "also when it is asked for later");
+    assert!(now(guard.lost()).is_none());
+
+    let guard = lock.lock().lease(WATCHDOG / 3).await.expect("acquires");
+    let token = guard.cancellation();
+    let waiting = timeout(HANGS, guard.lost());
+    let left = guard.expires_in().expect("it is held");
+    assert!(left <= WATCHDOG / 3, "{left:?}");
+    let reason = waiting.await.expect("a fixed lease runs out");
+    assert!(matches!(&reason, Error::Lost { cause: LostCause::Expired, .. }), "{reason:?}");
+    assert_eq!(reason.lock_name(), Some(lock.name()));
+    assert!(token.is_cancelled() && !guard.is_held());
+    assert_eq!(guard.expires_in(), None);
+    assert!(timeout(HANGS, guard.lost()).await.is_ok(), "it stays lost");
+}
+
+/// A future that never ends, and says when it is dropped.
+struct Noted(Arc<AtomicBool>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn protected_work_is_dropped_when_its_hold_is_lost() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let guard = lock.lock().await.expect("acquires");
+    let dropped = Arc::new(AtomicBool::new(false));
+    let noted = Noted(Arc::clone(&dropped));
+    let work = guard.protect(async move {
+        let _noted = noted;
+        pending::<()>().await;
+    });
+    let mut work = pin!(work);
+    assert!(now(work.as_mut()).is_none());
+    Server::shared().delete(lock.name());
+    let result = timeout(HANGS, work.as_mut()).await.expect("the next renewal finds it gone");
+    assert!(matches!(result, Err(Error::Lost { cause: LostCause::Gone, .. })), "{result:?}");
+    // The future is over, but still there: what it protected is not.
+    assert!(dropped.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_result_that_comes_after_the_loss_is_lost() {
+    let client = connect().await;
+    let lease = WATCHDOG / 3;
+    let blocks = async || {
+        // The test's only thread, so no timer and no answer is looked at meanwhile.
+        thread::sleep(lease + 50 * MS);
+        17
+    };
+    let guard = client.lock(unique_name()).lock().lease(lease).await.expect("acquires");
+    let result = guard.protect(blocks()).await;
+    assert!(matches!(result, Err(Error::Lost { cause: LostCause::Expired, .. })), "{result:?}");
+
+    let guard = client.lock(unique_name()).lock().lease(HANGS).await.expect("acquires");
+    assert_eq!(guard.protect(blocks()).await.expect("the lease is long enough"), 17);
+    guard.unlock().await.expect("releases");
+}
+
+#[tokio::test]
+async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
+    let client = connect().await;
+    let lease = WATCHDOG / 3;
+    let guard = client.lock(unique_name()).lock().lease(lease).await.expect("acquires");
+    let polls = AtomicU32::new(0);
+    let work = std::future::poll_fn(|cx| {
+        polls.fetch_add(1, Ordering::SeqCst);
+        thread::sleep(lease + 50 * MS);
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    let result = guard.protect(work).await;
+    assert!(matches!(result, Err(Error::Lost { cause: LostCause::Expired, .. })), "{result:?}");
+    assert_eq!(polls.into_inner(), 1);
+
+    let started = AtomicBool::new(false);
+    let result = guard.protect(async { started.store(true, Ordering::SeqCst) }).await;
+    assert!(matches!(result, Err(Error::Lost { .. })) && !started.into_inner(), "a lost hold protects nothing");
+}
+
+#[tokio::test]
+async fn work_whose_guard_is_released_meanwhile_ends_as_not_held() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let (outer, inner) = (lock.lock().await.expect("acquires"), lock.lock().await.expect("nests"));
+    // Released by one branch while the other works: the last guard of the hold, and one whose hold goes on.
+    for guard in [&inner, &outer] {
+        let both = async { tokio::join!(guard.protect(pending::<()>()), guard.unlock()) };
+        let (work, released) = timeout(HANGS, both).await.expect("the work ends with the guard");
+        assert!(is_not_held(work));
+        released.expect("releases");
+    }
+}
+
+/// Drops a guard in some way, and how long it may take until the key is gone.
+async fn dropped_by(end: impl AsyncFnOnce(LockGuard)) {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let guard = lock.lock().await.expect("acquires");
+    assert!(!is_free(lock.name()));
+    end(guard).await;
+    eventually_async(WATCHDOG / 3, async || is_free(lock.name())).await;
+}
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_in_a_task_on_a_thread_or_by_a_panic_is_released() {
+    dropped_by(async |guard| tokio::spawn(async move { drop(guard) }).await.expect("no panic")).await;
+    dropped_by(async |guard| thread::spawn(move || drop(guard)).join().expect("no panic")).await;
+    dropped_by(async |guard| tokio::task::spawn_blocking(move || drop(guard)).await.expect("no panic")).await;
+    dropped_by(async |guard| {
+        let task = tokio::spawn(async move {
+            let _guard = guard;
+            panic!("a panic that the test wants");
+        });
+        assert!(task.await.expect_err("it panics").is_panic());
+    })
+    .await;
+    dropped_by(async |guard| {
+        let thread = thread::spawn(move || {
+            let _guard = guard;
+            panic!("a panic that the test wants");
+        });
+        assert!(thread.join().is_err());
+    })
+    .await;
+}
+
+#[test]
+fn guards_that_a_runtime_drops_while_it_ends_are_gone_within_a_lease() {
+    let ending = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("starts");
+    let names: Vec<String> = (0..3).map(|_| unique_name()).collect();
+    let (client, locks) = ending.block_on(async {
+        let client = connect().await;
+        let locks: Vec<_> = names.iter().map(|name| client.lock(name)).collect();
+        (client, locks)
+    });
+    // One alone, one with a nested guard, one with a task that waits.
+    let [alone, nested, awaited] = <[_; 3]>::try_from(locks).expect("three of them");
+    ending.block_on(async {
+        let guards = [
+            alone.lock().await.expect("acquires"),
+            nested.lock().await.expect("acquires"),
+            nested.lock().await.expect("nests"),
+            awaited.lock().await.expect("acquires"),
+        ];
+        tokio::spawn(awaited.lock());
+        tokio::spawn(async move {
+            let _guards = guards;
+            pending::<()>().await;
+        });
+        yield_now().await;
+    });
+    assert!(names.iter().all(|name| !is_free(name)));
+    let ended = Instant::now();
+    drop(ending);
+    assert!(ended.elapsed() < WATCHDOG, "dropping guards does not block");
+    // Everything is over by then but for what the server waits for.
+    eventually(WATCHDOG + 50 * MS, || names.iter().all(|name| is_free(name)));
+    drop((client, alone, nested, awaited));
+}
+
+#[tokio::test]
+async fn the_futures_are_owned_and_can_be_spawned_joined_and_looped_over() {
+    fn owned<F: Future + Send + Unpin + 'static>(future: F) -> F {
+        future
+    }
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let _: (Acquire, TryAcquire, Unlock) = (owned(lock.lock()), owned(lock.try_lock()), owned(lock.unlock()));
+
+    let spawned = tokio::spawn(lock.lock()).await.expect("no panic").expect("acquires");
+    spawned.unlock().await.expect("releases");
+
+    let names: Vec<String> = (0..4).map(|_| unique_name()).collect();
+    let guards = join_all(names.iter().map(|name| client.lock(name).lock())).await;
+    for guard in guards.into_iter().map(|guard| guard.expect("acquires")) {
+        guard.unlock().await.expect("releases");
+    }
+
+    let taken = lock.lock().owner(&Owner::new()).await.expect("acquires");
+    let mut acquisition = lock.lock();
+    let mut turns = 0;
+    let guard = loop {
+        tokio::select! {
+            guard = &mut acquisition => break guard.expect("acquires"),
+            () = sleep(5 * MS) => turns += 1,
+        }
+        if turns == 3 {
+            taken.unlock().await.expect("releases");
+        }
+    };
+    assert!(turns >= 3);
+    guard.unlock().await.expect("releases");
+    let again = now(&mut acquisition).expect("it is over");
+    assert!(matches!(again, Err(Error::Invalid { .. })), "a second answer is an error and no panic");
+}
+
+/// The events of one lock, as level and text.
+#[derive(Clone, Default)]
+struct Capture(Arc<Mutex<Vec<(tracing::Level, String)>>>);
+
+impl Capture {
+    /// Captures what this thread says.
+    fn here() -> (Self, DefaultGuard) {
+        // While there is one subscriber alone, a place that speaks for the first time asks the one of its own thread
+        // whether anybody listens, and never asks again: another test's thread would answer for this one.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(Self::default()));
+        let capture = Self::default();
+        (capture.clone(), tracing::subscriber::set_default(capture))
+    }
+
+    fn of(&self, name: &str) -> Vec<(tracing::Level, String)> {
+        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        events.iter().filter(|(_, text)| text.contains(name)).cloned().collect()
+    }
+
+    fn warnings(&self, name: &str) -> Vec<String> {
+        self.of(name).into_iter().filter(|(level, _)| *level <= tracing::Level::WARN).map(|(_, text)| text).collect()
+    }
+}
+
+impl tracing::Subscriber for Capture {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push((*event.metadata().level(), text.0));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a_debug_event() {
+    let (capture, _here) = Capture::here();
+    let client = connect().await;
+    let [ordered, crossed, detached] = [(); 3].map(|()| client.lock(unique_name()));
+
+    for _ in 0..2 {
+        let (outer, inner) = (ordered.lock().await.expect("acquires"), ordered.lock().await.expect("nests"));
+        inner.unlock().await.expect("releases");
+        drop(ordered.lock().await.expect("nests"));
+        outer.unlock().await.expect("releases");
+    }
+    assert_eq!(capture.warnings(ordered.name()), Vec::<String>::new());
+    let nested = |(level, text): &(tracing::Level, String)| *level == tracing::Level::DEBUG && text.contains("nested");
+    assert_eq!(capture.of(ordered.name()).iter().filter(|event| nested(event)).count(), 4);
+
+    for _ in 0..3 {
+        let (outer, inner) = (crossed.lock().await.expect("acquires"), crossed.lock().await.expect("nests"));
+        let third = crossed.lock().await.expect("nests");
+        assert_eq!(outer.unlock().await.expect("releases"), Released::StillHeld(2));
+        drop(inner);
+        assert_eq!(crossed.hold_count(), 1);
+        assert_eq!(third.unlock().await.expect("releases"), Released::Freed);
+    }
+    assert!(is_free(crossed.name()));
+    let warnings = capture.warnings(crossed.name());
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+
+    // A detached hold belongs to no guard that could be left inside another one.
+    let (outer, inner) = (detached.lock().await.expect("acquires"), detached.lock().await.expect("nests"));
+    let owner = inner.detach();
+    outer.unlock().await.expect("releases");
+    detached.unlock().owner(&owner).await.expect("releases");
+    assert_eq!(capture.warnings(detached.name()), Vec::<String>::new());
+}

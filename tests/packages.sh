@@ -1,0 +1,41 @@
+# What the tests need from the system and how to get it there. Sourced by the scripts beside it; it starts nothing.
+
+# install PACKAGE…: installs Debian packages, or says what a person has to install and fails with 2.
+install() {
+    local root=
+    if ! command -v apt-get >/dev/null; then
+        echo "Please install what Debian calls: $*" >&2
+        echo "(redis-server is redis or valkey to brew, dnf, apk and pacman)" >&2
+        return 2
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        root=$(command -v sudo) || {
+            echo "Please install as root: apt-get install $*" >&2
+            return 2
+        }
+    fi
+    echo "installing $*" >&2
+    $root apt-get update -qq >&2 &&
+        $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 || {
+        echo "apt-get could not install: $*" >&2
+        return 2
+    }
+}
+
+# redis_server: the path of a server's program, installed if there is none.
+redis_server() {
+    if [ -n "${REDIS_SERVER:-}" ]; then
+        command -v "$REDIS_SERVER" && return
+        echo "REDIS_SERVER is $REDIS_SERVER, which is no program" >&2
+        return 2
+    fi
+    command -v redis-server || command -v valkey-server || {
+        install redis-server && command -v redis-server
+    }
+}
+
+# openssl_headers: on Linux the feature native-tls is built against them; elsewhere the system's own TLS is taken.
+openssl_headers() {
+    [ "$(uname -s)" = Linux ] || return 0
+    pkg-config --exists openssl 2>/dev/null || install pkg-config libssl-dev
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# tests/run.sh: everything that must be green, with a summary at its end. It installs what it needs from the system,
+# leaves out what needs a toolchain that is not there, and goes on after a failure so that one run shows them all.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tests/packages.sh
+
+msrv=1.88
+# Each set of features that changes what is compiled; the last one has everything.
+features=("" "--features=rustls" "--features=native-tls" "--all-features")
+
+summary=()
+failed=0
+
+# step NAME CMD…: runs a command, and notes how it went and how long it took.
+step() {
+    local name=$1 started=$SECONDS outcome=ok
+    shift
+    printf '\n=== %s\n' "$name"
+    "$@" || {
+        outcome=FAILED
+        failed=$((failed + 1))
+        printf '=== %s FAILED\n' "$name"
+    }
+    summary+=("$(printf '%-8s %4ds  %s' "$outcome" $((SECONDS - started)) "$name")")
+}
+
+# left_out NAME WHY
+left_out() {
+    printf '\n=== %s: left out, %s\n' "$1" "$2"
+    summary+=("$(printf '%-8s    –   %s: %s' "left out" "$1" "$2")")
+}
+
+installed() { rustup toolchain list 2>/dev/null | grep -q "^$1"; }
+
+# What ships must hold every script: the crate does not compile without them.
+package() {
+    local shipped script
+    shipped=$(cargo package --list --allow-dirty) || return
+    for script in lua/*/*.lua README.md; do
+        grep -qxF "$script" <<<"$shipped" || {
+            echo "the package lacks $script"
+            return 1
+        }
+    done
+    # Without a network what is already here must do.
+    cargo package --allow-dirty --no-verify --quiet || cargo package --allow-dirty --no-verify --quiet --offline
+}
+
+step "redis-server is installed" redis_server
+step "OpenSSL's headers are installed" openssl_headers
+step "fmt" cargo fmt --check
+for set in "${features[@]}"; do
+    # The empty set is no argument at all.
+    step "clippy ${set:-without features}" cargo clippy --quiet --all-targets $set -- -D warnings
+done
+for set in "${features[@]}"; do
+    step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
+done
+step "tests and doc tests, --all-features" tests/with-redis.sh cargo test --all-features
+step "unit tests without features" cargo test --lib
+step "package" package
+if installed "$msrv"; then
+    step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
+else
+    left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
+fi
+installed nightly || left_out "public surface" "rustup toolchain install nightly --profile minimal"
+
+echo
+printf '%s\n' "${summary[@]}"
+if [ "$failed" != 0 ]; then
+    printf '\n%d of these FAILED\n' "$failed"
+    exit 1
+fi
+printf '\nall green\n'
