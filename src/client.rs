@@ -49,7 +49,7 @@ impl Client {
         Self::builder().url(url).connect().await
     }
 
-    /// Connects with options.
+    /// Connects with options: see [`ClientBuilder`].
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -57,13 +57,35 @@ impl Client {
     /// A reentrant lock: whoever holds it may take it again. No I/O, and cheap.
     ///
     /// The owner is the running task (see [`Owner`](crate::Owner)). Where nothing nests, and wherever the guard leaves
-    /// the function that took it, take [`Client::mutex`]. A bad name is an [`Error::Invalid`] at its first use.
+    /// the function that took it, take [`Client::mutex`]. A name has 1 to 65536 bytes; another one is an
+    /// [`Error::Invalid`] at its first use.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.lock(format!("invoice:{}", 17)).lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lock(&self, name: impl AsRef<str>) -> ReentrantLock {
         ReentrantLock::new(&self.engine, &self.scope, name.as_ref())
     }
 
     /// The same lock on the server, never re-entered: every acquisition has an owner of its own. No I/O, and cheap.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let desk = client.mutex("desk");
+    /// let turn = async || desk.lock().await?.unlock().await;
+    /// tokio::try_join!(turn(), turn())?; // one after the other, though both are one task
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.engine, &self.scope, name.as_ref())
@@ -151,19 +173,22 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Where the server is, with the credentials.
+    /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
+    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
         self.target = Some(server::Target::parse(url.as_ref()));
         self
     }
 
-    /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are.
+    /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
+    /// limits are this builder's.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
         self.target = Some(Ok(server::Target::from_client(&client)));
         self
     }
 
-    /// The lease of a hold under the watchdog, renewed every third of it; 30 s by default, 100 ms at least.
+    /// The lease of a hold under the watchdog, renewed every third of it; 30 s by default, from 100 ms to
+    /// 365 days.
     ///
     /// If the process dies, its locks are free within this time.
     pub fn watchdog_timeout(mut self, timeout: Duration) -> Self {
@@ -171,26 +196,30 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one command may take, connecting included; 3 s by default.
+    /// How long one command may take, connecting included; 3 s by default, from 1 ms to 365 days.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// How long a `lock()` without a wait puts up with a server that does not answer; 9 s by default.
+    /// How long a `lock()` without a wait puts up with a server that does not answer; 9 s by default, from 1 ms to 365
+    /// days.
     pub fn unreachable_after(mut self, after: Duration) -> Self {
         self.unreachable_after = after;
         self
     }
 
     /// How long this client may keep a lock among its own tasks while others wait; 10 ms by default, 60 s at most.
-    /// Zero: every release frees the lock.
+    ///
+    /// The longer, the fewer round trips under contention, and the longer other processes wait. Zero: every release
+    /// frees the lock.
     pub fn handover_slice(mut self, slice: Duration) -> Self {
         self.handover_slice = slice;
         self
     }
 
-    /// Put before every name: Redisson's name mapper. Keys and channels derive from prefix and name together.
+    /// Put before every name; nothing by default. Keys and channels derive from prefix and name together, as with
+    /// Redisson's name mapper.
     pub fn name_prefix(mut self, prefix: impl AsRef<str>) -> Self {
         self.name_prefix = Arc::from(prefix.as_ref());
         self
@@ -205,6 +234,18 @@ impl ClientBuilder {
     /// # Cancel safety
     ///
     /// Dropping the future leaves nothing behind.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> relatch::Result<()> {
+    /// // Two clients with the same options are two processes.
+    /// let builder = relatch::Client::builder().url("redis://127.0.0.1/");
+    /// let (first, second) = (builder.clone().connect().await?, builder.connect().await?);
+    /// assert_ne!(first.id(), second.id());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(self) -> Result<Client> {
         let settings = Settings {
             watchdog_timeout: lease::watchdog(self.watchdog_timeout)?,

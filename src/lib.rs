@@ -1,4 +1,8 @@
 //! Reentrant distributed locks on Redis for tokio.
+//!
+//! Start at [`Client`]: it makes a [`ReentrantLock`] or a [`Mutex`], these give a [`LockGuard`], whose holder is an
+//! [`Owner`]. What can go wrong is an [`Error`].
+#![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)] // examples and benches may

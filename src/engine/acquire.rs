@@ -2,10 +2,12 @@
 //! one contender a name talks to the server, everybody else stands in the local queue or nests.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -21,13 +23,13 @@ use super::{
     half_built::HalfBuilt,
     hold::{Hold, Tenure, Term, Ticket},
     nest::{Nest, Nested},
-    pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Slept, bounded, unanswered},
+    pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
     shared::Engine,
 };
 use crate::{
-    backend::Fault,
+    backend::{Fault, Pending},
     error::{Error, Op, Result},
     lease::Lease,
     name::Shown,
@@ -61,7 +63,7 @@ pub(crate) enum Patience {
 pub(crate) struct Contender {
     pub(crate) id: u64,
     pub(crate) owner: Owner,
-    /// When the latest try left, until the server answers it.
+    /// Since when it has been waiting for an answer of the server.
     trying: Option<Instant>,
 }
 
@@ -98,7 +100,6 @@ pub(crate) async fn acquire(
             Admission::Contend(slot) => return contend(slot, ask, &contended).await,
             Admission::Nest(nest) => match nest.acquire(ask).await? {
                 Nested::Granted(guard) => guard,
-                Nested::Busy => return Ok(None),
                 Nested::OuterLost => continue,
             },
             Admission::Queue(mut waiting) => {
@@ -177,6 +178,13 @@ impl State {
         ContenderSlot { place: place.clone(), id }
     }
 
+    /// The contender waits for the server's answer to something that was sent before.
+    pub(super) fn waits_for_an_answer(&mut self, now: Instant) {
+        if let Some(contender) = &mut self.contender {
+            contender.trying.get_or_insert(now);
+        }
+    }
+
     fn trying(&mut self, since: Option<Instant>) {
         if let Some(contender) = &mut self.contender {
             contender.trying = since;
@@ -234,12 +242,38 @@ impl Drop for ContenderSlot {
     }
 }
 
+/// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
+/// other asking, however fast the server is.
+async fn later<T>(mut answer: Pending<T>) -> T {
+    let (mut asked, mut early) = (false, None);
+    poll_fn(|cx| {
+        if let Some(early) = early.take() {
+            return Poll::Ready(early);
+        }
+        match answer.as_mut().poll(cx) {
+            Poll::Ready(at_once) if !asked => {
+                early = Some(at_once);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => {
+                asked = true;
+                polled
+            }
+        }
+    })
+    .await
+}
+
 /// What came of one try.
 enum Tried {
     Granted(LockGuard),
     Busy {
         retry_in: Option<Duration>,
     },
+    /// Busy, but a release of ours was still unanswered when it left. Where the server does not know that release's
+    /// script it is sent again, behind the try, and the lock that was busy is our own.
+    Overtook,
     /// The answer came later than its own lease.
     Late,
     Fault(Fault),
@@ -254,11 +288,13 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
     let place = &slot.place;
     let mut half = half_built(place, ask);
     let (mut late, mut pause, mut poll) = (0, FIRST_PAUSE, FIRST_POLL);
+    let mut releases = Releases::Sent;
     loop {
-        match slot.gate(ask).await? {
+        match slot.gate(ask, releases).await? {
             Opened::Yes => {}
             Opened::Busy | Opened::WaitOver => return Ok(None),
         }
+        releases = Releases::Sent;
         let asked = place.engine.clock().now();
         match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
@@ -269,6 +305,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                     return Ok(None);
                 }
             }
+            Tried::Overtook => releases = Releases::Answered,
             Tried::Late => {
                 late += 1;
                 if late == LATE_ANSWERS {
@@ -306,13 +343,14 @@ impl ContenderSlot {
         let Some(Ok(_permit)) = bounded(cut_off, engine.tries().acquire()).await else { return Tried::CutOff };
         let bound = ask.max_hold.map(|max_hold| engine.clock().now() + max_hold);
         let Some(term) = Term::now(engine.lease(ask.lease), bound, engine.clock()) else { return Tried::Late };
-        place.update(|state, _| {
+        let behind = place.update(|state, _| {
             state.ear.clear_flag();
             state.trying(Some(term.sent));
+            !state.releases.is_empty()
         });
         half.sent(&term);
-        let answer = bounded(cut_off, place.entry.protocol.acquire(half.number(), term.lease, 1)).await;
-        match answer {
+        let answer = later(place.entry.protocol.acquire(half.number(), term.lease, 1));
+        match bounded(cut_off, answer).await {
             None => {
                 half.unanswered(true);
                 Tried::CutOff
@@ -333,9 +371,12 @@ impl ContenderSlot {
                 place.update(|state, _| {
                     state.trouble = None;
                     state.trying(None);
+                    if behind {
+                        return Tried::Overtook;
+                    }
                     state.slice.busy();
-                });
-                Tried::Busy { retry_in }
+                    Tried::Busy { retry_in }
+                })
             }
             // A fresh acquire cannot find its outer hold missing.
             Some(Ok(Attempt::Gone)) => {
@@ -348,23 +389,27 @@ impl ContenderSlot {
     /// The key was free and is ours.
     fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, fence: Option<u64>) -> Tried {
         let place = &self.place;
-        if place.engine.is_closed() {
-            return Tried::Closed;
-        }
         let number = half.number();
-        let unclean = half.built();
         let tenure = Tenure::new(ask.owner.clone());
         let ticket = place.engine.draw();
-        place.update(|state, _| {
+        let entered = place.update(|state, _| {
+            // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
+            if place.engine.is_closed() {
+                return false;
+            }
             let now = place.engine.clock().now();
             state.trouble = None;
             state.contender = None;
             state.slice.taken(now);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
             let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, place.engine.clock());
-            hold.unclean = unclean;
+            hold.unclean = half.built();
             state.hold = Some(hold);
+            true
         });
+        if !entered {
+            return Tried::Closed;
+        }
         Tried::Granted(LockGuard::new(place.clone(), tenure, ticket, fence))
     }
 }

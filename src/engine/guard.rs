@@ -24,6 +24,19 @@ use crate::{
 };
 
 /// What a release left. There is no third case, so a match need not allow for one.
+///
+/// # Examples
+///
+/// ```
+/// use relatch::Released;
+///
+/// fn times_held(left: Released) -> u32 {
+///     match left {
+///         Released::Freed => 0,
+///         Released::StillHeld(times) => times,
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Released {
     /// The hold is over: the lock is free, or somebody else of this client has it now.
@@ -116,13 +129,26 @@ impl LockGuard {
     ///
     /// This is the local deadline, which is never later than the server's: it is counted from before the request was
     /// sent, less 0.4 % of the lease and 1 ms for clocks that drift.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// let enough = std::time::Duration::from_secs(5);
+    /// if guard.expires_in().is_none_or(|left| left < enough) {
+    ///     guard.extend(enough).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         let clock = self.place.engine.clock();
         self.look(|hold| hold.deadline(clock).saturating_duration_since(clock.now()))
     }
 
-    /// Resolves when the hold is lost, with the reason; never if it is released.
+    /// Resolves when the hold is lost, with the reason; never if it is released. On a foreign runtime, where nobody
+    /// may be left to tell it, it answers at once with [`Error::Invalid`].
     ///
     /// # Cancel safety
     ///
@@ -140,6 +166,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
+        if let Err(error) = self.place.engine.on_own_runtime() {
+            return error;
+        }
         self.check();
         self.tenure.token().cancelled().await;
         match self.tenure.loss(self.place.name()) {
@@ -150,7 +179,22 @@ impl LockGuard {
 
     /// A token that is cancelled when the hold ends for its owner: lost, released or passed on.
     ///
-    /// It is a child: cancelling it does nothing to the hold.
+    /// It is a child: cancelling it does nothing to the hold. It belongs to the hold and not to this guard: releasing
+    /// an inner guard does not cancel it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: relatch::LockGuard) -> relatch::Result<()> {
+    /// let stop = guard.cancellation();
+    /// tokio::task::spawn_blocking(move || {
+    ///     while !stop.is_cancelled() {
+    ///         // … one more step …
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.check();
@@ -251,13 +295,13 @@ impl LockGuard {
         self.look(Hold::granted).unwrap_or(0)
     }
 
-    /// The fencing token, where the primitive gives one.
+    /// The fencing token, where the primitive gives one; the locks of this version give none.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.fence
     }
 
-    /// Who holds.
+    /// Who holds. Nested acquisitions by this owner succeed at once.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.tenure.owner

@@ -12,7 +12,7 @@ use super::{
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
     queue::{Told, Waiter},
     reap::Reap,
-    registry::{Place, State},
+    registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
 };
@@ -108,7 +108,7 @@ impl State {
         if hold.unclean {
             self.reaps.push(Reap::new(hold.number, hold.lease(), place, now));
         }
-        self.handing = Some(waiter.owner.clone());
+        self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,
@@ -264,7 +264,7 @@ impl HandOver {
         match place.entry.protocol.hand_over(self.from, to, term.lease).await {
             Ok(Moved::Done) => {
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
-                if term.holds(clock) && !place.engine.is_closed() {
+                if term.holds(clock) {
                     self.granted(to, term);
                 }
                 Ok(Released::Freed)
@@ -282,16 +282,23 @@ impl HandOver {
     fn granted(&mut self, to: HoldNumber, term: Term) {
         let Some(waiter) = self.waiter.take() else { return };
         let place = &self.place;
-        let tenure = Tenure::new(waiter.owner);
         let ticket = place.engine.draw();
-        let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
-        let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
-        place.update(|state, fx| {
+        self.waiter = place.update(|state, fx| {
+            // As for an acquire: the end of the client looks for holds once.
+            if place.engine.is_closed() {
+                return Some(waiter);
+            }
+            let tenure = Tenure::new(waiter.owner);
+            let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
+            let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             state.handing = None;
             state.hold = Some(Hold::new(to, tenure, first, term, place.engine.clock()));
             fx.deliver(waiter.turn, Told::Granted(guard));
+            None
         });
-        self.outcome.set(Ok(Released::Freed));
+        if self.waiter.is_none() {
+            self.outcome.set(Ok(Released::Freed));
+        }
     }
 
     /// The waiter is the name's contender now.

@@ -45,7 +45,9 @@ pub(crate) struct Hold {
     /// The count on the server as far as answers told; `None` while one is missing.
     pub(crate) told: Option<u32>,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
-    pub(crate) renewed: Instant,
+    renewed: Instant,
+    /// Where the lease ends that was asked for then: a bound may have cut it.
+    reached: Instant,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
     /// Failed renewals in a row, for their back-off, and when the next try is due.
@@ -125,6 +127,7 @@ impl Hold {
             pending: 0,
             told: Some(1),
             renewed: term.sent,
+            reached: term.sent + term.lease,
             renewing: false,
             retry: None,
             probe: false,
@@ -172,6 +175,12 @@ impl Hold {
         }
     }
 
+    /// The lease was raised for the watchdog.
+    pub(crate) fn renewed(&mut self, term: Term) {
+        self.renewed = term.sent;
+        self.reached = term.sent + term.lease;
+    }
+
     /// When the hold is over unless it is renewed.
     pub(crate) fn deadline(&self, clock: &Clock) -> Instant {
         self.deadline.effective(clock)
@@ -180,11 +189,6 @@ impl Hold {
     /// The lease that the deadline stands for.
     pub(crate) fn lease(&self) -> Duration {
         self.deadline.lease
-    }
-
-    /// Whether the deadline is nearer than its ticket wanted, only because of a bound that may be gone by now.
-    pub(crate) fn cut(&self) -> bool {
-        self.deadline.cut
     }
 
     /// Why the hold is over at `now`, if it is.
@@ -210,8 +214,11 @@ impl Hold {
         if let Some((_, at)) = self.retry {
             return Some(at);
         }
-        // A bound that went with its ticket leaves a deadline that was cut for it: mend it now.
-        if self.cut() && self.bound().is_none() {
+        // The bound that cut the lease may have gone with its ticket: what it kept back is asked for now. Bounds are cut
+        // to whole milliseconds.
+        let wanted = self.renewed + watchdog;
+        let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
+        if self.reached + Duration::from_millis(1) <= wanted {
             return Some(self.renewed);
         }
         Some(self.renewed + watchdog / 3)

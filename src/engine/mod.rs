@@ -43,6 +43,9 @@ mod unlock;
 mod wake;
 mod watchdog;
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::{

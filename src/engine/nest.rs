@@ -37,8 +37,6 @@ pub(crate) struct Nest {
 
 pub(crate) enum Nested {
     Granted(LockGuard),
-    /// The wait was over before the hold's earlier commands were answered.
-    Busy,
     /// The outer hold is gone: go on as a fresh acquisition.
     OuterLost,
 }
@@ -81,7 +79,9 @@ impl Nest {
             Patience::ForEver => Some(started + settings.unreachable_after),
         };
         let commands = Arc::clone(&self.commands);
-        let Some(Ok(_one_at_a_time)) = bounded(cut_off, commands.acquire()).await else { return Ok(Nested::Busy) };
+        let Some(Ok(_one_at_a_time)) = bounded(cut_off, commands.acquire()).await else {
+            return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
+        };
         let mut pause = FIRST_PAUSE;
         loop {
             let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
@@ -136,7 +136,7 @@ impl Nest {
             hold.tickets.push(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent));
             hold.extended(term, place.engine.clock());
             if matches!(ask.lease, Lease::Watchdog) {
-                hold.renewed = term.sent;
+                hold.renewed(term);
             }
             true
         });

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A try that is on its way when a wait ends may still be answered within this time.
-pub(super) const GRACE: Duration = Duration::from_millis(25);
+pub(super) const GRACE: Duration = Duration::from_millis(15);
 
 /// Where there is no live subscription, the first and the longest pause between two tries, before jitter.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -46,6 +46,13 @@ pub(super) enum Opened {
     WaitOver,
 }
 
+/// How far this process's releases of the name must have come before a try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Releases {
+    Sent,
+    Answered,
+}
+
 /// Why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slept {
@@ -54,8 +61,8 @@ pub(super) enum Slept {
 }
 
 impl ContenderSlot {
-    /// Waits until this process may try: the cool-down is over, and what was released is on its way.
-    pub(super) async fn gate(&self, ask: &Ask) -> Result<Opened> {
+    /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be.
+    pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
         let started = place.engine.clock().now();
@@ -64,10 +71,17 @@ impl ContenderSlot {
             let now = place.engine.clock().now();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
-                if let Gate::Until(_) = gate {
+                if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
                     state.ear.open(fx);
                 }
-                (gate, state.releases_are_out(link))
+                let out = match releases {
+                    Releases::Sent => state.releases_are_out(link),
+                    Releases::Answered => state.releases.is_empty(),
+                };
+                if !out {
+                    state.waits_for_an_answer(now);
+                }
+                (gate, out)
             });
             if place.engine.is_closed() {
                 return Err(Error::Closed);

@@ -125,6 +125,12 @@ impl Drop for QueuePlace {
     fn drop(&mut self) {
         // Closed first: whoever pops it from now on goes on to the next one.
         self.turn.close();
-        self.place.update(|state, _| state.queue.remove(self.id));
+        self.place.update(|state, _| {
+            state.queue.remove(self.id);
+            // A hand-over goes on without it, and its owner may ask again meanwhile.
+            if let Some(heir) = state.handing.as_mut().filter(|heir| heir.id == self.id) {
+                heir.owner = None;
+            }
+        });
     }
 }

@@ -42,8 +42,8 @@ pub(crate) struct State {
     pub(crate) lost: Vec<Hold>,
     /// The one task that tries at the server for this process.
     pub(crate) contender: Option<Contender>,
-    /// A hand-over is on its way to this owner.
-    pub(crate) handing: Option<Owner>,
+    /// A hand-over is on its way.
+    pub(crate) handing: Option<Heir>,
     pub(crate) queue: Queue,
     pub(crate) releases: Vec<Releasing>,
     pub(crate) reaps: Vec<Reap>,
@@ -53,6 +53,15 @@ pub(crate) struct State {
     pub(crate) trouble: Option<Trouble>,
     /// When the driver looks at this entry next.
     pub(crate) scheduled: Option<Instant>,
+}
+
+/// Whom a hand-over is for.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    /// The waiter's number.
+    pub(crate) id: u64,
+    /// `None` once it waits no more.
+    pub(crate) owner: Option<Owner>,
 }
 
 /// A name of a client: what every operation works on.
@@ -107,7 +116,7 @@ impl State {
     /// An outermost acquisition of this owner is on its way.
     pub(super) fn is_asked_by(&self, owner: &Owner) -> bool {
         self.contender.as_ref().is_some_and(|contender| contender.owner == *owner)
-            || self.handing.as_ref() == Some(owner)
+            || self.handing.as_ref().is_some_and(|heir| heir.owner.as_ref() == Some(owner))
             || self.queue.has(owner)
     }
 
@@ -142,7 +151,7 @@ impl State {
         let mut next: Option<Instant> = None;
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
-            sooner(Some(hold.deadline(&engine.clock())));
+            sooner(Some(hold.deadline(engine.clock())));
             sooner(hold.bound());
             sooner(hold.due(engine.settings().watchdog_timeout));
         }

@@ -129,9 +129,10 @@ impl State {
         ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, attended: true }
     }
 
-    /// Whether every release is on its way on this link: what is sent from now on comes after them.
+    /// Whether every release is on its way on this link: what is sent from now on comes after them. Of an abandoned
+    /// hand-over that is true once its second half is.
     pub(super) fn releases_are_out(&self, link: u64) -> bool {
-        self.releases.iter().all(|release| release.out_on == Some(link))
+        self.releases.iter().all(|release| release.then.is_none() && release.out_on == Some(link))
     }
 
     fn releasing(&mut self, number: HoldNumber) -> Option<&mut Releasing> {

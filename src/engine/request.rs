@@ -199,6 +199,22 @@ fn polled_again<T>() -> Result<T> {
 ///
 /// Dropping it gives up the place in the queue. If the server had been asked already, the hold that may exist is
 /// released in the background, before anything else is tried for that name.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// let lock = client.lock("invoice:17");
+/// let guard = lock.lock().lease(Duration::from_secs(10)).await?;
+/// guard.unlock().await?;
+///
+/// // Owned: it may be spawned before it is awaited.
+/// let later = tokio::spawn(client.mutex("invoice:18").lock());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Acquire(Request<Result<Option<LockGuard>>>);
 
@@ -207,7 +223,7 @@ impl Acquire {
         Self(Request::new(plan))
     }
 
-    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
         Self(self.0.change(|plan| plan.lease = lease.into()))
     }
@@ -217,7 +233,9 @@ impl Acquire {
         Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
     }
 
-    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
+    /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
+    /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
         Self(self.0.change(|plan| plan.max_hold = Some(bound)))
     }
@@ -235,8 +253,8 @@ impl Future for Acquire {
 
 /// Acquires a lock if it is free, or becomes free within [`TryAcquire::wait`]. Made by `try_lock()` of every primitive.
 ///
-/// Without a wait it never queues and never overtakes: where a task of this client holds the lock or waits for it, the
-/// answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
+/// Without a wait it never queues and never overtakes: where another owner of this client holds the lock or waits for
+/// it, the answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
 ///
 /// # Errors
 ///
@@ -245,6 +263,20 @@ impl Future for Acquire {
 /// # Cancel safety
 ///
 /// As for [`Acquire`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// match client.lock("invoice:17").try_lock().wait(Duration::from_millis(200)).await? {
+///     Some(guard) => println!("{:?}", guard.unlock().await?),
+///     None => println!("somebody else is on it"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct TryAcquire(Request<Result<Option<LockGuard>>>);
 
@@ -260,7 +292,7 @@ impl TryAcquire {
         Self(self.0.change(|plan| plan.wait = Some(wait)))
     }
 
-    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`].
+    /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
         Self(self.0.change(|plan| plan.lease = lease.into()))
     }
@@ -270,7 +302,9 @@ impl TryAcquire {
         Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
     }
 
-    /// Ends the hold after this time, whatever happens: at the bound it is lost ([`LostCause::MaxHold`]) and released.
+    /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
+    /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
+    /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
         Self(self.0.change(|plan| plan.max_hold = Some(bound)))
     }
@@ -295,6 +329,18 @@ impl Future for TryAcquire {
 /// # Cancel safety
 ///
 /// The release is decided at the first poll and final: dropping the future leaves it to the background.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+/// let lock = client.lock("session:7");
+/// let owner = lock.lock().await?.detach();
+/// // … later, perhaps in another task of this process …
+/// lock.unlock().owner(&owner).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Unlock(Request<Result<Released>>);
 

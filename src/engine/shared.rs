@@ -90,7 +90,7 @@ impl Engine {
             warned: Mutex::default(),
             hears: AtomicBool::new(true),
         });
-        engine.runtime.spawn(watchdog::drive(Arc::downgrade(&engine), schedule));
+        engine.runtime.spawn(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept()));
         engine
     }
 

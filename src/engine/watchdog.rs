@@ -97,11 +97,11 @@ struct Batch {
     answer: Result<Vec<Renewal>, Fault>,
 }
 
-/// The driver's life. It ends with the engine, which it does not keep alive.
-pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>) {
+/// The driver's life. It ends with the engine, which it does not keep alive. `slept` is what the machine had slept
+/// before there was any hold.
+pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration) {
     let mut under_way: Vec<Pending<Batch>> = Vec::new();
     let mut check = Instant::now() + SLEEP_CHECK;
-    let mut slept = None;
     loop {
         let next = schedule.next();
         let wake = next.map_or_else(|| Instant::now() + SLEEP_CHECK, |next| next.min(check));
@@ -121,7 +121,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>) {
         if check <= now {
             check = now + SLEEP_CHECK;
             let sleeps = engine.clock().slept();
-            if slept.replace(sleeps).is_some_and(|before| before < sleeps) {
+            if std::mem::replace(&mut slept, sleeps) < sleeps {
                 for place in engine.places() {
                     place.update(|state, fx| state.expire(&place, fx));
                 }
@@ -245,7 +245,7 @@ fn settle_one(engine: &Arc<Engine>, entry: &Arc<Entry>, number: HoldNumber, answ
             Some((term, Renewal::Renewed)) => {
                 hold.retry = None;
                 if hold.watched() {
-                    hold.renewed = term.sent;
+                    hold.renewed(term);
                 }
                 hold.extended(term, clock);
                 tracing::trace!(lock = %place.name(), owner = %hold.owner(), "renewed");

@@ -38,19 +38,21 @@ impl Mutex {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
     }
 
-    /// Acquires, waiting for as long as the server answers. See [`Acquire`]; its `owner` is refused here.
+    /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety. Its
+    /// `owner` is refused here.
     #[doc(alias = "acquire")]
     pub fn lock(&self) -> Acquire {
         self.handle.lock(Nesting::Never)
     }
 
-    /// Acquires if the lock is free, or becomes free within [`TryAcquire::wait`].
+    /// Acquires if the lock is free, or becomes free within [`TryAcquire::wait`]: see [`TryAcquire`]. Its `owner` is
+    /// refused here.
     #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> TryAcquire {
         self.handle.try_lock(Nesting::Never)
     }
 
-    /// Whether anybody holds it, by the server.
+    /// Whether anybody holds it, by the server. The answer may be old when it arrives; to act on it, use `try_lock`.
     ///
     /// # Errors
     ///
@@ -59,12 +61,24 @@ impl Mutex {
     /// # Cancel safety
     ///
     /// Changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// if client.mutex("report").is_locked().await? {
+    ///     println!("somebody is on it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "isLocked")]
     pub async fn is_locked(&self) -> Result<bool> {
         Ok(self.handle.sight().await?.is_some())
     }
 
-    /// How long the holder still has, by the server; `None` if nobody holds it, or without an end.
+    /// How long the holder still has, by the server; `None` if nobody holds it, or without an end. A holder under the
+    /// watchdog goes on renewing.
     ///
     /// # Errors
     ///
@@ -73,6 +87,16 @@ impl Mutex {
     /// # Cancel safety
     ///
     /// Changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let left = client.mutex("report").remaining_lease().await?;
+    /// println!("free in {:?} at the latest, unless it is renewed", left.unwrap_or_default());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "remainTimeToLive")]
     pub async fn remaining_lease(&self) -> Result<Option<Duration>> {
         Ok(self.handle.sight().await?.and_then(|sight| sight.remaining_lease))
@@ -82,8 +106,10 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`](crate::Error::Unreachable), [`Error::Refused`](crate::Error::Refused),
-    /// [`Error::Invalid`](crate::Error::Invalid), [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
+    /// [`Error::Refused`](crate::Error::Refused) if the server will not,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     ///

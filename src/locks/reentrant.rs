@@ -52,20 +52,20 @@ impl ReentrantLock {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
     }
 
-    /// Acquires, waiting for as long as the server answers. See [`Acquire`].
+    /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety.
     #[doc(alias = "acquire")]
     #[doc(alias = "lockInterruptibly")]
     pub fn lock(&self) -> Acquire {
         self.handle.lock(Nesting::Current)
     }
 
-    /// Acquires if the lock is free, or becomes free within [`TryAcquire::wait`].
+    /// Acquires if the lock is free, or becomes free within [`TryAcquire::wait`]: see [`TryAcquire`].
     #[doc(alias = "tryLock")]
     pub fn try_lock(&self) -> TryAcquire {
         self.handle.try_lock(Nesting::Current)
     }
 
-    /// Releases one of the current owner's detached holds; never a guard's. See [`LockGuard::detach`].
+    /// Releases one of the current owner's detached holds; never a guard's. See [`Unlock`] and [`LockGuard::detach`].
     pub fn unlock(&self) -> Unlock {
         self.handle.unlock()
     }
@@ -73,6 +73,20 @@ impl ReentrantLock {
     /// Takes a detached hold of this owner back as a guard, the newest first. No I/O.
     ///
     /// A hold that was lost less than a lease ago comes back as a guard that says so.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let lock = client.lock("session:7");
+    /// let owner = lock.lock().await?.detach();
+    /// // … later …
+    /// if let Some(guard) = lock.attach(&owner) {
+    ///     guard.unlock().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "the lock is released when the guard is dropped"]
     pub fn attach(&self, owner: &Owner) -> Option<LockGuard> {
         self.handle.attach(owner)
@@ -86,8 +100,10 @@ impl ReentrantLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`](crate::Error::Unreachable), [`Error::Refused`](crate::Error::Refused),
-    /// [`Error::Invalid`](crate::Error::Invalid), [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
+    /// [`Error::Refused`](crate::Error::Refused) if the server will not,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     ///
@@ -128,7 +144,7 @@ impl ReentrantLock {
         self.handle.held(&Owner::current(), |hold| hold.granted()).unwrap_or(0)
     }
 
-    /// Whether anybody holds it, by the server.
+    /// Whether anybody holds it, by the server. The answer may be old when it arrives; to act on it, use `try_lock`.
     ///
     /// # Errors
     ///
@@ -137,12 +153,24 @@ impl ReentrantLock {
     /// # Cancel safety
     ///
     /// Changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// if client.lock("report").is_locked().await? {
+    ///     println!("somebody is on it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "isLocked")]
     pub async fn is_locked(&self) -> Result<bool> {
         Ok(self.handle.sight().await?.is_some())
     }
 
-    /// How long the holder still has, by the server; `None` if nobody holds it, or without an end.
+    /// How long the holder still has, by the server; `None` if nobody holds it, or without an end. A holder under the
+    /// watchdog goes on renewing.
     ///
     /// # Errors
     ///
@@ -151,6 +179,16 @@ impl ReentrantLock {
     /// # Cancel safety
     ///
     /// Changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let left = client.lock("report").remaining_lease().await?;
+    /// println!("free in {:?} at the latest, unless it is renewed", left.unwrap_or_default());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "remainTimeToLive")]
     pub async fn remaining_lease(&self) -> Result<Option<Duration>> {
         Ok(self.handle.sight().await?.and_then(|sight| sight.remaining_lease))
@@ -160,8 +198,10 @@ impl ReentrantLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`](crate::Error::Unreachable), [`Error::Refused`](crate::Error::Refused),
-    /// [`Error::Invalid`](crate::Error::Invalid), [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
+    /// [`Error::Refused`](crate::Error::Refused) if the server will not,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     ///

@@ -6,7 +6,7 @@ use std::{
     future::pending,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -21,6 +21,8 @@ use tokio::{
     task::yield_now,
     time::{sleep, timeout},
 };
+
+use tracing::{Dispatch, subscriber::DefaultGuard};
 
 use crate::harness::{
     Server, eventually, eventually_async,
@@ -82,6 +84,20 @@ async fn a_dropped_lock_is_free_for_the_next_try() {
         guard = lock.try_lock().await.expect("answers").unwrap_or_else(|| panic!("round {round} found it taken"));
     }
     guard.unlock().await.expect("releases");
+}
+
+#[tokio::test]
+async fn a_dropped_lock_is_free_for_the_next_try_also_where_the_server_has_forgotten_how_to_release() {
+    let server = Server::own();
+    let client = connect_to(&server.url()).await;
+    let lock = client.lock(unique_name());
+    for round in 0..20 {
+        let guard = lock.try_lock().await.expect("answers").unwrap_or_else(|| panic!("round {round} found it taken"));
+        server.flush_scripts();
+        // Teaches it to acquire again, and nothing else: the release has to be sent twice, the try does not.
+        let _other = client.lock(unique_name()).lock().await.expect("acquires").detach();
+        drop(guard);
+    }
 }
 
 #[tokio::test]
@@ -441,6 +457,16 @@ async fn the_futures_are_owned_and_can_be_spawned_joined_and_looped_over() {
 struct Capture(Arc<Mutex<Vec<(tracing::Level, String)>>>);
 
 impl Capture {
+    /// Captures what this thread says.
+    fn here() -> (Self, DefaultGuard) {
+        // While there is one subscriber alone, a place that speaks for the first time asks the one of its own thread
+        // whether anybody listens, and never asks again: another test's thread would answer for this one.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(Self::default()));
+        let capture = Self::default();
+        (capture.clone(), tracing::subscriber::set_default(capture))
+    }
+
     fn of(&self, name: &str) -> Vec<(tracing::Level, String)> {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         events.iter().filter(|(_, text)| text.contains(name)).cloned().collect()
@@ -484,8 +510,7 @@ impl tracing::Subscriber for Capture {
 
 #[tokio::test]
 async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a_debug_event() {
-    let capture = Capture::default();
-    let _captured = tracing::subscriber::set_default(capture.clone());
+    let (capture, _here) = Capture::here();
     let client = connect().await;
     let [ordered, crossed, detached] = [(); 3].map(|()| client.lock(unique_name()));
 

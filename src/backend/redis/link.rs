@@ -1,7 +1,6 @@
 //! One connection for commands: how it is opened, and how its end is noticed. It is never mended, only replaced.
 
 use std::{
-    future::Future,
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -216,9 +215,4 @@ impl Answers {
     pub(super) fn last(&self) -> Instant {
         self.start + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
-}
-
-/// Polls once and hands the outcome on, pending or not.
-pub(super) async fn first_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
-    std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await
 }

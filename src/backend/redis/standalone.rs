@@ -2,7 +2,7 @@
 //! have a link of their own.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
@@ -22,7 +22,7 @@ use super::{
     codec::{self, Hashes},
     current::{Current, Found, Turn},
     faults,
-    link::{Answers, Cause, Link, first_poll},
+    link::{Answers, Cause, Link},
     options::{Clients, Options, Target},
     pubsub::PubSub,
 };
@@ -209,18 +209,21 @@ impl Shared {
         timer: &mut Timer<'_>,
     ) -> Result<T, Fault> {
         let mut under_way = UnderWay { link, sent: timer.sent, command_timeout: self.command_timeout, over: false };
-        let mut send = pin!(send);
-        let first = first_poll(send.as_mut()).await;
-        drop(turn);
-        let outcome = match first {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => tokio::select! {
-                biased;
-                outcome = send => outcome,
-                () = link.gone() => return Err(self.gone(link)),
-                () = timer.sleep.as_mut() => return Err(faults::timeout(timer.within, true)),
-            },
-        };
+        let (mut send, mut gone, mut turn) = (pin!(send), pin!(link.gone()), turn);
+        let outcome = poll_fn(|cx| {
+            let polled = send.as_mut().poll(cx);
+            // The first poll has sent: the next one in line may.
+            drop(turn.take());
+            match polled {
+                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+                Poll::Pending if gone.as_mut().poll(cx).is_ready() => Poll::Ready(Err(self.gone(link))),
+                Poll::Pending if timer.sleep.as_mut().poll(cx).is_ready() => {
+                    Poll::Ready(Err(faults::timeout(timer.within, true)))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await?;
         under_way.over = true;
         match outcome {
             Ok(reply) => {

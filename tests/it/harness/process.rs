@@ -7,8 +7,11 @@ use std::{
     io::{BufRead, BufReader, Write, stdin, stdout},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio, exit},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    thread,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -36,6 +39,8 @@ pub(crate) struct Process {
     stdin: ChildStdin,
     lines: Receiver<String>,
     executor: Option<Executor>,
+    printed: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
@@ -49,22 +54,33 @@ impl Process {
             .env(ARGS, args.join(&BETWEEN.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             // Away from a Ctrl-C: the end of its pipe tells the child.
             .process_group(0)
             .spawn()
             .expect("the test binary starts again");
         let stdin = child.stdin.take().expect("the child's input is piped");
         let stdout = BufReader::new(child.stdout.take().expect("the child's output is piped"));
+        let stderr = BufReader::new(child.stderr.take().expect("the child's errors are piped"));
         let (sender, lines) = channel();
-        thread::spawn(move || {
-            let lines = stdout.lines().map_while(Result::ok);
-            for line in lines.filter_map(|line| line.strip_prefix(OURS).map(str::to_owned)) {
-                if sender.send(line).is_err() {
-                    return;
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let (out, err) = (Arc::clone(&printed), Arc::clone(&printed));
+        let said = thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                match line.strip_prefix(OURS) {
+                    // Nobody need listen to the end.
+                    Some(line) => drop(sender.send(line.to_owned())),
+                    None => out.lock().unwrap_or_else(PoisonError::into_inner).extend(not_the_runners(&line)),
                 }
             }
         });
-        Self { child, stdin, lines, executor: None }
+        let cried = thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                err.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
+        Self { child, stdin, lines, executor: None, printed, readers: vec![said, cried] }
     }
 
     /// Sends the child a line.
@@ -111,6 +127,24 @@ impl Process {
     pub(crate) fn ended_well(&mut self) -> bool {
         self.child.wait().is_ok_and(|status| status.success())
     }
+
+    /// Everything that the ended child wrote to its output or its errors and that is neither a line for us nor the test
+    /// runner's own.
+    pub(crate) fn printed(&mut self) -> Vec<String> {
+        for reader in self.readers.drain(..) {
+            reader.join().expect("a reader does not panic");
+        }
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What is left of a line without what the test runner writes around a role that comes to its end.
+fn not_the_runners(line: &str) -> Option<String> {
+    // It leaves this line open while the role plays.
+    let line = line.strip_prefix("test harness::process::child_process_entry ... ").unwrap_or(line);
+    let around = ["running 1 test", "test result: ok."];
+    let runners = line.is_empty() || line == "ok" || around.iter().any(|start| line.starts_with(start));
+    (!runners).then(|| line.to_owned())
 }
 
 impl Drop for Process {
@@ -207,6 +241,12 @@ pub(crate) mod roles {
         }
     }
 
+    /// Writes to its output and to its errors what is meant for nobody.
+    pub(crate) fn mutter(_: &mut Parent, _: &[String]) {
+        println!("out");
+        eprintln!("err");
+    }
+
     /// Says what its clock shows.
     pub(crate) fn tell_time(parent: &mut Parent, _: &[String]) {
         parent.say(&monotonic().as_nanos().to_string());
@@ -242,6 +282,19 @@ mod tests {
         assert_eq!(child.hear(), "more");
         child.say("end");
         assert!(child.ended_well());
+    }
+
+    #[test]
+    fn what_a_child_prints_besides_its_lines_is_known() {
+        let mut quiet = Process::spawn("echo", &["a"]);
+        quiet.say("end");
+        assert!(quiet.ended_well());
+        assert_eq!(quiet.printed(), Vec::<String>::new());
+        let mut child = Process::spawn("mutter", &[]);
+        assert!(child.ended_well());
+        let mut printed = child.printed();
+        printed.sort();
+        assert_eq!(printed, ["err", "out"]);
     }
 
     #[test]

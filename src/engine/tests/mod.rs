@@ -1,0 +1,175 @@
+//! The engine over a scripted server, on tokio's paused clock: no socket, no real time. What a user can reach is driven
+//! through the futures and the guard; what was sent is read from the record, what is left from the server's model.
+
+mod acquire;
+mod fake;
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+use uuid::Uuid;
+
+use self::fake::{FakeLock, Fate, Gate, Hearing, Sent, Verb, World};
+use super::{
+    Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock, clock::SleepSource,
+};
+use crate::{
+    backend::FaultKind,
+    error::{Error, LostCause, Result},
+    owner::Owner,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The watchdog's lease in every test that does not say another.
+const LEASE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
+const SLICE: Duration = Duration::from_millis(10);
+
+/// A client on a server of its own.
+struct Bench {
+    world: Arc<World>,
+    engine: Arc<Engine>,
+    sleeps: Arc<Sleeps>,
+}
+
+/// How long the machine has slept, as a test says.
+#[derive(Default)]
+struct Sleeps(AtomicU64);
+
+impl Sleeps {
+    fn sleep(&self, span: Duration) {
+        self.0.fetch_add(u64::try_from(span.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+impl SleepSource for Sleeps {
+    fn slept(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
+            watchdog_timeout: LEASE,
+            command_timeout: COMMAND_TIMEOUT,
+            unreachable_after: Duration::from_secs(9),
+            handover_slice: SLICE,
+        };
+        change(&mut settings);
+        let world = World::new(settings.command_timeout);
+        let sleeps = Arc::new(Sleeps::default());
+        let clock = Clock::with_source(Arc::clone(&sleeps) as Arc<dyn SleepSource>);
+        let backend = Arc::clone(&world);
+        Self { engine: Engine::start(Uuid::from_u128(1), backend, settings, clock), world, sleeps }
+    }
+
+    fn lock(&self, name: &str) -> Lock {
+        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, true))))
+    }
+
+    /// A lock whose holds never change their owner without a word to the server.
+    fn unpassable(&self, name: &str) -> Lock {
+        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, false))))
+    }
+
+    /// Nobody holds or waits any more: waits until old copies are over, then nothing may be left.
+    async fn nothing_is_left(&self, name: &str) {
+        // An unanswered try, its release, and the reaping after it.
+        sleep(LEASE * 3).await;
+        assert_eq!(self.world.holder(name), None, "a hold without a guard is on the server");
+        assert_eq!(self.world.subscriptions(), 0, "a subscription without a waiter");
+        assert!(self.engine.find(name).is_none(), "an entry that nobody needs is still known");
+    }
+}
+
+/// One name, and ways to ask for it.
+#[derive(Clone)]
+struct Lock(Handle);
+
+impl Lock {
+    /// As an owner that nobody else is.
+    fn lock(&self) -> Acquire {
+        self.0.lock(Nesting::Never)
+    }
+
+    fn lock_as(&self, owner: &Owner) -> Acquire {
+        self.0.lock(Nesting::Current).owner(owner)
+    }
+
+    fn try_lock(&self) -> TryAcquire {
+        self.0.try_lock(Nesting::Never)
+    }
+
+    fn try_lock_as(&self, owner: &Owner) -> TryAcquire {
+        self.0.try_lock(Nesting::Current).owner(owner)
+    }
+
+    fn unlock_as(&self, owner: &Owner) -> Unlock {
+        self.0.unlock().owner(owner)
+    }
+}
+
+/// Runs elsewhere until it waits for something.
+async fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let task = tokio::spawn(future);
+    turn().await;
+    task
+}
+
+/// Lets everybody run who can, without any time going by.
+async fn turn() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Polls a future whenever it is woken, so many times at most.
+async fn polled<F: Future + Unpin>(future: &mut F, polls: usize) -> Option<F::Output> {
+    let mut polls = polls;
+    std::future::poll_fn(|cx| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        match Pin::new(&mut *future).poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+fn numbers(sent: &[Sent]) -> Vec<u64> {
+    sent.iter().map(|sent| sent.numbers[0]).collect()
+}
+
+fn cause(error: &Error) -> Option<LostCause> {
+    match error {
+        Error::Lost { cause, .. } => Some(*cause),
+        _ => None,
+    }
+}
+
+/// The hold of a guard, by what the server has: only for a name that this client holds.
+fn number_of(world: &World, name: &str) -> u64 {
+    world.holder(name).and_then(|(number, _)| number).expect("held by us")
+}

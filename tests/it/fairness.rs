@@ -1,0 +1,118 @@
+//! A process that wants a lock all the time, and one that wants it now and then: the second is not kept out.
+
+use std::{future::pending, time::Duration};
+
+use relatch::Client;
+use tokio::{runtime::Builder, sync::mpsc, time::sleep};
+
+use crate::{
+    harness::{
+        Server,
+        process::{Parent, Process},
+        proxy::{
+            Action, Event, Proxy,
+            matching::{any, push, verb},
+        },
+        unique_name,
+    },
+    kept::connected,
+};
+
+/// So many slices a waiter elsewhere may have to wait.
+const SLICES: u32 = 5;
+/// What a slice is by default. A busy machine takes a thread away for longer than that now and then, and whoever is
+/// late by a slice loses a turn: here the bound is for three entries out of four.
+const DEFAULT: Duration = Duration::from_millis(10);
+/// A slice that no such pause reaches: here the bound is for the worst entry.
+const LONG: Duration = Duration::from_millis(100);
+/// So often the waiter enters: a process that comes back too early does so at some of them.
+const ENTRIES: u32 = 20;
+/// How far the waiter is from the server.
+const NEAR: Duration = Duration::ZERO;
+const FARTHER: Duration = Duration::from_millis(2);
+
+/// So many tasks take a lock and free it, over and over, until the process is killed; says so once all have been in.
+pub(crate) fn go_round(parent: &mut Parent, args: &[String]) {
+    let tasks: usize = args[2].parse().expect("a number");
+    // One thread: two would take the processor from those who are measured.
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    runtime.block_on(async {
+        let slice = Duration::from_millis(args[3].parse().expect("a number"));
+        let client = connected(Client::builder().url(&args[0]).handover_slice(slice)).await;
+        let (sender, mut been_in) = mpsc::channel(tasks);
+        for _ in 0..tasks {
+            let (lock, mut sender) = (client.lock(&args[1]), Some(sender.clone()));
+            tokio::spawn(async move {
+                loop {
+                    let guard = lock.lock().await.expect("the server answers");
+                    if let Some(sender) = sender.take() {
+                        sender.send(()).await.expect("somebody counts");
+                    }
+                    guard.unlock().await.expect("it is held");
+                }
+            });
+        }
+        for _ in 0..tasks {
+            been_in.recv().await;
+        }
+        parent.say("going");
+        pending::<()>().await;
+    });
+}
+
+/// A client so far from the server, each way, that enters beside a process with so many tasks: how long each entry took,
+/// from its first try to the answer that let it in.
+async fn entries(slice: Duration, way: Duration, tasks: &str) -> Vec<Duration> {
+    let (server, name) = (Server::own(), unique_name());
+    let proxy = Proxy::to(&server);
+    if !way.is_zero() {
+        proxy.rule(any(), Action::DelayRequest(way));
+        proxy.rule(push("message"), Action::DelayReply(way));
+    }
+    let waiting = connected(Client::builder().url(proxy.url()).handover_slice(slice)).await;
+    let greedy = Process::spawn("go_round", &[&server.url(), &name, tasks, &slice.as_millis().to_string()]);
+    greedy.hear();
+    let mut took = Vec::new();
+    for entry in 0..ENTRIES {
+        // At other points of the others' slices every time.
+        sleep(slice * (3 + 7 * entry % 20) / 10).await;
+        proxy.clear_log();
+        let guard = waiting.lock(&name).lock().await.expect("the server answers");
+        let log = proxy.log();
+        let is_answer =
+            |event: &Event| matches!(event, Event::Reply { to, .. } if verb(to).as_deref() == Some("acquire"));
+        let asked = log.iter().find(|it| it.script().as_deref() == Some("acquire")).expect("it tried").at;
+        let entered = log.iter().rfind(|it| is_answer(&it.event)).expect("it was answered").at;
+        took.push(entered - asked);
+        guard.unlock().await.expect("it is held");
+    }
+    took
+}
+
+async fn enters_in_time(way: Duration, tasks: &str) {
+    let mut took = entries(DEFAULT, way, tasks).await;
+    took.sort();
+    assert!(took[took.len() * 3 / 4] <= SLICES * DEFAULT, "{took:?}");
+    let took = entries(LONG, way, tasks).await;
+    assert!(took.iter().all(|took| *took <= SLICES * LONG), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_waiter_enters_within_five_slices_beside_a_process_with_a_full_queue() {
+    enters_in_time(NEAR, "16").await;
+}
+
+#[tokio::test]
+async fn a_waiter_enters_within_five_slices_beside_a_single_task_that_takes_the_lock_again_at_once() {
+    enters_in_time(NEAR, "1").await;
+}
+
+#[tokio::test]
+async fn a_farther_waiter_enters_within_five_slices_beside_a_process_with_a_full_queue() {
+    enters_in_time(FARTHER, "16").await;
+}
+
+#[tokio::test]
+async fn a_farther_waiter_enters_within_five_slices_beside_a_single_task_that_takes_the_lock_again_at_once() {
+    enters_in_time(FARTHER, "1").await;
+}
