@@ -146,6 +146,29 @@ async fn live_holds_are_told_and_neither_renewed_nor_released() {
 }
 
 #[tokio::test]
+async fn a_holder_that_leaves_while_the_client_closes_is_not_released_either() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let client = connect(proxy.url()).await;
+    let slow = client.lock("slow").lock().await.expect("a free lock");
+    let guard = client.lock("left").lock().lease(LOOK).await.expect("a free lock");
+    let leaving = tokio::spawn(async move {
+        let lost = guard.lost().await;
+        drop(guard);
+        lost
+    });
+    tokio::task::yield_now().await;
+    proxy.rule(matching::script("release"), Action::DelayRequest(COMMAND / 2));
+    drop(slow);
+    let closing = Instant::now();
+    client.close().await;
+    assert!(closing.elapsed() >= COMMAND / 2, "nothing kept the client open");
+    assert!(matches!(leaving.await.expect("no panic"), Error::Lost { cause: LostCause::Closed, .. }));
+    assert_eq!(server.keys(), ["left"]);
+    assert_eq!(proxy.count(&matching::script("release").mentioning("left")), 0);
+}
+
+#[tokio::test]
 async fn releases_of_dropped_guards_are_on_the_server_before_close_returns() {
     let server = Server::own();
     let proxy = Proxy::to(&server);
