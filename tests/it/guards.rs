@@ -20,6 +20,7 @@ use relatch::{
 };
 use tokio::{
     runtime,
+    sync::oneshot,
     task::yield_now,
     time::{sleep, timeout},
 };
@@ -350,6 +351,23 @@ async fn work_whose_guard_is_released_meanwhile_ends_as_not_held() {
         let (work, released) = timeout(HANGS, both).await.expect("the work ends with the guard");
         assert!(is_not_held(work));
         released.expect("releases");
+    }
+
+    // Released by another task: nothing but the end of the guard wakes the work.
+    let guards = [lock.lock().await.expect("acquires"), lock.lock().await.expect("nests")].map(Arc::new);
+    for guard in guards.into_iter().rev() {
+        let released = Arc::clone(&guard);
+        let (begun, begins) = oneshot::channel();
+        let work = tokio::spawn(async move {
+            let work = async {
+                begun.send(()).expect("the test waits");
+                pending::<()>().await;
+            };
+            guard.protect(work).await
+        });
+        begins.await.expect("the work begins");
+        released.unlock().await.expect("releases");
+        assert!(is_not_held(timeout(HANGS, work).await.expect("the work ends with the guard").expect("no panic")));
     }
 }
 
