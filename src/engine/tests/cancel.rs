@@ -4,7 +4,15 @@
 use super::*;
 
 /// The longest that a forgotten copy of an acquire may keep others out (a third of a lease), and time to wait for it.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(2);
+
+/// Everything is short, so that the driver has little to look at.
+fn short() -> Bench {
+    Bench::with(|settings| {
+        settings.watchdog_timeout = 3 * SECOND;
+        settings.command_timeout = 300 * MS;
+    })
+}
 
 /// More polls than any of these futures needs.
 const POLLS: usize = 40;
@@ -13,10 +21,10 @@ fn acquire_fates() -> Vec<Fate> {
     vec![
         Fate::Prompt,
         Fate::Slow(50 * MS),
-        Fate::Slow(4 * SECOND),
+        Fate::Slow(400 * MS),
         Fate::Lost,
         Fate::Never,
-        Fate::Late(5 * SECOND),
+        Fate::Late(500 * MS),
         Fate::Broken,
         Fate::Refused(FaultKind::Unready),
         Fate::Refused(FaultKind::Permission),
@@ -56,7 +64,7 @@ async fn waiters(lock: &Lock, count: usize) -> Vec<JoinHandle<Result<LockGuard>>
     let mut waiters = Vec::new();
     for n in 0..count {
         // One to pass to, one to hand over to.
-        let waiter = if n % 2 == 0 { lock.lock() } else { lock.lock().lease(60 * SECOND) };
+        let waiter = if n % 2 == 0 { lock.lock() } else { lock.lock().lease(6 * SECOND) };
         waiters.push(start(waiter).await);
     }
     waiters
@@ -65,11 +73,11 @@ async fn waiters(lock: &Lock, count: usize) -> Vec<JoinHandle<Result<LockGuard>>
 /// An acquisition that is dropped after `polls`; whether it was over by then.
 async fn give_up(acquire: &Fate, release: &Fate, hearing: Hearing, busy: bool, behind: usize, polls: usize) -> bool {
     let what = format!("{acquire:?}, {release:?}, {hearing:?}, busy: {busy}, {behind} behind, {polls} polls");
-    let bench = Bench::new();
+    let bench = short();
     let (world, lock) = (&bench.world, bench.lock("a"));
     world.hearing(hearing);
     if busy {
-        world.other_takes("a", 2 * SECOND);
+        world.other_takes("a", 50 * MS);
     }
     world.next(Verb::Acquire, if busy { vec![Fate::Prompt, acquire.clone()] } else { vec![acquire.clone()] });
     world.next(Verb::Release, [release.clone()]);
@@ -107,7 +115,7 @@ async fn an_acquisition_that_is_dropped_after_any_number_of_polls_leaves_nothing
 
 #[tokio::test(start_paused = true)]
 async fn an_unlock_that_is_dropped_after_any_number_of_polls_still_unlocks() {
-    let hand_overs = [Fate::Prompt, Fate::Slow(50 * MS), Fate::Lost, Fate::Never, Fate::Broken, Fate::Late(5 * SECOND)];
+    let hand_overs = [Fate::Prompt, Fate::Slow(50 * MS), Fate::Lost, Fate::Never, Fate::Broken, Fate::Late(500 * MS)];
     for release in release_fates() {
         for hand_over in &hand_overs {
             for (behind, passes, nested) in
@@ -116,7 +124,7 @@ async fn an_unlock_that_is_dropped_after_any_number_of_polls_still_unlocks() {
                 for polls in 1..POLLS {
                     let what =
                         format!("{release:?}, {hand_over:?}, {behind} behind, {passes}, {nested}, {polls} polls");
-                    let bench = Bench::new();
+                    let bench = short();
                     let lock = if passes { bench.lock("a") } else { bench.unpassable("a") };
                     let owner = Owner::new();
                     let outer = lock.lock_as(&owner).await.unwrap();
@@ -148,14 +156,14 @@ async fn an_unlock_that_is_dropped_after_any_number_of_polls_still_unlocks() {
 async fn an_extension_that_is_dropped_after_any_number_of_polls_leaves_the_hold_as_it_was() {
     for renew in release_fates() {
         for polls in 1..5 {
-            let bench = Bench::new();
+            let bench = short();
             let (world, lock) = (&bench.world, bench.lock("a"));
             let guard = lock.lock().await.unwrap();
             let before = guard.expires_in().unwrap();
             world.next(Verb::Renew, [renew.clone()]);
             let started = Instant::now();
             let over = {
-                let mut extend = Box::pin(guard.extend(LEASE * 2));
+                let mut extend = Box::pin(guard.extend(6 * SECOND));
                 timeout(SOON, polled(&mut extend, polls)).await.expect("it hangs")
             };
             if over.is_none_or(|over| over.is_err()) {
@@ -171,14 +179,14 @@ async fn an_extension_that_is_dropped_after_any_number_of_polls_leaves_the_hold_
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_dropped_around_its_turn_gives_the_turn_to_the_next() {
-    let hand_overs = [Fate::Prompt, Fate::Slow(50 * MS), Fate::Lost, Fate::Never, Fate::Broken, Fate::Slow(2 * SECOND)];
+    let hand_overs = [Fate::Prompt, Fate::Slow(50 * MS), Fate::Lost, Fate::Never, Fate::Broken, Fate::Slow(200 * MS)];
     for hand_over in hand_overs {
         for passes in [true, false] {
             // Given and not looked at, under way, and taken by the future but not by its caller.
-            for (wait, polls) in [(None, 0), (Some(20 * MS), 0), (Some(SECOND), 0), (None, 1), (Some(SECOND), 1)] {
+            for (wait, polls) in [(None, 0), (Some(20 * MS), 0), (Some(100 * MS), 0), (None, 1), (Some(100 * MS), 1)] {
                 for behind in [0, 2] {
                     let what = format!("{hand_over:?}, passes: {passes}, {wait:?}, {polls} polls, {behind} behind");
-                    let bench = Bench::new();
+                    let bench = short();
                     let lock = if passes { bench.lock("a") } else { bench.unpassable("a") };
                     let guard = lock.lock().await.unwrap();
                     let mut waiter = lock.lock();
@@ -190,7 +198,7 @@ async fn a_waiter_that_is_dropped_around_its_turn_gives_the_turn_to_the_next() {
                     if let Some(wait) = wait {
                         sleep(wait).await;
                     }
-                    let taken = timeout(5 * SECOND, polled(&mut waiter, polls)).await;
+                    let taken = timeout(500 * MS, polled(&mut waiter, polls)).await;
                     drop(waiter);
                     drop(taken);
                     everybody_gets_in(&bench, &lock, behind, &what).await;

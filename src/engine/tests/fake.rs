@@ -29,7 +29,6 @@ pub(super) enum Verb {
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) verb: Verb,
-    pub(super) key: Arc<str>,
     /// A hand-over has two, from and to; a renewal as many as there are holds.
     pub(super) numbers: Vec<u64>,
     /// Asked for by an acquire, left by a release.
@@ -47,8 +46,6 @@ pub(super) enum Fate {
     Slow(Duration),
     /// Runs when it is sent; the answer waits at the gate.
     Held(Gate),
-    /// Runs and is answered when the gate opens.
-    Blocked(Gate),
     /// Runs when it is sent and once more so much later, when it is answered: a lower layer sent it again.
     Twice(Duration),
     /// Runs when it is sent, and is never answered.
@@ -260,7 +257,6 @@ impl World {
                     gate.passed().await;
                     answer
                 }
-                Fate::Blocked(gate) => self.later(async move { gate.passed().await }, run).await,
                 Fate::Twice(pause) => {
                     self.server(&run);
                     self.later(sleep(pause), run).await

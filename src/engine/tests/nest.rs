@@ -174,7 +174,6 @@ async fn nested_acquisitions_on_a_silent_server_are_all_told_that_it_is() {
 /// the end comes in another order each time.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_for_on_behalf_of_a_hold_whose_end_was_decided() {
-    const ROUNDS: u64 = 100_000;
     let lease = 100 * MS;
     let bench = Bench::with(|settings| settings.watchdog_timeout = lease);
     let (world, lock) = (&bench.world, bench.lock("a"));
@@ -189,12 +188,12 @@ async fn nothing_is_asked_for_on_behalf_of_a_hold_whose_end_was_decided() {
         }
         match (sent.verb, sent.holds) {
             (Verb::Acquire, 1) => Fate::Prompt,
-            (Verb::Release, _) if calls % 3 == 0 => Fate::Slow(MS),
+            (Verb::Release, _) if calls.is_multiple_of(3) => Fate::Slow(MS),
             (Verb::Release, _) => Fate::Prompt,
             _ => Fate::Slow(2 * MS),
         }
     });
-    for round in 0..ROUNDS {
+    for round in 0..MANY {
         let owner = Owner::new();
         let outer = lock.lock_as(&owner).await.unwrap();
         let number = number_of(world, "a");

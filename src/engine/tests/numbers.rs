@@ -31,7 +31,6 @@ impl Seen {
 
 #[tokio::test(start_paused = true)]
 async fn no_two_acquisitions_ever_have_the_same_number() {
-    const ROUNDS: u64 = 50_000;
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
     let seen = Arc::new(std::sync::Mutex::new(Seen::default()));
@@ -55,7 +54,10 @@ async fn no_two_acquisitions_ever_have_the_same_number() {
             _ => Fate::Prompt,
         }
     });
-    for round in 0..ROUNDS {
+    for round in 0.. {
+        if seen.lock().unwrap().attempts >= MANY {
+            break;
+        }
         match round % 5 {
             0 => drop(lock.lock().await.unwrap()),
             1 => drop(lock.lock().lease(SECOND).await.unwrap().unlock().await),
@@ -86,5 +88,4 @@ async fn no_two_acquisitions_ever_have_the_same_number() {
     }
     let seen = seen.lock().unwrap();
     assert_eq!(seen.reused, []);
-    assert!(seen.attempts >= ROUNDS, "{}", seen.attempts);
 }
