@@ -147,7 +147,9 @@ impl State {
         };
         let release = &mut self.releases[at];
         if let Some(then) = release.then.take() {
-            (release.number, release.out_on, release.repeated) = (then, None, false);
+            // What the first half freed, the second need not find.
+            let freed = matches!(answer, Letting::Done { .. });
+            (release.number, release.out_on, release.repeated) = (then, None, freed);
             return Answered::Then(then);
         }
         let release = self.releases.remove(at);

@@ -210,8 +210,8 @@ async fn excludes_others<L: Exclusive>(world: &World, make: Make<L>) {
 
     let (inside, entered) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let mut tasks = Vec::new();
-    for turn in 0..8 {
-        let lock = L::clone(if turn % 2 == 0 { &lock } else { &other });
+    for lock in [&lock, &other].into_iter().cycle().take(8) {
+        let lock = lock.clone();
         let (inside, entered) = (Arc::clone(&inside), Arc::clone(&entered));
         tasks.push(tokio::spawn(async move {
             for _ in 0..5 {

@@ -29,8 +29,8 @@ const ASKED: [Duration; 6] = [
     Duration::MAX,
 ];
 
-/// An option: its name, how it is set, which of `ASKED` it takes, the last values that it takes and refuses.
-type Row = (&'static str, fn(ClientBuilder, Duration) -> ClientBuilder, [bool; 6], [Duration; 2], [Duration; 2]);
+/// Which of `ASKED` an option takes.
+type Takes = [bool; 6];
 
 async fn connect(url: impl AsRef<str>) -> Client {
     Client::connect(url).await.expect("connects")
@@ -56,7 +56,9 @@ fn is_refusal_of<T>(option: &str, answer: &relatch::Result<T>) -> bool {
 #[tokio::test]
 async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_connects() {
     let server = Server::own();
-    let options: [Row; 4] = [
+    type Set = fn(ClientBuilder, Duration) -> ClientBuilder;
+    type Edges = [Duration; 2];
+    let options: [(&str, Set, Takes, Edges, Edges); 4] = [
         (
             "watchdog_timeout",
             ClientBuilder::watchdog_timeout,

@@ -404,8 +404,8 @@ async fn a_server_that_is_loading_is_waited_for_and_then_unreachable_in_its_own_
 
 #[tokio::test]
 async fn when_the_server_goes_all_who_wait_without_a_bound_fail_together() {
-    for way in ["killed", "frozen"] {
-        let end = if way == "killed" { Server::kill } else { Server::freeze };
+    type End = fn(&Server);
+    for (way, end) in [("killed", Server::kill as End), ("frozen", Server::freeze)] {
         let server = Server::own();
         let (holder, client) = (connected(server.url()).await, connected(server.url()).await);
         let _held = holder.lock("job").lock().await.expect("a free lock");

@@ -2,7 +2,18 @@
 //! through the futures and the guard; what was sent is read from the record, what is left from the server's model.
 
 mod acquire;
+mod cancel;
+mod close;
 mod fake;
+mod hand_over;
+mod loss;
+mod nest;
+mod numbers;
+mod protocol;
+mod release;
+mod server;
+mod slice;
+mod watchdog;
 
 use std::{
     pin::Pin,
@@ -20,7 +31,11 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use self::fake::{FakeLock, Fate, Gate, Hearing, Sent, Verb, World};
+use self::{
+    fake::{Fate, Gate, Sent, Verb, World},
+    protocol::FakeLock,
+    server::Hearing,
+};
 use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock, clock::SleepSource,
 };
@@ -82,12 +97,17 @@ impl Bench {
     }
 
     fn lock(&self, name: &str) -> Lock {
-        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, true))))
+        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, true, 0))))
     }
 
     /// A lock whose holds never change their owner without a word to the server.
     fn unpassable(&self, name: &str) -> Lock {
-        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, false))))
+        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, false, 0))))
+    }
+
+    /// A lock that another node of the server has.
+    fn on_shard(&self, name: &str, shard: u64) -> Lock {
+        Lock(Handle::new(&self.engine, Ok(FakeLock::new(&self.world, name, true, shard))))
     }
 
     /// Nobody holds or waits any more: waits until old copies are over, then nothing may be left.

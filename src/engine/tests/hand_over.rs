@@ -1,0 +1,247 @@
+//! From one task of this process to the next without the key ever being free: passed or handed over, in order, and what
+//! becomes of it when the next one is gone.
+
+use super::*;
+
+/// A holder, and a waiter behind it whose future is in the test's hands.
+async fn held_and_wanted(lock: &Lock, waiter: &mut Acquire) -> LockGuard {
+    let guard = lock.lock().await.unwrap();
+    assert!(polled(waiter, 1).await.is_none());
+    guard
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_hold_passes_from_task_to_task_in_order_and_nothing_is_sent() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for n in 0..20 {
+        let (lock, order) = (lock.clone(), Arc::clone(&order));
+        let waiting = async move {
+            let guard = lock.lock().await.unwrap();
+            order.lock().unwrap().push(n);
+            guard.unlock().await.unwrap()
+        };
+        waiters.push(start(waiting).await);
+    }
+    world.forget_record();
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    for waiter in waiters {
+        assert_eq!(waiter.await.unwrap(), Released::Freed);
+    }
+    assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    assert_eq!(world.verbs(), [Verb::Release], "the last one's");
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_one_before_holds_no_longer_when_the_next_one_does() {
+    let bench = Bench::new();
+    let lock = bench.lock("a");
+    let mut waiter = lock.lock();
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    let token = guard.cancellation();
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    assert!(!guard.is_held() && token.is_cancelled() && guard.expires_in().is_none());
+    let next = waiter.await.unwrap();
+    assert!(next.is_held() && !next.cancellation().is_cancelled());
+    assert!(timeout(LEASE * 3, guard.lost()).await.is_err(), "a released hold is never lost");
+    // The old guard has nothing to do with the hold any more.
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    drop(guard);
+    assert!(next.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_on_either_side_or_a_protocol_that_must_know_is_handed_over() {
+    let fixed = 5 * SECOND;
+    for case in 0..3 {
+        let bench = Bench::new();
+        let lock = if case == 2 { bench.unpassable("a") } else { bench.lock("a") };
+        let first = if case == 0 { lock.lock().lease(fixed) } else { lock.lock() };
+        let second = if case == 1 { lock.lock().lease(fixed) } else { lock.lock() };
+        let guard = first.await.unwrap();
+        let second = start(second).await;
+        bench.world.forget_record();
+        assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+        let next = second.await.unwrap().unwrap();
+        let record = bench.world.record();
+        assert_eq!(bench.world.verbs(), [Verb::HandOver]);
+        let lease = if case == 1 { fixed } else { LEASE };
+        assert_eq!(record[0].lease, lease);
+        assert_eq!(bench.world.ttl("a"), lease, "exactly, even where the old one was longer");
+        assert_eq!(bench.world.holder("a"), Some((Some(record[0].numbers[1]), 1)));
+        assert!(next.is_held() && next.expires_in().unwrap() < lease);
+        drop(next);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_with_less_than_half_of_its_life_left_is_handed_over() {
+    for (age, sent) in [(14 * SECOND, vec![]), (16 * SECOND, vec![Verb::HandOver])] {
+        // A slice that does not end the sharing first.
+        let bench = Bench::with(|settings| settings.handover_slice = 60 * SECOND);
+        let lock = bench.lock("a");
+        bench.world.always(Verb::Renew, Fate::Never);
+        let mut waiter = lock.lock();
+        let guard = held_and_wanted(&lock, &mut waiter).await;
+        sleep(age).await;
+        bench.world.forget_record();
+        drop(guard);
+        let next = waiter.await.unwrap();
+        assert_eq!(bench.world.verbs(), sent);
+        assert!(next.expires_in().unwrap() <= bench.world.ttl("a"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_nobody_takes_goes_to_the_next_in_line_or_is_released() {
+    for others in [0, 1] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        let mut waiter = lock.lock();
+        let guard = held_and_wanted(&lock, &mut waiter).await;
+        let mut behind = lock.lock();
+        if others == 1 {
+            assert!(polled(&mut behind, 1).await.is_none());
+        }
+        world.forget_record();
+        drop(guard);
+        // It was given the hold, and never looks.
+        drop(waiter);
+        turn().await;
+        if others == 1 {
+            assert!(world.record().is_empty());
+            assert!(behind.await.unwrap().is_held());
+        } else {
+            assert_eq!(world.verbs(), [Verb::Release]);
+        }
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_ran_out_before_it_was_taken_makes_its_waiter_contend_again() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let mut waiter = lock.lock();
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    let old = number_of(world, "a");
+    world.always(Verb::Renew, Fate::Never);
+    drop(guard);
+    sleep(LEASE * 2).await;
+    let next = waiter.await.unwrap();
+    assert!(next.is_held());
+    assert_ne!(number_of(world, "a"), old);
+    drop(next);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_of_nothing_tells_the_one_that_it_lost_and_the_other_to_contend() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.unpassable("a"));
+    let mut waiter = lock.lock();
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    world.delete("a");
+    world.forget_record();
+    let (unlocked, next) = tokio::join!(guard.unlock(), waiter);
+    assert_eq!(cause(&unlocked.unwrap_err()), Some(LostCause::Gone));
+    assert!(next.unwrap().is_held());
+    assert_eq!(world.verbs()[..2], [Verb::HandOver, Verb::Acquire]);
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_without_an_answer_is_undone_in_order_before_the_waiter_tries() {
+    for fate in [Fate::Lost, Fate::Never, Fate::Late(20 * SECOND), Fate::Broken] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.unpassable("a"));
+        let mut waiter = lock.lock();
+        let guard = held_and_wanted(&lock, &mut waiter).await;
+        let gate = Gate::new();
+        world.next(Verb::HandOver, [fate.clone()]);
+        world.next(Verb::Release, [Fate::Held(gate.clone())]);
+        world.forget_record();
+        let waiter = start(waiter).await;
+        assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })), "{fate:?}");
+        sleep(SECOND).await;
+        let from_to = world.record()[0].numbers.clone();
+        assert_eq!(world.verbs()[..2], [Verb::HandOver, Verb::Release], "{fate:?}");
+        assert_eq!(world.record()[1].numbers, from_to[..1]);
+        let before_answer = world.sent(Verb::Release);
+        assert!(
+            before_answer.iter().all(|sent| sent.numbers != from_to[1..]),
+            "{fate:?}: the new one was let go first"
+        );
+        gate.open();
+        let next = waiter.await.unwrap().unwrap();
+        let record = world.record();
+        let at = |verb: Verb, number: u64| {
+            record.iter().position(|sent| sent.verb == verb && sent.numbers == [number]).expect("it was sent")
+        };
+        assert!(at(Verb::Release, from_to[1]) < at(Verb::Acquire, number_of(world, "a")), "{fate:?}");
+        assert!(next.is_held());
+        assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+        drop((guard, next));
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_is_answered_later_than_its_lease_is_undone() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let mut waiter = lock.lock().lease(SECOND);
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    world.next(Verb::HandOver, [Fate::Slow(2 * SECOND)]);
+    drop(guard);
+    let next = waiter.await.unwrap();
+    assert!(next.is_held() && next.expires_in().unwrap() <= world.ttl("a"));
+    let given = world.sent(Verb::HandOver)[0].numbers[1];
+    assert_ne!(number_of(world, "a"), given);
+    assert!(world.sent(Verb::Release).iter().any(|sent| sent.numbers == [given]));
+    drop(next);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_whose_wait_ended_during_a_hand_over_to_it_may_ask_again() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.unpassable("a"), Owner::new());
+    let guard = lock.lock().await.unwrap();
+    let mut waiter = lock.lock_as(&owner);
+    assert!(polled(&mut waiter, 1).await.is_none());
+    world.next(Verb::HandOver, [Fate::Slow(500 * MS)]);
+    drop(guard);
+    turn().await;
+    assert_eq!(world.sent(Verb::HandOver).len(), 1);
+    drop(waiter);
+    let again = lock.lock_as(&owner).await.unwrap();
+    assert!(again.is_held());
+    drop(again);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unlock_that_is_dropped_during_its_hand_over_leaves_the_lock_to_the_waiter() {
+    for polls in 1..5 {
+        let bench = Bench::new();
+        let lock = bench.unpassable("a");
+        let mut waiter = lock.lock();
+        let guard = held_and_wanted(&lock, &mut waiter).await;
+        bench.world.next(Verb::HandOver, [Fate::Slow(500 * MS)]);
+        {
+            let mut unlock = Box::pin(guard.unlock());
+            let _ = timeout(200 * MS, polled(&mut unlock, polls)).await;
+        }
+        let next = timeout(2 * SECOND, waiter).await.expect("it got its turn").unwrap();
+        assert!(next.is_held());
+        drop((guard, next));
+        bench.nothing_is_left("a").await;
+    }
+}

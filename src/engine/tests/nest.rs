@@ -1,0 +1,234 @@
+//! An owner that takes its own lock again: the count on the server, the deadline of mixed leases, and what is still sent
+//! when the last of it ends.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_inside_a_watchdog_hold_never_shortens_it_and_the_watchdog_goes_on() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let outer = lock.lock_as(&owner).await.unwrap();
+    for (inside, longer) in [(SECOND, false), (100 * SECOND, true)] {
+        sleep(5 * SECOND).await;
+        let (left, ttl) = (outer.expires_in().unwrap(), world.ttl("a"));
+        let inner = lock.lock_as(&owner).lease(inside).await.unwrap();
+        assert_eq!(inner.hold_count(), 2);
+        assert!(world.ttl("a") >= ttl && outer.expires_in().unwrap() >= left);
+        assert_eq!(outer.expires_in(), inner.expires_in());
+        assert_eq!(world.ttl("a") > ttl, longer);
+        let ttl = world.ttl("a");
+        assert_eq!(inner.unlock().await.unwrap(), Released::StillHeld(1));
+        assert_eq!(world.ttl("a"), ttl);
+        world.forget_record();
+        sleep(200 * SECOND).await;
+        assert!(outer.is_held() && outer.expires_in().unwrap() <= world.ttl("a"));
+        assert!((19..=20).contains(&world.sent(Verb::Renew).len()));
+    }
+    outer.unlock().await.unwrap();
+    world.forget_record();
+    sleep(LEASE).await;
+    assert!(world.record().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_inside_a_fixed_hold_renews_until_its_last_ticket_ends_and_no_longer() {
+    for detached in [false, true] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let outer = lock.lock_as(&owner).lease(5 * SECOND).await.unwrap();
+        let inner = lock.lock_as(&owner).await.unwrap();
+        let innermost = lock.lock_as(&owner).await.unwrap();
+        sleep(100 * SECOND).await;
+        assert_eq!(inner.unlock().await.unwrap(), Released::StillHeld(2));
+        sleep(100 * SECOND).await;
+        assert!(outer.is_held());
+        if detached {
+            let _ = innermost.detach();
+            sleep(100 * SECOND).await;
+            assert!(outer.is_held(), "a detached ticket counts");
+            assert_eq!(lock.unlock_as(&owner).await.unwrap(), Released::StillHeld(1));
+        } else {
+            assert_eq!(innermost.unlock().await.unwrap(), Released::StillHeld(1));
+        }
+        world.forget_record();
+        let (ended, left) = (Instant::now(), outer.expires_in().unwrap());
+        assert!(left > LEASE / 2, "nothing shortens it");
+        assert_eq!(cause(&outer.lost().await), Some(LostCause::Expired));
+        assert!((left..left + 2 * MS).contains(&ended.elapsed()));
+        assert!(world.record().is_empty(), "the watchdog stayed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_that_come_and_go_inside_never_delay_the_renewals_of_the_hold_outside() {
+    // Each of them moves what was sent last, none of them the deadline.
+    for (every, bound) in [(9 * SECOND, SECOND), (8 * SECOND, 15 * SECOND), (19 * SECOND + 500 * MS, SECOND)] {
+        for outer_bound in [None, Some(500 * SECOND)] {
+            let bench = Bench::new();
+            let (lock, owner) = (bench.lock("a"), Owner::new());
+            let outer = lock.lock_as(&owner);
+            let outer = match outer_bound {
+                Some(bound) => outer.max_hold(bound).await.unwrap(),
+                None => outer.await.unwrap(),
+            };
+            for _ in 0..12 {
+                sleep(every).await;
+                let inner = lock.lock_as(&owner).max_hold(bound).await.unwrap();
+                sleep(bound - 200 * MS).await;
+                assert!(inner.is_held() && outer.is_held(), "{every:?}, {bound:?}, {outer_bound:?}");
+                assert_eq!(inner.unlock().await.unwrap(), Released::StillHeld(1));
+                assert!(outer.expires_in().unwrap() <= bench.world.ttl("a"));
+            }
+            assert!(outer.expires_in().unwrap() > LEASE / 2);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_acquisition_that_is_given_up_leaves_the_count_as_it_was() {
+    for fate in [Fate::Slow(SECOND), Fate::Lost, Fate::Never, Fate::Prompt] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let outer = lock.lock_as(&owner).await.unwrap();
+        world.next(Verb::Acquire, [fate.clone()]);
+        let mut inner = lock.lock_as(&owner);
+        assert!(polled(&mut inner, 1).await.is_none());
+        drop(inner);
+        sleep(5 * SECOND).await;
+        assert_eq!(world.holder("a").unwrap().1, 1, "{fate:?}");
+        assert_eq!(outer.unlock().await.unwrap(), Released::Freed);
+        drop(outer);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_acquisitions_that_were_never_sent_leave_no_count_behind() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let outer = lock.lock_as(&owner).await.unwrap();
+    world.next(Verb::Acquire, [Fate::Slow(SECOND)]);
+    let mut first = lock.lock_as(&owner);
+    let mut second = lock.lock_as(&owner);
+    // The first asks on behalf of all who are pending; the second waits for its answer and is given up.
+    assert!(polled(&mut first, 1).await.is_none());
+    assert!(polled(&mut second, 1).await.is_none());
+    let mut third = lock.lock_as(&owner);
+    assert!(polled(&mut third, 1).await.is_none());
+    drop((second, third));
+    let inner = first.await.unwrap();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a").unwrap().1, 2);
+    assert_eq!(inner.hold_count(), 2);
+    drop((outer, inner));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_does_not_end_while_a_nested_acquisition_is_pending() {
+    for in_time in [true, false] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let outer = lock.lock_as(&owner).await.unwrap();
+        let gate = Gate::new();
+        world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
+        let mut inner = lock.lock_as(&owner);
+        assert!(polled(&mut inner, 1).await.is_none());
+        drop(outer);
+        sleep(SECOND).await;
+        assert!(world.sent(Verb::Release).iter().all(|sent| sent.holds > 0), "it ended under a pending acquisition");
+        gate.open();
+        if in_time {
+            let inner = inner.await.unwrap();
+            assert!(inner.is_held() && inner.hold_count() == 1);
+            assert_eq!(inner.unlock().await.unwrap(), Released::Freed);
+        } else {
+            drop(inner);
+        }
+        turn().await;
+        sleep(SECOND).await;
+        assert_eq!(world.holder("a"), None);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_acquisitions_on_a_silent_server_are_all_told_that_it_is() {
+    let bench = Bench::with(|settings| settings.watchdog_timeout = 300 * SECOND);
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let outer = lock.lock_as(&owner).await.unwrap();
+    world.always(Verb::Acquire, Fate::Never);
+    let started = Instant::now();
+    let (first, second, third) = tokio::join!(lock.lock_as(&owner), lock.lock_as(&owner), lock.lock_as(&owner));
+    for nested in [first, second, third] {
+        assert!(matches!(nested, Err(Error::Unreachable { .. })), "{nested:?}");
+    }
+    assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
+    assert!(outer.is_held());
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a").unwrap().1, 1);
+}
+
+/// Rounds in which a renewal and a nested acquisition are on their way when the hold ends: the server answers late, and
+/// the end comes in another order each time.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_for_on_behalf_of_a_hold_whose_end_was_decided() {
+    const ROUNDS: u64 = 100_000;
+    let lease = 100 * MS;
+    let bench = Bench::with(|settings| settings.watchdog_timeout = lease);
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let (over, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (seen_over, seen_broken) = (Arc::clone(&over), Arc::clone(&broken));
+    let mut calls = 0_u64;
+    world.policy(move |sent| {
+        calls += 1;
+        let asks = matches!(sent.verb, Verb::Acquire | Verb::Renew);
+        if asks && sent.numbers.iter().any(|number| *number <= seen_over.load(Ordering::Relaxed)) {
+            seen_broken.fetch_add(1, Ordering::Relaxed);
+        }
+        match (sent.verb, sent.holds) {
+            (Verb::Acquire, 1) => Fate::Prompt,
+            (Verb::Release, _) if calls % 3 == 0 => Fate::Slow(MS),
+            (Verb::Release, _) => Fate::Prompt,
+            _ => Fate::Slow(2 * MS),
+        }
+    });
+    for round in 0..ROUNDS {
+        let owner = Owner::new();
+        let outer = lock.lock_as(&owner).await.unwrap();
+        let number = number_of(world, "a");
+        let renewing = round % 8 == 0;
+        if renewing {
+            sleep(lease / 3 + MS).await;
+        }
+        let mut nested = lock.lock_as(&owner);
+        let granted = match round % 4 {
+            // Answered, under way, or not yet asked for.
+            0 => Some((&mut nested).await.unwrap()),
+            1 | 2 => {
+                assert!(polled(&mut nested, 1).await.is_none());
+                None
+            }
+            _ => None,
+        };
+        if round % 3 == 0 {
+            drop((outer, granted));
+            drop(nested);
+        } else if round % 3 == 1 {
+            drop(nested);
+            drop(granted);
+            over.store(number, Ordering::Relaxed);
+            outer.unlock().await.unwrap();
+        } else {
+            drop((granted, nested, outer));
+        }
+        over.store(number, Ordering::Relaxed);
+        if renewing {
+            sleep(3 * MS).await;
+        }
+        world.forget_record();
+    }
+    assert_eq!(broken.load(Ordering::Relaxed), 0);
+    bench.nothing_is_left("a").await;
+}

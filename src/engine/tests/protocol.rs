@@ -1,0 +1,120 @@
+//! A primitive as the engine sees it, on the fake server.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    fake::{Sent, Verb, World},
+    server::{Server, channel},
+};
+use crate::{
+    backend::{Fault, Pending},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
+    lease::whole_ms,
+};
+
+/// A lock on the server above.
+pub(super) struct FakeLock {
+    world: Arc<World>,
+    name: Arc<str>,
+    channel: Arc<str>,
+    passes: bool,
+    shard: u64,
+}
+
+impl FakeLock {
+    /// Whether its holds may be passed on without a word to the server, and where its renewals go.
+    pub(super) fn new(world: &Arc<World>, name: &str, passes: bool, shard: u64) -> Arc<dyn Protocol> {
+        Arc::new(Self { world: Arc::clone(world), name: Arc::from(name), channel: channel(name), passes, shard })
+    }
+
+    fn sent(&self, verb: Verb, numbers: Vec<u64>, holds: u32, lease: Duration) -> Sent {
+        Sent { verb, key: Arc::clone(&self.name), numbers, holds, lease, at: Instant::now() }
+    }
+
+    fn send<T: Send + 'static>(
+        &self,
+        sent: Sent,
+        run: impl Fn(&mut Server, &Arc<str>) -> T + Send + Sync + 'static,
+    ) -> Pending<Result<T, Fault>> {
+        let key = Arc::clone(&self.name);
+        self.world.send(sent, self.world.command_timeout, move |server| run(server, &key))
+    }
+}
+
+/// As a lease goes to the server.
+fn sendable(lease: Duration) -> Duration {
+    Duration::from_millis(whole_ms(lease).unsigned_abs())
+}
+
+impl Protocol for FakeLock {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn key(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "fake lock"
+    }
+
+    fn channel(&self) -> &Arc<str> {
+        &self.channel
+    }
+
+    fn passes(&self) -> bool {
+        self.passes
+    }
+
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>> {
+        let lease = sendable(lease);
+        let sent = self.sent(Verb::Acquire, vec![number.0], holds, lease);
+        self.send(sent, move |server, key| server.acquire(key, number.0, lease, holds))
+    }
+
+    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
+        let sent = self.sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
+        self.send(sent, move |server, key| server.release(key, number.0, holds))
+    }
+
+    fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
+        let lease = sendable(lease);
+        let sent = self.sent(Verb::HandOver, vec![from.0, to.0], 1, lease);
+        self.send(sent, move |server, key| server.hand_over(key, from.0, to.0, lease))
+    }
+
+    fn renewal_group(&self) -> RenewalGroup {
+        RenewalGroup("fake", self.shard)
+    }
+
+    fn renew(
+        &self,
+        holds: &[(Arc<str>, HoldNumber)],
+        lease: Duration,
+        within: Duration,
+    ) -> Pending<Result<Vec<Renewal>, Fault>> {
+        let (holds, lease) = (holds.to_vec(), sendable(lease));
+        let sent = self.sent(Verb::Renew, holds.iter().map(|(_, number)| number.0).collect(), 0, lease);
+        self.world.send(sent, within, move |server| {
+            holds.iter().map(|(key, number)| server.renew(key, number.0, lease)).collect()
+        })
+    }
+
+    fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
+        self.send(self.sent(Verb::Inspect, Vec::new(), 0, Duration::ZERO), Server::sight)
+    }
+
+    fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
+        let numbers: Vec<u64> = seen.ours.iter().map(|number| number.0).collect();
+        let seen: Vec<Option<u64>> = match numbers.is_empty() {
+            true => vec![None],
+            false => numbers.iter().copied().map(Some).collect(),
+        };
+        self.send(self.sent(Verb::ForceRelease, numbers, 0, Duration::ZERO), move |server, key| {
+            server.force_release(key, &seen)
+        })
+    }
+}

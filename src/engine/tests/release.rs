@@ -1,0 +1,234 @@
+//! Letting go: what is sent, how often, and in which order with the tries of this process.
+
+use std::sync::Barrier;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_repeated_with_growing_pauses_until_it_is_answered() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.next(Verb::Release, vec![Fate::Refused(FaultKind::Unready); 6]);
+    let error = guard.unlock().await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(!guard.is_held());
+    // Asked again, it waits for what the background makes of it.
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    let sent = world.sent(Verb::Release);
+    assert_eq!(sent.len(), 7);
+    for (pair, longest) in sent.windows(2).zip([20, 20, 40, 80, 160, 320, 640]) {
+        assert!(pair[1].at - pair[0].at <= longest * MS + MS, "{:?}", pair[1].at - pair[0].at);
+    }
+    assert!(sent.iter().all(|again| again.numbers == sent[0].numbers && again.holds == 0));
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_never_answered_is_given_up_with_its_lease() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.always(Verb::Release, Fate::Never);
+    drop(guard);
+    let dropped = Instant::now();
+    bench.nothing_is_left("a").await;
+    let sent = world.sent(Verb::Release);
+    let last = sent.last().unwrap().at - dropped;
+    assert!(last <= LEASE + COMMAND_TIMEOUT, "{last:?}");
+    assert!((7..=11).contains(&sent.len()), "one after the other, each for a command timeout: {}", sent.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_release_that_ran_is_freed_when_it_is_asked_again() {
+    let bench = Bench::new();
+    let guard = bench.lock("a").lock().await.unwrap();
+    bench.world.next(Verb::Release, [Fate::Lost]);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { may_have_run: true, .. })));
+    assert_eq!(bench.world.holder("a"), None);
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    assert_eq!(bench.world.sent(Verb::Release).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_of_a_hold_that_the_server_had_lost_says_so() {
+    let bench = Bench::new();
+    let guard = bench.lock("a").lock().await.unwrap();
+    bench.world.delete("a");
+    assert_eq!(cause(&guard.unlock().await.unwrap_err()), Some(LostCause::Gone));
+    assert_eq!(cause(&guard.unlock().await.unwrap_err()), Some(LostCause::Gone));
+    assert_eq!(bench.world.sent(Verb::Release).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_release_is_not_repeated_by_itself_but_is_sent_again_when_it_is_asked_for() {
+    let bench = Bench::new();
+    let guard = bench.lock("a").lock().await.unwrap();
+    bench.world.next(Verb::Release, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Refused { .. })));
+    sleep(SECOND).await;
+    assert_eq!(bench.world.sent(Verb::Release).len(), 1);
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_count_is_on_its_way_at_a_time_and_only_the_newest_follows() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let lock = bench.lock("a");
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(lock.lock_as(&owner).await.unwrap());
+    }
+    assert_eq!(world.holder("a").unwrap().1, 5);
+    let gate = Gate::new();
+    world.next(Verb::Release, [Fate::Held(gate.clone())]);
+    world.forget_record();
+    drop(guards.pop());
+    turn().await;
+    guards.clear();
+    sleep(SECOND).await;
+    assert_eq!(world.record().len(), 1, "the first is not answered yet");
+    gate.open();
+    turn().await;
+    let holds: Vec<u32> = world.record().iter().map(|sent| sent.holds).collect();
+    assert_eq!(holds, [4, 0], "nothing in between");
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_release_without_an_answer_does_no_harm_to_the_last_one() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let lock = bench.lock("a");
+    let outer = lock.lock_as(&owner).await.unwrap();
+    let inner = lock.lock_as(&owner).await.unwrap();
+    world.next(Verb::Release, [Fate::Never]);
+    assert!(matches!(inner.unlock().await, Err(Error::Unreachable { .. })));
+    assert_eq!(outer.unlock().await.unwrap(), Released::Freed);
+    assert_eq!(world.holder("a"), None);
+    assert_eq!(world.sent(Verb::Release).last().unwrap().holds, 0);
+    drop((outer, inner));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_that_two_threads_drop_at_once_leave_the_lock_free() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let lock = bench.lock("a");
+    for _ in 0..500 {
+        let outer = lock.lock_as(&owner).await.unwrap();
+        let inner = lock.lock_as(&owner).await.unwrap();
+        world.forget_record();
+        let both = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for guard in [outer, inner] {
+                scope.spawn(|| {
+                    both.wait();
+                    drop(guard);
+                });
+            }
+        });
+        turn().await;
+        assert_eq!(world.holder("a"), None);
+        assert_eq!(world.record().last().unwrap().holds, 0, "an older count came after the last one");
+    }
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_dropped_can_be_tried_at_once() {
+    for release in [Fate::Prompt, Fate::Slow(50 * MS)] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        let guard = lock.lock().await.unwrap();
+        world.next(Verb::Release, [release]);
+        world.forget_record();
+        let dropped = Instant::now();
+        drop(guard);
+        let guard = lock.try_lock().await.unwrap().expect("free");
+        assert_eq!(world.verbs(), [Verb::Release, Verb::Acquire]);
+        assert_eq!(dropped.elapsed(), Duration::ZERO, "on the same link there is no answer to wait for");
+        drop(guard);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_new_link_a_release_without_an_answer_goes_out_again_before_any_try() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    world.next(Verb::Release, [Fate::Never]);
+    world.forget_record();
+    drop(guard);
+    turn().await;
+    world.new_link();
+    let next = start(lock.lock()).await;
+    assert_eq!(world.verbs(), [Verb::Release], "the try waits");
+    drop(next.await.unwrap().unwrap());
+    assert_eq!(world.verbs()[..3], [Verb::Release, Verb::Release, Verb::Acquire]);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_abandoned_try_may_have_left_is_released_before_the_next_try() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Slow(50 * MS)]);
+    let mut first = lock.lock();
+    assert!(polled(&mut first, 1).await.is_none());
+    let second = start(lock.lock()).await;
+    drop(first);
+    let dropped = Instant::now();
+    let guard = second.await.unwrap().unwrap();
+    assert_eq!(dropped.elapsed(), Duration::ZERO, "no extra round trip");
+    assert_eq!(world.verbs(), [Verb::Acquire, Verb::Release, Verb::Acquire]);
+    let record = world.record();
+    assert_eq!(record[0].numbers, record[1].numbers);
+    assert_ne!(record[0].numbers, record[2].numbers);
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_without_a_wait_sends_nothing_while_somebody_here_holds_tries_or_waits() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    // A holder.
+    let guard = lock.lock().await.unwrap();
+    world.forget_record();
+    assert!(lock.try_lock().await.unwrap().is_none());
+    // A holder and a waiter.
+    let waiter = start(lock.lock()).await;
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(world.record().is_empty());
+    drop(guard);
+    drop(waiter.await.unwrap().unwrap());
+    turn().await;
+    // A contender.
+    world.other_takes("a", LEASE);
+    let contender = start(lock.lock()).await;
+    world.forget_record();
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(world.record().is_empty());
+    world.other_frees("a");
+    drop(contender.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detached_hold_is_released_once_however_often_that_is_asked() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let _ = lock.lock_as(&owner).await.unwrap().detach();
+    world.next(Verb::Release, [Fate::Refused(FaultKind::Unready), Fate::Slow(SECOND)]);
+    assert!(matches!(lock.unlock_as(&owner).await, Err(Error::Unreachable { .. })));
+    assert_eq!(lock.unlock_as(&owner).await.unwrap(), Released::Freed);
+    assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { .. })));
+    bench.nothing_is_left("a").await;
+}

@@ -1,0 +1,197 @@
+//! How long this process keeps a name to itself, and what it does after it gave the name up.
+
+use super::*;
+
+/// Sections of a millisecond, one after the other.
+async fn work(lock: Lock, sections: usize) {
+    for _ in 0..sections {
+        let guard = lock.lock().await.unwrap();
+        sleep(MS).await;
+        guard.unlock().await.unwrap();
+    }
+}
+
+/// When each acquire left, in milliseconds.
+fn acquired_at(world: &World, started: Instant) -> Vec<u64> {
+    world.sent(Verb::Acquire).iter().map(|sent| (sent.at - started).as_millis() as u64).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_gives_the_name_up_after_a_slice_and_lets_listeners_go_first() {
+    for (others, pause) in [(0, 0), (1, 10)] {
+        let bench = Bench::new();
+        bench.world.server(|server| server.others = others);
+        let started = Instant::now();
+        let tasks: Vec<_> = (0..40).map(|_| tokio::spawn(work(bench.lock("a"), 1))).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let (step, acquires) = (10 + pause, acquired_at(&bench.world, started));
+        assert_eq!(acquires, [0, step, 2 * step, 3 * step], "{others} listening: ten sections a slice");
+        assert_eq!(bench.world.sent(Verb::Release).len(), 4);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_in_a_loop_gives_the_name_up_after_a_slice_too() {
+    let bench = Bench::new();
+    bench.world.server(|server| server.others = 1);
+    let started = Instant::now();
+    work(bench.lock("a"), 40).await;
+    let acquires = acquired_at(&bench.world, started);
+    let expected: Vec<u64> = (0..4).flat_map(|turn| (0..10).map(move |section| turn * 20 + section)).collect();
+    assert_eq!(acquires, expected, "taking back one's own key does not start a slice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_count_is_taken_to_have_listeners() {
+    let bench = Bench::new();
+    bench.world.server(|server| server.counts = false);
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..20).map(|_| tokio::spawn(work(bench.lock("a"), 1))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(acquired_at(&bench.world, started), [0, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_found_nothing_is_followed_by_a_try_at_once() {
+    let bench = Bench::new();
+    let lock = bench.lock("a");
+    bench.world.server(|server| server.others = 1);
+    let guard = lock.lock().await.unwrap();
+    let next = start(lock.lock()).await;
+    sleep(2 * SLICE).await;
+    bench.world.delete("a");
+    let ended = Instant::now();
+    drop(guard);
+    drop(next.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_else_s_message_ends_a_cool_down_and_our_own_does_not() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    // Both wait, so the name is subscribed to, and stays so while one of them still waits.
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    let third = start(lock.lock()).await;
+    world.other_frees("a");
+    let guard = first.await.unwrap().unwrap();
+    sleep(2 * SLICE).await;
+    let ended = Instant::now();
+    drop(guard);
+    // Its message reaches ourselves, and the other listener does not come.
+    let guard = second.await.unwrap().unwrap();
+    assert_eq!(ended.elapsed(), SLICE, "our own message was taken for somebody else's");
+
+    sleep(2 * SLICE).await;
+    let ended = Instant::now();
+    drop(guard);
+    sleep(2 * MS).await;
+    world.other_takes("a", LEASE);
+    sleep(2 * MS).await;
+    world.other_frees("a");
+    drop(third.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), 4 * MS, "the other one had its turn");
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_subscription_is_nobody_to_wait_for() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    world.other_frees("a");
+    let guard = first.await.unwrap().unwrap();
+    assert_eq!(world.subscriptions(), 1);
+    sleep(2 * SLICE).await;
+    let ended = Instant::now();
+    drop(guard);
+    drop(second.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_confirmed_subscription_does_not_end_a_cool_down() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    world.hearing(Hearing::ByHand);
+    let guard = lock.lock().await.unwrap();
+    let next = start(lock.lock()).await;
+    sleep(2 * SLICE).await;
+    let ended = Instant::now();
+    drop(guard);
+    turn().await;
+    assert_eq!(world.subscriptions(), 1, "it listens while it waits");
+    sleep(3 * MS).await;
+    world.confirm();
+    drop(next.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), SLICE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_try_in_a_cool_down_waits_for_the_release_s_answer_and_yields_to_listeners() {
+    for others in [0, 1] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = others);
+        let guard = lock.lock().await.unwrap();
+        sleep(2 * SLICE).await;
+        world.next(Verb::Release, [Fate::Slow(5 * MS)]);
+        world.forget_record();
+        let ended = Instant::now();
+        drop(guard);
+        let tried = lock.try_lock().await.unwrap();
+        assert_eq!(ended.elapsed(), 5 * MS);
+        assert_eq!(tried.is_some(), others == 0);
+        let expected: &[Verb] = if others == 0 { &[Verb::Release, Verb::Acquire] } else { &[Verb::Release] };
+        assert_eq!(world.verbs(), expected);
+        assert_eq!(world.subscriptions_made(), 0, "it waits for nobody, so it need not listen");
+        // The slice over, it is a try like any other.
+        drop(tried);
+        sleep(SLICE).await;
+        assert!(lock.try_lock().await.unwrap().is_some());
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_of_zero_never_keeps_the_name() {
+    let bench = Bench::with(|settings| settings.handover_slice = Duration::ZERO);
+    let tasks: Vec<_> = (0..10).map(|_| tokio::spawn(work(bench.lock("a"), 1))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(bench.world.sent(Verb::Acquire).len(), 10);
+    assert_eq!(bench.world.sent(Verb::Release).len(), 10);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_in_between_starts_a_new_slice() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    sleep(5 * MS).await;
+    guard.unlock().await.unwrap();
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    world.other_frees("a");
+    let guard = first.await.unwrap().unwrap();
+    sleep(8 * MS).await;
+    world.forget_record();
+    // 13 ms after the first slice began, 8 ms after the new one did.
+    drop(guard);
+    drop(second.await.unwrap().unwrap());
+    assert!(!world.verbs().contains(&Verb::Acquire));
+}
