@@ -158,7 +158,7 @@ async fn a_holder_that_leaves_while_the_client_closes_is_not_released_either() {
         lost
     });
     tokio::task::yield_now().await;
-    proxy.rule(matching::script("release"), Action::DelayRequest(COMMAND / 2));
+    proxy.rule(matching::script("release").nth(1), Action::DelayRequest(COMMAND / 2));
     drop(slow);
     let closing = Instant::now();
     client.close().await;
