@@ -253,6 +253,31 @@ async fn a_hand_over_whose_reply_is_lost_gives_no_deadline_beyond_the_keys() {
 }
 
 #[tokio::test]
+async fn a_reply_that_is_long_under_way_gives_no_deadline_beyond_the_keys() {
+    let (server, name) = (Server::shared(), unique_name());
+    teach(server);
+    let proxy = Proxy::to(server);
+    let client = connected(Client::builder().url(proxy.url()).handover_slice(Duration::from_secs(60))).await;
+    let (lock, owner, lease) = (client.lock(&name), Owner::new(), Duration::from_secs(2));
+    let [acquires, renewals, hand_overs] = ["acquire", "renew", "hand_over"]
+        .map(|verb| proxy.rule(script(verb), Action::DelayReply(Duration::from_millis(300))));
+    let outer = lock.lock().owner(&owner).lease(lease).await.expect("it is free");
+    assert_modest(&outer, server);
+    let inner = lock.lock().owner(&owner).lease(lease).await.expect("it nests");
+    assert_modest(&inner, server);
+    outer.extend(lease).await.expect("it is held");
+    assert_modest(&outer, server);
+    let mut waiter = lock.lock().owner(&Owner::new()).lease(lease);
+    assert!(poll_once(&mut waiter).await.is_pending());
+    drop((inner, outer));
+    let next = waiter.await.expect("it is the waiter's turn");
+    assert_modest(&next, server);
+    assert_eq!([acquires, renewals, hand_overs].map(|rule| rule.seen()), [2, 1, 1]);
+    next.unlock().await.expect("it is held");
+    assert_eq!(kept(server, &name), None);
+}
+
+#[tokio::test]
 async fn a_release_whose_reply_is_lost_is_repeated_while_its_owner_takes_the_lock_again() {
     let server = Server::shared();
     teach(server);

@@ -207,6 +207,33 @@ async fn a_silent_repetition_below_never_makes_the_deadline_later_than_the_serve
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_was_long_under_way_gives_no_later_deadline_than_the_server_s() {
+    let lease = 10 * SECOND;
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    for verb in [Verb::Acquire, Verb::HandOver, Verb::Renew] {
+        world.always(verb, Fate::Slow(2 * SECOND));
+    }
+    let is_modest = |guard: &LockGuard, how: &str| {
+        let (left, ttl) = (guard.expires_in().unwrap(), world.ttl("a"));
+        assert!((7 * SECOND..=ttl).contains(&left), "{how}: {left:?} instead of {ttl:?}");
+    };
+    let fresh = lock.lock().lease(lease).await.unwrap();
+    is_modest(&fresh, "acquired");
+    let next = start(lock.lock_as(&owner).lease(lease)).await;
+    drop(fresh);
+    let outer = next.await.unwrap().unwrap();
+    assert_eq!(world.verbs(), [Verb::Acquire, Verb::HandOver]);
+    is_modest(&outer, "handed over");
+    let inner = lock.lock_as(&owner).lease(lease).await.unwrap();
+    is_modest(&inner, "nested");
+    outer.extend(lease).await.unwrap();
+    is_modest(&outer, "extended");
+    drop((outer, inner));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn errors_that_heal_are_retried_under_the_same_number() {
     for kind in [FaultKind::Unready, FaultKind::ReadOnly, FaultKind::Dropped, FaultKind::Timeout] {
         let bench = Bench::new();
