@@ -63,10 +63,12 @@ async fn two_branches_that_ask_for_one_name_at_the_same_time_are_told_so_with_th
     let lock = client.lock(unique_name());
 
     // On the way to the server.
-    let (first, second) = tokio::join!(lock.lock(), lock.lock());
+    let both = async { tokio::join!(lock.lock(), lock.lock()) };
+    let (first, second) = timeout(HANGS, both).await.expect("both are answered");
     assert_names_lock_and_remedies(second, &lock);
     first.expect("acquires").unlock().await.expect("releases");
-    let (first, second) = tokio::join!(lock.try_lock(), lock.try_lock());
+    let both = async { tokio::join!(lock.try_lock(), lock.try_lock()) };
+    let (first, second) = timeout(HANGS, both).await.expect("both are answered");
     assert_names_lock_and_remedies(second, &lock);
     first.expect("answers").expect("it was free").unlock().await.expect("releases");
 
@@ -75,7 +77,8 @@ async fn two_branches_that_ask_for_one_name_at_the_same_time_are_told_so_with_th
         let theirs = holder.lock(lock.name()).lock().owner(&Owner::new()).await.expect("acquires");
         let mut waiting = pin!(lock.lock());
         begin(waiting.as_mut());
-        assert_names_lock_and_remedies(lock.lock().await, &lock);
+        let again = timeout(HANGS, lock.lock()).await.expect("it is answered while the other waits");
+        assert_names_lock_and_remedies(again, &lock);
         assert_names_lock_and_remedies(lock.try_lock().await, &lock);
         assert_names_lock_and_remedies(lock.try_lock().wait(HANGS).await, &lock);
         theirs.unlock().await.expect("releases");

@@ -20,12 +20,15 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
+        mpsc,
     },
     task::Poll,
+    thread,
     time::Duration,
 };
 
 use tokio::{
+    sync::oneshot,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -52,6 +55,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 const SLICE: Duration = Duration::from_millis(10);
+
+/// In real time, of which nothing here takes more than moments: only what hangs is found by it.
+const HANGS: Duration = Duration::from_secs(20);
 
 /// How often something that must never happen is given the chance to.
 const MANY: u64 = 100_000;
@@ -116,7 +122,7 @@ impl Bench {
     /// Nobody holds or waits any more: waits until old copies are over, then nothing may be left.
     async fn nothing_is_left(&self, name: &str) {
         // An unanswered try, its release, and the reaping after it.
-        sleep(LEASE * 3).await;
+        ends(sleep(LEASE * 3)).await;
         assert_eq!(self.world.holder(name), None, "a hold without a guard is on the server");
         assert_eq!(self.world.subscriptions(), 0, "a subscription without a waiter");
         assert!(self.engine.find(name).is_none(), "an entry that nobody needs is still known");
@@ -161,6 +167,23 @@ async fn start<T: Send + 'static>(future: impl Future<Output = T> + Send + 'stat
 async fn turn() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
+    }
+}
+
+/// Fails if it is not over in real time. The clock of these tests stands while anybody runs: a task that never rests
+/// would keep every timer waiting, that of a `timeout` too.
+async fn ends<F: Future>(future: F) -> F::Output {
+    let (_over, rest) = mpsc::channel::<()>();
+    let (tell, hangs) = oneshot::channel();
+    thread::spawn(move || {
+        if rest.recv_timeout(HANGS) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = tell.send(());
+        }
+    });
+    tokio::select! {
+        biased;
+        output = future => output,
+        Ok(()) = hangs => panic!("somebody never rests, so the clock stands still"),
     }
 }
 
