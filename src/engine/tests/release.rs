@@ -125,7 +125,7 @@ async fn guards_that_two_threads_drop_at_once_leave_the_lock_free() {
         let inner = lock.lock_as(&owner).await.unwrap();
         world.forget_record();
         let both = Barrier::new(2);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for guard in [outer, inner] {
                 scope.spawn(|| {
                     both.wait();
