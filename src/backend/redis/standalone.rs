@@ -563,7 +563,8 @@ mod tests {
         server.show();
         let fault = parked.await.unwrap_err();
         assert!(!fault.may_have_run && fault.kind.heals());
-        assert!(backend.run(&CALL).await.is_ok());
+        eventually("the link is replaced", || backend.link() == 2).await;
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
     }
 
     #[test]
