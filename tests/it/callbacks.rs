@@ -45,9 +45,9 @@ fn asked_at_every_event(
             let (asked, held) = (lock.clone(), Arc::clone(&cell));
             let traces = Traces::heard_by(move |said| {
                 if said.is_ours() {
-                    asked.is_held();
+                    let _ = asked.is_held();
                     let guard = held.lock().expect("no panic").clone();
-                    guard.inspect(|guard| drop(guard.is_held()));
+                    let _ = guard.map(|guard| guard.is_held());
                 }
             });
             part(&lock, &cell, &traces).await;
