@@ -23,7 +23,7 @@ use super::{
     pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told},
     registry::Place,
-    shared::Engine,
+    shared::{Attended, Engine},
 };
 use crate::{
     backend::{Fault, Pending},
@@ -264,14 +264,8 @@ impl ContenderSlot {
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
-                let settings = engine.settings();
-                let patience = match ask.patience {
-                    Patience::Once => 2 * settings.command_timeout,
-                    Patience::Until(_) | Patience::ForEver => settings.unreachable_after + GRACE,
-                };
-                let cut_off = cut_off.unwrap_or_else(|| engine.clock().now() + patience);
                 let queued = engine.attend(queued(place.clone(), ask.clone(), half.number()));
-                bounded(Some(cut_off), queued).await.flatten().flatten()
+                self.in_line(ask, queued).await.flatten()
             }
         };
         let Some((Departure { term, behind }, answer)) = asked else {
@@ -306,6 +300,27 @@ impl ContenderSlot {
             Ok(Attempt::Gone) => {
                 half.busy();
                 Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone))
+            }
+        }
+    }
+
+    /// The output of a try that waits in line, unless the caller's wait is over first: for ever is as long as the server
+    /// answers anybody.
+    async fn in_line<T>(&self, ask: &Ask, mut queued: Attended<T>) -> Option<T> {
+        let engine = &self.place.engine;
+        let started = engine.clock().now();
+        loop {
+            let settings = engine.settings();
+            let until = match ask.patience {
+                Patience::Once => started + settings.command_timeout + GRACE,
+                Patience::Until(until) => until.max(started) + GRACE,
+                Patience::ForEver => started.max(engine.backend().last_answer()) + settings.unreachable_after + GRACE,
+            };
+            if until <= engine.clock().now() {
+                return None;
+            }
+            if let Ok(answer) = timeout_at(until, &mut queued).await {
+                return answer;
             }
         }
     }
