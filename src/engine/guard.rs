@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -69,11 +70,13 @@ pub struct LockGuard {
     pub(super) ticket: u64,
     fence: Option<u64>,
     pub(super) stage: Mutex<Stage>,
+    /// This guard's share ended; the hold may go on without it.
+    pub(super) released: Notify,
 }
 
 impl LockGuard {
     pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
-        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held) }
+        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: Notify::new() }
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -229,8 +232,9 @@ impl LockGuard {
         self.place.engine.on_own_runtime()?;
         let mut work = pin!(work.into_future());
         let mut over = pin!(self.tenure.token().cancelled());
+        let mut released = pin!(self.released.notified());
         poll_fn(|cx| {
-            let ended = over.as_mut().poll(cx).is_ready();
+            let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
             if ended || !self.is_held() {
                 return Poll::Ready(Err(self.why_not_held()));
             }

@@ -2,7 +2,8 @@
 //!
 //! | rule | file |
 //! | --- | --- |
-//! | who may enter, who waits; try, listen, try again, sleep | `acquire.rs`, nested entries in `nest.rs` |
+//! | who may enter, who waits | `admit.rs`, nested entries in `nest.rs` |
+//! | try, listen, try again, sleep | `acquire.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
@@ -23,6 +24,7 @@
 //! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
 
 mod acquire;
+mod admit;
 mod clock;
 mod effects;
 mod guard;

@@ -9,7 +9,8 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    acquire::{Ask, ContenderSlot, Patience},
+    acquire::{Ask, Patience},
+    admit::ContenderSlot,
     queue::Told,
     registry::Place,
     slice::Gate,

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{acquire::ContenderSlot, guard::LockGuard, registry::Place};
+use super::{admit::ContenderSlot, guard::LockGuard, registry::Place};
 use crate::{error::Error, lease::Lease, owner::Owner};
 
 /// What a waiter is told.

@@ -11,7 +11,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Protocol,
-    acquire::Contender,
+    admit::Contender,
     effects::Effects,
     hold::{Hold, Tenure},
     pause::Trouble,

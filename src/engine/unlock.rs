@@ -108,6 +108,8 @@ impl LockGuard {
             }
         };
         *stage = next;
+        drop(stage);
+        self.released.notify_waiters();
         step
     }
 

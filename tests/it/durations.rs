@@ -57,7 +57,8 @@ fn is_refusal_of<T>(option: &str, answer: &relatch::Result<T>) -> bool {
 async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_connects() {
     let server = Server::own();
     type Set = fn(ClientBuilder, Duration) -> ClientBuilder;
-    let options: [(&str, Set, Takes, [Duration; 2], [Duration; 2]); 4] = [
+    type Edges = [Duration; 2];
+    let options: [(&str, Set, Takes, Edges, Edges); 4] = [
         (
             "watchdog_timeout",
             ClientBuilder::watchdog_timeout,

@@ -300,7 +300,8 @@ async fn a_server_that_accepts_and_says_nothing_is_unreachable_in_bounded_time()
 
     for proxy in [Proxy::to(&server), Proxy::tcp_to(&server)] {
         let client = connected(proxy.url()).await;
-        let held = client.lock("held").lock().await.expect("a free lock");
+        let name = unique_name();
+        let held = client.lock(&name).lock().await.expect("a free lock");
         proxy.silence_all();
         proxy.door(Door::Silent);
         let lock = client.lock("job");
@@ -310,11 +311,11 @@ async fn a_server_that_accepts_and_says_nothing_is_unreachable_in_bounded_time()
         assert!(matches!(first, Error::Unreachable { may_have_run: true, .. }));
         unreachable(&said(in_time(COMMAND, lock.inspect()).await, "job"), Op::Inspect);
         unreachable(&said(in_time(COMMAND, lock.force_unlock()).await, "job"), Op::Inspect);
-        unreachable(&said(in_time(COMMAND, held.extend(LOOK)).await, "held"), Op::Extend);
+        unreachable(&said(in_time(COMMAND, held.extend(LOOK)).await, &name), Op::Extend);
         let fresh = client.lock("fresh");
         unreachable(&said(in_time(UNREACHABLE, fresh.lock()).await, "fresh"), Op::Acquire);
         unreachable(&said(in_time(MS * 300, fresh.try_lock().wait(MS * 300)).await, "fresh"), Op::Acquire);
-        unreachable(&said(in_time(COMMAND, held.unlock()).await, "held"), Op::Release);
+        unreachable(&said(in_time(COMMAND, held.unlock()).await, &name), Op::Release);
         assert!(!held.is_held());
     }
 }
@@ -403,8 +404,8 @@ async fn a_server_that_is_loading_is_waited_for_and_then_unreachable_in_its_own_
 
 #[tokio::test]
 async fn when_the_server_goes_all_who_wait_without_a_bound_fail_together() {
-    let ways: [(&str, fn(&Server)); 2] = [("killed", Server::kill), ("frozen", Server::freeze)];
-    for (way, end) in ways {
+    type End = fn(&Server);
+    for (way, end) in [("killed", Server::kill as End), ("frozen", Server::freeze)] {
         let server = Server::own();
         let (holder, client) = (connected(server.url()).await, connected(server.url()).await);
         let _held = holder.lock("job").lock().await.expect("a free lock");

@@ -6,7 +6,7 @@ use std::{
     future::pending,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -15,34 +15,39 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use relatch::{Acquire, Client, Error, LockGuard, LostCause, Owner, Released, Result, TryAcquire, Unlock};
+use relatch::{
+    Acquire, Client, Error, LockGuard, LostCause, Owner, ReentrantLock, Released, Result, TryAcquire, Unlock,
+};
 use tokio::{
     runtime,
+    sync::oneshot,
     task::yield_now,
     time::{sleep, timeout},
 };
 
-use tracing::{Dispatch, subscriber::DefaultGuard};
+use tracing::Level;
 
 use crate::harness::{
     Server, eventually, eventually_async,
     monitor::Ran,
     proxy::{Action, Proxy, matching},
+    traces::{Said, Traces},
     unique_name,
 };
 
 const MS: Duration = Duration::from_millis(1);
-const WATCHDOG: Duration = Duration::from_millis(300);
+/// Where something has to run out.
+const LEASE: Duration = Duration::from_millis(300);
 /// Far more than anything here takes: only what hangs is found by it.
 const HANGS: Duration = Duration::from_secs(10);
 
-/// A client that keeps a name among its own tasks for the whole test.
+/// A client that keeps a name among its own tasks for the whole test, and whose leases outlive it.
 async fn connect() -> Client {
-    connect_to(&Server::shared().url()).await
+    connect_to(&Server::shared().url(), HANGS * 3).await
 }
 
-async fn connect_to(url: &str) -> Client {
-    let builder = Client::builder().url(url).watchdog_timeout(WATCHDOG).handover_slice(Duration::from_secs(60));
+async fn connect_to(url: &str, watchdog: Duration) -> Client {
+    let builder = Client::builder().url(url).watchdog_timeout(watchdog).handover_slice(Duration::from_secs(60));
     builder.connect().await.expect("connects")
 }
 
@@ -89,7 +94,7 @@ async fn a_dropped_lock_is_free_for_the_next_try() {
 #[tokio::test]
 async fn a_dropped_lock_is_free_for_the_next_try_also_where_the_server_has_forgotten_how_to_release() {
     let server = Server::own();
-    let client = connect_to(&server.url()).await;
+    let client = connect_to(&server.url(), HANGS * 3).await;
     let lock = client.lock(unique_name());
     for round in 0..20 {
         let guard = lock.try_lock().await.expect("answers").unwrap_or_else(|| panic!("round {round} found it taken"));
@@ -137,7 +142,7 @@ async fn a_released_guard_repeats_its_answer_and_holds_nothing() {
         assert_eq!(guard.unlock().await.expect("repeats"), answer);
         assert!(!guard.is_held());
         assert_eq!((guard.expires_in(), guard.hold_count()), (None, 0));
-        assert!(is_not_held(guard.extend(WATCHDOG).await));
+        assert!(is_not_held(guard.extend(LEASE).await));
         let started = AtomicBool::new(false);
         assert!(is_not_held(guard.protect(async { started.store(true, Ordering::SeqCst) }).await));
         assert!(!started.into_inner());
@@ -254,11 +259,11 @@ async fn the_token_of_a_guard_is_a_child_and_is_cancelled_by_release_and_by_loss
     assert!(guard.cancellation().is_cancelled(), "also when it is asked for later");
     assert!(now(guard.lost()).is_none());
 
-    let guard = lock.lock().lease(WATCHDOG / 3).await.expect("acquires");
+    let guard = lock.lock().lease(LEASE).await.expect("acquires");
     let token = guard.cancellation();
     let waiting = timeout(HANGS, guard.lost());
     let left = guard.expires_in().expect("it is held");
-    assert!(left <= WATCHDOG / 3, "{left:?}");
+    assert!(left <= LEASE, "{left:?}");
     let reason = waiting.await.expect("a fixed lease runs out");
     assert!(matches!(&reason, Error::Lost { cause: LostCause::Expired, .. }), "{reason:?}");
     assert_eq!(reason.lock_name(), Some(lock.name()));
@@ -278,7 +283,7 @@ impl Drop for Noted {
 
 #[tokio::test]
 async fn protected_work_is_dropped_when_its_hold_is_lost() {
-    let client = connect().await;
+    let client = connect_to(&Server::shared().url(), LEASE).await;
     let lock = client.lock(unique_name());
     let guard = lock.lock().await.expect("acquires");
     let dropped = Arc::new(AtomicBool::new(false));
@@ -299,7 +304,7 @@ async fn protected_work_is_dropped_when_its_hold_is_lost() {
 #[tokio::test]
 async fn a_result_that_comes_after_the_loss_is_lost() {
     let client = connect().await;
-    let lease = WATCHDOG / 3;
+    let lease = LEASE;
     let blocks = async || {
         // The test's only thread, so no timer and no answer is looked at meanwhile.
         thread::sleep(lease + 50 * MS);
@@ -317,7 +322,7 @@ async fn a_result_that_comes_after_the_loss_is_lost() {
 #[tokio::test]
 async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
     let client = connect().await;
-    let lease = WATCHDOG / 3;
+    let lease = LEASE;
     let guard = client.lock(unique_name()).lock().lease(lease).await.expect("acquires");
     let polls = AtomicU32::new(0);
     let work = std::future::poll_fn(|cx| {
@@ -347,16 +352,33 @@ async fn work_whose_guard_is_released_meanwhile_ends_as_not_held() {
         assert!(is_not_held(work));
         released.expect("releases");
     }
+
+    // Released by another task: nothing but the end of the guard wakes the work.
+    let guards = [lock.lock().await.expect("acquires"), lock.lock().await.expect("nests")].map(Arc::new);
+    for guard in guards.into_iter().rev() {
+        let released = Arc::clone(&guard);
+        let (begun, begins) = oneshot::channel();
+        let work = tokio::spawn(async move {
+            let work = async {
+                begun.send(()).expect("the test waits");
+                pending::<()>().await;
+            };
+            guard.protect(work).await
+        });
+        begins.await.expect("the work begins");
+        released.unlock().await.expect("releases");
+        assert!(is_not_held(timeout(HANGS, work).await.expect("the work ends with the guard").expect("no panic")));
+    }
 }
 
-/// Drops a guard in some way, and how long it may take until the key is gone.
+/// A guard is dropped in some way: the key is gone soon.
 async fn dropped_by(end: impl AsyncFnOnce(LockGuard)) {
     let client = connect().await;
     let lock = client.lock(unique_name());
     let guard = lock.lock().await.expect("acquires");
     assert!(!is_free(lock.name()));
     end(guard).await;
-    eventually_async(WATCHDOG / 3, async || is_free(lock.name())).await;
+    eventually_async(HANGS, async || is_free(lock.name())).await;
 }
 
 #[tokio::test]
@@ -385,9 +407,9 @@ async fn a_guard_that_is_dropped_in_a_task_on_a_thread_or_by_a_panic_is_released
 #[test]
 fn guards_that_a_runtime_drops_while_it_ends_are_gone_within_a_lease() {
     let ending = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("starts");
-    let names: Vec<String> = (0..3).map(|_| unique_name()).collect();
+    let names: [String; 3] = std::array::from_fn(|_| unique_name());
     let (client, locks) = ending.block_on(async {
-        let client = connect().await;
+        let client = connect_to(&Server::shared().url(), LEASE).await;
         let locks: Vec<_> = names.iter().map(|name| client.lock(name)).collect();
         (client, locks)
     });
@@ -410,9 +432,14 @@ fn guards_that_a_runtime_drops_while_it_ends_are_gone_within_a_lease() {
     assert!(names.iter().all(|name| !is_free(name)));
     let ended = Instant::now();
     drop(ending);
-    assert!(ended.elapsed() < WATCHDOG, "dropping guards does not block");
-    // Everything is over by then but for what the server waits for.
-    eventually(WATCHDOG + 50 * MS, || names.iter().all(|name| is_free(name)));
+    assert!(ended.elapsed() < HANGS / 2, "dropping guards does not block");
+    // What was not released is not renewed either: it ends when it would have ended, a lease after its last renewal.
+    let ends = names.each_ref().map(|name| Server::shared().ends_at(name));
+    eventually(HANGS, || {
+        let now = names.each_ref().map(|name| Server::shared().ends_at(name));
+        now.iter().zip(&ends).for_each(|(now, end)| assert!(now.is_none() || now == end, "{end:?} {now:?}"));
+        now.iter().all(Option::is_none)
+    });
     drop((client, alone, nested, awaited));
 }
 
@@ -452,65 +479,17 @@ async fn the_futures_are_owned_and_can_be_spawned_joined_and_looped_over() {
     assert!(matches!(again, Err(Error::Invalid { .. })), "a second answer is an error and no panic");
 }
 
-/// The events of one lock, as level and text.
-#[derive(Clone, Default)]
-struct Capture(Arc<Mutex<Vec<(tracing::Level, String)>>>);
-
-impl Capture {
-    /// Captures what this thread says.
-    fn here() -> (Self, DefaultGuard) {
-        // While there is one subscriber alone, a place that speaks for the first time asks the one of its own thread
-        // whether anybody listens, and never asks again: another test's thread would answer for this one.
-        static SECOND: OnceLock<Dispatch> = OnceLock::new();
-        SECOND.get_or_init(|| Dispatch::new(Self::default()));
-        let capture = Self::default();
-        (capture.clone(), tracing::subscriber::set_default(capture))
-    }
-
-    fn of(&self, name: &str) -> Vec<(tracing::Level, String)> {
-        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        events.iter().filter(|(_, text)| text.contains(name)).cloned().collect()
-    }
-
-    fn warnings(&self, name: &str) -> Vec<String> {
-        self.of(name).into_iter().filter(|(level, _)| *level <= tracing::Level::WARN).map(|(_, text)| text).collect()
-    }
-}
-
-impl tracing::Subscriber for Capture {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Text(String);
-        impl tracing::field::Visit for Text {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!("{field}={value:?} ");
-            }
-        }
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        events.push((*event.metadata().level(), text.0));
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
+/// What was said of a lock at this level, or a graver one.
+fn said(traces: &Traces, lock: &ReentrantLock, level: Level) -> Vec<String> {
+    let of_it = |said: &Said| {
+        !said.is_span && said.level <= level && said.fields.get("lock").is_some_and(|it| it == lock.name())
+    };
+    traces.all().into_iter().filter(of_it).map(|said| said.what).collect()
 }
 
 #[tokio::test]
 async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a_debug_event() {
-    let (capture, _here) = Capture::here();
+    let traces = Traces::here();
     let client = connect().await;
     let [ordered, crossed, detached] = [(); 3].map(|()| client.lock(unique_name()));
 
@@ -520,9 +499,9 @@ async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a
         drop(ordered.lock().await.expect("nests"));
         outer.unlock().await.expect("releases");
     }
-    assert_eq!(capture.warnings(ordered.name()), Vec::<String>::new());
-    let nested = |(level, text): &(tracing::Level, String)| *level == tracing::Level::DEBUG && text.contains("nested");
-    assert_eq!(capture.of(ordered.name()).iter().filter(|event| nested(event)).count(), 4);
+    assert_eq!(said(&traces, &ordered, Level::WARN), Vec::<String>::new());
+    let nested = said(&traces, &ordered, Level::DEBUG).into_iter().filter(|what| what == "nested").count();
+    assert_eq!(nested, 4);
 
     for _ in 0..3 {
         let (outer, inner) = (crossed.lock().await.expect("acquires"), crossed.lock().await.expect("nests"));
@@ -533,7 +512,7 @@ async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a
         assert_eq!(third.unlock().await.expect("releases"), Released::Freed);
     }
     assert!(is_free(crossed.name()));
-    let warnings = capture.warnings(crossed.name());
+    let warnings = said(&traces, &crossed, Level::WARN);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 
     // A detached hold belongs to no guard that could be left inside another one.
@@ -541,5 +520,5 @@ async fn guards_released_out_of_order_are_warned_of_once_a_name_and_nesting_is_a
     let owner = inner.detach();
     outer.unlock().await.expect("releases");
     detached.unlock().owner(&owner).await.expect("releases");
-    assert_eq!(capture.warnings(detached.name()), Vec::<String>::new());
+    assert_eq!(said(&traces, &detached, Level::WARN), Vec::<String>::new());
 }

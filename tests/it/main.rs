@@ -1,12 +1,16 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod closing;
+mod conformance;
 mod contention;
 mod detaching;
 mod dropping;
 mod durations;
 mod errors;
+mod events;
 mod examples;
 mod fairness;
+mod flushing;
 mod forcing;
 mod guards;
 mod harness;

@@ -480,3 +480,20 @@ fn a_test_without_a_runtime_can_use_a_proxy_too() {
     redis::cmd("PING").exec(&mut connection).expect("answers");
     rule.nth_blocking(1);
 }
+
+#[tokio::test]
+async fn a_server_can_be_made_to_forget_its_scripts_before_a_request() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let mut connection = connect(&proxy).await;
+    let text = "return 1";
+    let hash: String = redis::cmd("SCRIPT").arg(&["LOAD", text]).query_async(&mut connection).await.expect("loads");
+    let mut run = redis::cmd("EVALSHA");
+    run.arg(&hash).arg(0);
+    assert_eq!(run.query_async::<i64>(&mut connection).await.expect("it is known"), 1);
+    proxy.rule(command("EVALSHA"), Action::FlushScriptsFirst);
+    let refused = run.query_async::<i64>(&mut connection).await.expect_err("it was forgotten");
+    assert_eq!(refused.code(), Some("NOSCRIPT"));
+    // Replies and requests still belong together.
+    assert_eq!(redis::cmd("EVAL").arg(&[text, "0"]).query_async::<i64>(&mut connection).await.expect("runs"), 1);
+}

@@ -15,7 +15,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::harness::{Server, eventually, unique_name};
 
-const WATCHDOG: Duration = Duration::from_millis(300);
 /// Far more than anything here takes: only what hangs is found by it.
 const HANGS: Duration = Duration::from_secs(10);
 
@@ -33,10 +32,10 @@ struct Resident {
 }
 
 impl Resident {
-    fn of(home: &Runtime) -> Self {
+    fn of(home: &Runtime, watchdog: Duration) -> Self {
         home.block_on(async {
             let url = Server::shared().url();
-            let client = Client::builder().url(url).watchdog_timeout(WATCHDOG).connect().await.expect("connects");
+            let client = Client::builder().url(url).watchdog_timeout(watchdog).connect().await.expect("connects");
             let [held, detached] = [client.lock(unique_name()), client.lock(unique_name())];
             let guard = held.lock().await.expect("acquires");
             let owner = detached.lock().owner(&Owner::new()).await.expect("acquires").detach();
@@ -133,7 +132,7 @@ type Job = Box<dyn FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()>>> + Sen
 fn every_call_away_from_home_is_refused_and_changes_nothing() {
     let home = runtime();
     for place in PLACES {
-        let resident = Resident::of(&home);
+        let resident = Resident::of(&home, HANGS * 3);
         let names = resident.names();
         let before = names.each_ref().map(|name| Server::shared().hash(name));
         let resident = elsewhere(move || {
@@ -161,14 +160,12 @@ fn every_call_away_from_home_is_refused_and_changes_nothing() {
 fn a_guard_that_is_dropped_away_from_home_is_released_at_home() {
     let home = runtime();
     for place in PLACES {
-        let Resident { client, held, guard, detached, owner } = Resident::of(&home);
+        let Resident { client, held, guard, detached, owner } = Resident::of(&home, HANGS * 3);
         let attached = detached.attach(&owner).expect("no runtime is needed to take it back");
         let started = Instant::now();
         elsewhere(move || place(Box::new(move || Box::pin(async move { drop((guard, attached)) }))));
         assert!(started.elapsed() < HANGS / 2, "dropping does not block");
-        eventually(WATCHDOG / 3, || {
-            [&held, &detached].iter().all(|lock| Server::shared().hash(lock.name()).is_empty())
-        });
+        eventually(HANGS, || [&held, &detached].iter().all(|lock| Server::shared().hash(lock.name()).is_empty()));
         drop(client);
     }
 }
@@ -177,7 +174,7 @@ fn a_guard_that_is_dropped_away_from_home_is_released_at_home() {
 fn a_waiting_future_that_is_moved_or_dropped_away_from_home_leaves_nothing() {
     let home = runtime();
     for place in PLACES {
-        let resident = Resident::of(&home);
+        let resident = Resident::of(&home, HANGS * 3);
         let mut waiting = resident.held.lock().owner(&Owner::new());
         let begun = home.block_on(async { pin!(&mut waiting).poll(&mut Context::from_waker(Waker::noop())) });
         assert!(begun.is_pending());
@@ -193,10 +190,10 @@ fn a_waiting_future_that_is_moved_or_dropped_away_from_home_leaves_nothing() {
 fn every_call_after_the_end_of_its_runtime_is_refused_and_guards_can_be_dropped() {
     for place in PLACES {
         let home = runtime();
-        let resident = Resident::of(&home);
+        let resident = Resident::of(&home, Duration::from_millis(300));
         let names = resident.names();
         drop(home);
-        let ended = Instant::now();
+        let ends = names.each_ref().map(|name| Server::shared().ends_at(name));
         elsewhere(move || {
             place(Box::new(move || {
                 Box::pin(async move {
@@ -208,9 +205,12 @@ fn every_call_after_the_end_of_its_runtime_is_refused_and_guards_can_be_dropped(
                 })
             }));
         });
-        // Nobody renews them any more, and nobody is left to release them.
-        eventually(WATCHDOG, || names.iter().all(|name| Server::shared().hash(name).is_empty()));
-        assert!(ended.elapsed() < HANGS);
+        // Nobody is left to renew or to release them, so they end when they would have ended.
+        for (name, end) in names.iter().zip(ends) {
+            let now = Server::shared().ends_at(name);
+            assert!(now.is_none() || now == end, "{end:?} {now:?}");
+        }
+        eventually(HANGS, || names.iter().all(|name| Server::shared().hash(name).is_empty()));
     }
 }
 
@@ -218,7 +218,7 @@ fn every_call_after_the_end_of_its_runtime_is_refused_and_guards_can_be_dropped(
 fn a_client_can_be_closed_from_anywhere() {
     let home = runtime();
     for place in PLACES {
-        let resident = Resident::of(&home);
+        let resident = Resident::of(&home, HANGS * 3);
         let client = resident.client.clone();
         elsewhere(move || place(Box::new(move || Box::pin(async move { client.close().await }))));
         assert!(resident.client.is_closed());

@@ -4,17 +4,21 @@ use std::{
     collections::BTreeMap,
     fmt::{self, Write},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
-    subscriber::DefaultGuard,
+    subscriber::{DefaultGuard, NoSubscriber},
 };
+
+/// While there is only one subscriber, `tracing` asks the thread that comes by an event first whether anybody wants it,
+/// for good: with no subscriber of its own that thread would say no for all. So there are always more.
+static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::new())));
 
 /// Everything that is said on this thread until it is dropped: all of a test whose runtime has this thread alone.
 pub(crate) struct Traces {
@@ -37,6 +41,7 @@ pub(crate) struct Said {
 impl Traces {
     /// Records from now on.
     pub(crate) fn here() -> Self {
+        LazyLock::force(&OTHERS);
         let recorder = Recorder::default();
         let said = Arc::clone(&recorder.said);
         Self { said, _default: tracing::subscriber::set_default(recorder) }

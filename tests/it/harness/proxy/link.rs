@@ -32,6 +32,9 @@ use super::{
 /// A writer under a throttle pauses this often a second.
 const PAUSES: u64 = 20;
 
+/// The request by which a server forgets its scripts.
+const FLUSH: &[u8] = b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n";
+
 /// One connection from a client and the one to the server that belongs to it.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -58,7 +61,7 @@ struct Owed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Reply,
-    /// The reply to a copy that the client knows nothing of.
+    /// The reply to something that the client knows nothing of.
     Unasked,
     /// So many confirmations, which come as pushes, or one error.
     Confirmations(usize),
@@ -173,6 +176,13 @@ impl Link {
             if verdict.action == Action::CutMidRequest {
                 let _ = self.write(&mut server, half(&frame)).await;
                 return self.cut_and_wait().await;
+            }
+            if verdict.action == Action::FlushScriptsFirst {
+                let to = vec![b"SCRIPT".to_vec(), b"FLUSH".to_vec()];
+                self.owed().push_back(Owed { to, verdict: verdict.clone(), kind: Answer::Unasked });
+                if self.write(&mut server, FLUSH).await.is_err() {
+                    return;
+                }
             }
             let copies = if verdict.action == Action::Duplicate { 2 } else { 1 };
             if verdict.action == Action::DuplicateLater {

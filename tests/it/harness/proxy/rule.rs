@@ -41,6 +41,8 @@ pub(crate) enum Action {
     Duplicate,
     /// The request runs, and when the rule lets it go a copy of it runs on a connection of its own.
     DuplicateLater,
+    /// The server forgets its scripts, then the request runs.
+    FlushScriptsFirst,
     /// The connection is cut instead of the request reaching the server.
     CutBefore,
     /// The connection is cut when the server has answered, instead of the reply (or the push) reaching the client.

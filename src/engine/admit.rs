@@ -1,0 +1,124 @@
+//! Who may enter: an owner that holds nests, one task of this process tries at the server, everybody else stands in the
+//! local queue. What they do then is in `nest.rs`, `acquire.rs` and `queue.rs`.
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    acquire::{Ask, Patience},
+    effects::Effects,
+    nest::Nest,
+    queue::{QueuePlace, Told, Waiter},
+    registry::{Place, State},
+};
+use crate::{error::Error, name::Shown, owner::Owner};
+
+/// The task that tries at the server for this process.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    pub(crate) id: u64,
+    pub(crate) owner: Owner,
+    /// Since when it has been waiting for an answer of the server.
+    pub(super) trying: Option<Instant>,
+}
+
+/// Being the contender of a name. Dropped, the next in the queue is.
+#[derive(Debug)]
+pub(crate) struct ContenderSlot {
+    pub(super) place: Place,
+    id: u64,
+}
+
+/// What somebody who asks is to do.
+pub(super) enum Admission {
+    Nest(Nest),
+    Contend(ContenderSlot),
+    Queue(QueuePlace),
+    Busy,
+    Refused(Error),
+}
+
+impl State {
+    pub(super) fn admit(&mut self, place: &Place, ask: &Ask, fx: &mut Effects) -> Admission {
+        if place.engine.is_closed() {
+            return Admission::Refused(Error::Closed);
+        }
+        self.expire(place, fx);
+        if let Some(hold) = self.held_by(&ask.owner) {
+            return Admission::Nest(Nest::begin(place, hold));
+        }
+        if self.is_asked_by(&ask.owner) {
+            return Admission::Refused(asked_twice(place));
+        }
+        self.release_lost_of(&ask.owner, place);
+        if !self.is_taken() {
+            return Admission::Contend(self.contend(place, place.engine.draw(), ask.owner.clone()));
+        }
+        if ask.patience == Patience::Once {
+            return Admission::Busy;
+        }
+        let (turn, told) = oneshot::channel();
+        let id = place.engine.draw();
+        self.queue.push(Waiter {
+            id,
+            owner: ask.owner.clone(),
+            lease: ask.lease,
+            max_hold: ask.max_hold,
+            for_ever: ask.patience == Patience::ForEver,
+            turn,
+        });
+        Admission::Queue(QueuePlace::new(place.clone(), id, told))
+    }
+
+    fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
+        self.contender = Some(Contender { id, owner, trying: None });
+        ContenderSlot { place: place.clone(), id }
+    }
+
+    /// The contender waits for the server's answer to something that was sent before.
+    pub(super) fn waits_for_an_answer(&mut self, now: Instant) {
+        if let Some(contender) = &mut self.contender {
+            contender.trying.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn trying(&mut self, since: Option<Instant>) {
+        if let Some(contender) = &mut self.contender {
+            contender.trying = since;
+        }
+    }
+
+    /// Nobody of this process holds or tries any more: the head of the queue does.
+    pub(super) fn promote(&mut self, place: &Place, fx: &mut Effects) {
+        let nobody = self.hold.is_none() && self.contender.is_none() && self.handing.is_none();
+        if nobody && let Some(waiter) = self.queue.pop() {
+            self.promote_waiter(waiter, place, fx);
+        }
+    }
+
+    pub(super) fn promote_waiter(&mut self, waiter: Waiter, place: &Place, fx: &mut Effects) {
+        let slot = self.contend(place, waiter.id, waiter.owner);
+        fx.deliver(waiter.turn, Told::Contend(slot));
+    }
+}
+
+fn asked_twice(place: &Place) -> Error {
+    Error::invalid(
+        "owner",
+        format!(
+            "this owner is already acquiring lock {}: branches of one task are one owner; use client.mutex(name), \
+             wrap each branch in Owner::new().scope(..), or give each acquisition an .owner(..)",
+            Shown(place.name())
+        ),
+    )
+}
+
+impl Drop for ContenderSlot {
+    fn drop(&mut self) {
+        self.place.update(|state, fx| {
+            if state.contender.as_ref().is_some_and(|contender| contender.id == self.id) {
+                state.contender = None;
+                state.promote(&self.place, fx);
+            }
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! What a service sees in its log: one span and one event for each step of a lock's life, at levels that can be left on.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use relatch::{Client, Error, LostCause, Owner};
+use tracing::Level;
+
+use crate::harness::{
+    Server, eventually_async,
+    traces::{Said, Traces},
+    unique_name,
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// How long a look may take on a busy machine.
+const LOOK: Duration = Duration::from_secs(10);
+
+async fn connect(server: &Server) -> Client {
+    Client::builder().url(server.url()).watchdog_timeout(MS * 300).connect().await.expect("connects")
+}
+
+/// The events about one lock, in order.
+fn about(traces: &Traces, lock: &str) -> Vec<Said> {
+    let is_it = |said: &Said| said.is_ours() && said.fields.get("lock").is_some_and(|name| name == lock);
+    traces.all().into_iter().filter(is_it).collect()
+}
+
+/// What was said about one lock: `acquired`, `released`, …
+fn story(traces: &Traces, lock: &str) -> Vec<String> {
+    about(traces, lock).into_iter().filter(|said| !said.is_span).map(|said| said.what).collect()
+}
+
+fn milliseconds(said: &Said, field: &str) -> u128 {
+    said.field(field).parse().expect("a number of milliseconds")
+}
+
+#[tokio::test]
+async fn an_uncontended_lock_has_one_span_and_two_events_with_their_fields() {
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let name = unique_name();
+    let owner = Owner::new();
+    let guard = client.lock(&name).lock().owner(&owner).await.expect("a free lock");
+    tokio::time::sleep(MS * 30).await;
+    guard.unlock().await.expect("a hold of ours is released");
+    let [span, acquired, released]: [Said; 3] = about(&traces, &name).try_into().expect("a span and two events");
+    assert!(span.is_span && span.what == "acquire" && span.level == Level::DEBUG, "{span:?}");
+    assert_eq!((&*acquired.what, acquired.level), ("acquired", Level::DEBUG));
+    assert_eq!((&*released.what, released.level), ("released", Level::DEBUG));
+    for said in [&span, &acquired, &released] {
+        assert_eq!((said.field("lock"), said.field("owner")), (&*name, &*owner.to_string()));
+    }
+    assert!(milliseconds(&acquired, "waited_ms") < LOOK.as_millis());
+    assert!((30..LOOK.as_millis()).contains(&milliseconds(&released, "held_ms")), "{released:?}");
+}
+
+#[tokio::test]
+async fn a_contended_lock_says_so_once_and_how_long_it_waited() {
+    let traces = Traces::here();
+    let (holder, client) = (connect(Server::shared()).await, connect(Server::shared()).await);
+    let name = unique_name();
+    let held = holder.lock(&name).lock().await.expect("a free lock");
+    let owners = [Owner::new(), Owner::new()];
+    // One tries at the server, again and again; the other stands behind it.
+    let waiting = owners.clone().map(|owner| tokio::spawn(client.lock(&name).lock().owner(&owner)));
+    // The holder's watchdog renews meanwhile, so the waiter's own look at the end of a lease is one more busy answer.
+    tokio::time::sleep(MS * 400).await;
+    held.unlock().await.expect("a hold of ours is released");
+    for waiting in waiting {
+        let guard = waiting.await.expect("no panic").expect("it became free");
+        guard.unlock().await.expect("a hold of ours is released");
+    }
+    for owner in owners {
+        let of_owner = |said: &Said| said.field("owner") == owner.to_string();
+        let said: Vec<_> = about(&traces, &name).into_iter().filter(of_owner).collect();
+        let steps: Vec<_> = said.iter().map(|said| &*said.what).collect();
+        assert_eq!(steps, ["acquire", "contended", "acquired", "released"]);
+        assert!(said.iter().all(|said| said.level == Level::DEBUG));
+        assert!(milliseconds(&said[2], "waited_ms") >= 380, "{said:?}");
+    }
+    // An answer of "somebody else has it" is a contended acquisition too, and has no other event.
+    let held = holder.lock(&name).lock().await.expect("free again");
+    let owner = Owner::new();
+    assert!(client.lock(&name).try_lock().owner(&owner).await.expect("the server answers").is_none());
+    let steps = about(&traces, &name).into_iter().filter(|said| said.field("owner") == owner.to_string());
+    assert_eq!(steps.map(|said| said.what).collect::<Vec<_>>(), ["acquire", "contended"]);
+    held.unlock().await.expect("a hold of ours is released");
+}
+
+#[tokio::test]
+async fn a_renewal_is_said_below_the_level_that_a_service_leaves_on() {
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let names = [unique_name(), unique_name()];
+    let first = client.lock(&names[0]).lock().await.expect("a free lock");
+    let second = client.lock(&names[1]).lock().await.expect("a free lock");
+    let renewals = |name: &str| about(&traces, name).into_iter().filter(|said| said.what == "renewed");
+    eventually_async(LOOK, async || names.iter().all(|name| renewals(name).count() >= 2)).await;
+    for (name, guard) in names.iter().zip([first, second]) {
+        assert!(
+            renewals(name).all(|said| said.field("owner") == guard.owner().to_string() && said.level == Level::TRACE)
+        );
+        guard.unlock().await.expect("a hold of ours is released");
+    }
+}
+
+#[tokio::test]
+async fn every_loss_is_one_warning_with_its_cause_and_how_long_it_was_held() {
+    let traces = Traces::here();
+    let server = Server::shared();
+    let client = connect(server).await;
+    let [expired, gone, forced, bounded, closed] = [(); 5].map(|()| unique_name());
+    let mut guards = Vec::new();
+    guards.push((client.lock(&expired).lock().lease(MS * 50).await.expect("a free lock"), LostCause::Expired));
+    guards.push((client.lock(&bounded).lock().max_hold(MS * 50).await.expect("a free lock"), LostCause::MaxHold));
+    guards.push((client.lock(&gone).lock().await.expect("a free lock"), LostCause::Gone));
+    guards.push((client.lock(&forced).lock().await.expect("a free lock"), LostCause::Forced));
+    let _: () = redis::AsyncCommands::del(&mut server.async_connection().await, &gone).await.expect("DEL answers");
+    assert!(client.lock(&forced).force_unlock().await.expect("the server answers"));
+    let last = client.lock(&closed).lock().await.expect("a free lock");
+    for (guard, _) in &guards {
+        guard.lost().await;
+    }
+    client.close().await;
+    guards.push((last, LostCause::Closed));
+    for (guard, expected) in guards {
+        assert!(matches!(guard.lost().await, Error::Lost { cause, .. } if cause == expected), "{expected:?}");
+        // A lost hold is not released as well: whoever counts must not count it twice.
+        let said = about(&traces, guard.name());
+        let [lost]: [&Said; 1] =
+            said.iter().filter(|said| said.what == "lost").collect::<Vec<_>>().try_into().expect("one");
+        assert_eq!(lost.level, Level::WARN);
+        assert_eq!(lost.field("owner"), guard.owner().to_string());
+        assert!(lost.field("cause").contains(&format!("{expected:?}")), "{lost:?}");
+        assert!(milliseconds(lost, "held_ms") < LOOK.as_millis());
+        let name = guard.name().to_owned();
+        drop(guard);
+        assert!(!story(&traces, &name).contains(&"released".to_owned()), "{:?}", story(&traces, &name));
+    }
+}
+
+#[tokio::test]
+async fn on_a_good_path_nothing_is_above_debug_and_every_hold_has_its_end() {
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let names = [(); 3].map(|()| unique_name());
+    for name in &names {
+        let lock = client.lock(name);
+        let outer = lock.lock().await.expect("a free lock");
+        let inner = lock.try_lock().wait(MS).await.expect("ours").expect("ours");
+        inner.unlock().await.expect("a nested hold");
+        outer.extend(MS * 500).await.expect("a live hold");
+        outer.unlock().await.expect("a hold of ours is released");
+        // Passed on between two tasks, handed over to a fixed lease, dropped, detached.
+        let holders = [client.mutex(name).lock(), client.mutex(name).lock().lease(LOOK), client.mutex(name).lock()];
+        for holder in holders.map(tokio::spawn) {
+            drop(holder.await.expect("no panic").expect("its turn"));
+        }
+        let owner = client.mutex(name).lock().await.expect("free again").detach();
+        lock.unlock().owner(&owner).await.expect("a detached hold");
+        assert!(lock.try_lock().await.expect("the server answers").is_some());
+        eventually_async(LOOK, async || !lock.is_locked().await.expect("the server answers")).await;
+    }
+    client.close().await;
+    let ours: Vec<_> = traces.all().into_iter().filter(Said::is_ours).collect();
+    let loud: Vec<_> = ours.iter().filter(|said| said.level < Level::DEBUG).collect();
+    assert!(loud.is_empty(), "{loud:?}");
+    let messages: BTreeSet<_> = ours.iter().map(|said| &*said.what).collect();
+    assert!(messages.contains("acquired") && messages.contains("released"), "{messages:?}");
+    for name in &names {
+        let count = |what: &str| story(&traces, name).iter().filter(|said| *said == what).count();
+        // Six holds and one nested acquisition.
+        assert_eq!((count("released"), count("acquired")), (6, 7), "{:?}", story(&traces, name));
+    }
+}
