@@ -100,6 +100,29 @@ async fn one_count_is_on_its_way_at_a_time_and_only_the_newest_follows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn counts_that_changed_while_one_was_on_its_way_are_told_by_one_more() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let lock = bench.lock("a");
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(lock.lock_as(&owner).await.unwrap());
+    }
+    let gate = Gate::new();
+    world.next(Verb::Release, [Fate::Held(gate.clone())]);
+    world.forget_record();
+    for _ in 0..3 {
+        drop(guards.pop());
+        turn().await;
+    }
+    gate.open();
+    turn().await;
+    let holds: Vec<u32> = world.record().iter().map(|sent| sent.holds).collect();
+    assert_eq!(holds, [4, 2]);
+    assert_eq!(world.holder("a").unwrap().1, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_release_without_an_answer_does_no_harm_to_the_last_one() {
     let bench = Bench::new();
     let (world, owner) = (&bench.world, Owner::new());
