@@ -14,7 +14,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Attempt, Protocol,
+    Attempt, HoldNumber, Protocol,
     admit::{Admission, ContenderSlot},
     guard::LockGuard,
     half_built::HalfBuilt,
@@ -220,39 +220,77 @@ fn half_built(place: &Place, ask: &Ask) -> HalfBuilt {
     HalfBuilt::new(place.clone(), place.engine.draw_hold(), place.engine.lease(ask.lease))
 }
 
+/// A try as it leaves.
+struct Departure {
+    term: Term,
+    /// A release of ours was not answered yet.
+    behind: bool,
+}
+
+impl Departure {
+    /// `None` if nothing is left to ask for.
+    fn now(place: &Place, ask: &Ask) -> Option<Self> {
+        let clock = place.engine.clock();
+        let bound = ask.max_hold.map(|max_hold| clock.now() + max_hold);
+        let term = Term::now(place.engine.lease(ask.lease), bound, clock)?;
+        let behind = place.update(|state, _| {
+            state.ear.clear_flag();
+            state.trying(Some(term.sent));
+            !state.releases.is_empty()
+        });
+        Some(Self { term, behind })
+    }
+}
+
+/// A try that waits for its place, and leaves when it has one, whoever polls.
+async fn queued(place: Place, ask: Ask, number: HoldNumber) -> Option<(Departure, Result<Attempt, Fault>)> {
+    let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
+    let departure = Departure::now(&place, &ask)?;
+    let answer = place.entry.protocol.acquire(number, departure.term.lease, 1).await;
+    Some((departure, answer))
+}
+
 impl ContenderSlot {
     /// One try, from the clearing of the wake flag to the guard.
     async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt) -> Tried {
         let place = &self.place;
         let engine = &place.engine;
         let cut_off = self.cut_off(ask);
-        let Some(Ok(_permit)) = bounded(cut_off, engine.tries().acquire()).await else { return Tried::CutOff };
-        let bound = ask.max_hold.map(|max_hold| engine.clock().now() + max_hold);
-        let Some(term) = Term::now(engine.lease(ask.lease), bound, engine.clock()) else { return Tried::Late };
-        let behind = place.update(|state, _| {
-            state.ear.clear_flag();
-            state.trying(Some(term.sent));
-            !state.releases.is_empty()
-        });
-        half.sent(&term);
-        let answer = later(place.entry.protocol.acquire(half.number(), term.lease, 1));
-        match bounded(cut_off, answer).await {
-            None => {
-                half.unanswered(true);
-                Tried::CutOff
+        half.sent(engine.lease(ask.lease));
+        let asked = match engine.tries().try_acquire() {
+            Ok(_place_at_hand) => {
+                let Some(departure) = Departure::now(place, ask) else { return Tried::Late };
+                let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1));
+                bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
-            Some(Err(fault)) => {
+            Err(_) => {
+                let settings = engine.settings();
+                let patience = match ask.patience {
+                    Patience::Once => 2 * settings.command_timeout,
+                    Patience::Until(_) | Patience::ForEver => settings.unreachable_after + GRACE,
+                };
+                let cut_off = cut_off.unwrap_or_else(|| engine.clock().now() + patience);
+                let queued = engine.attend(queued(place.clone(), ask.clone(), half.number()));
+                bounded(Some(cut_off), queued).await.flatten().flatten()
+            }
+        };
+        let Some((Departure { term, behind }, answer)) = asked else {
+            half.unanswered(true);
+            return Tried::CutOff;
+        };
+        match answer {
+            Err(fault) => {
                 half.unanswered(fault.may_have_run);
                 Tried::Fault(fault)
             }
-            Some(Ok(Attempt::Granted { fence, .. })) => {
+            Ok(Attempt::Granted { fence, .. }) => {
                 half.granted();
                 if !term.holds(engine.clock()) {
                     return Tried::Late;
                 }
                 self.enter(ask, half, term, fence)
             }
-            Some(Ok(Attempt::Busy { retry_in })) => {
+            Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
                 place.update(|state, _| {
                     state.trouble = None;
@@ -265,7 +303,7 @@ impl ContenderSlot {
                 })
             }
             // A fresh acquire cannot find its outer hold missing.
-            Some(Ok(Attempt::Gone)) => {
+            Ok(Attempt::Gone) => {
                 half.busy();
                 Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone))
             }

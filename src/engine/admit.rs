@@ -49,7 +49,7 @@ impl State {
         if self.is_asked_by(&ask.owner) {
             return Admission::Refused(asked_twice(place));
         }
-        self.release_lost_of(&ask.owner, place);
+        self.release_lost_of(&ask.owner, place, fx);
         if !self.is_taken() {
             return Admission::Contend(self.contend(place, place.engine.draw(), ask.owner.clone()));
         }

@@ -1,7 +1,7 @@
 //! What a change of an entry leaves to do once its mutex is let go: whatever may call back (a waker, a channel, a guard's
 //! drop, a backend) runs here, and never under the mutex. It decides nothing.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -9,8 +9,43 @@ use super::{
     hold::{End, Tenure},
     queue::Told,
     registry::Place,
+    release::ReleaseJob,
 };
-use crate::backend::{Pending, Subscription};
+use crate::{
+    backend::{Pending, Subscription},
+    error::LostCause,
+    owner::Owner,
+};
+
+/// What is said through `tracing`, whose subscribers may ask about locks themselves.
+#[derive(Debug)]
+pub(super) enum Said {
+    Renewed { owner: Owner },
+    Released { owner: Owner, held: Duration },
+    Lost { owner: Owner, cause: LostCause, held: Duration },
+    OutOfOrder { owner: Owner },
+}
+
+impl Said {
+    fn aloud(self, lock: &str) {
+        match self {
+            Self::Renewed { owner } => tracing::trace!(lock, %owner, "renewed"),
+            Self::Released { owner, held } => tracing::debug!(lock, %owner, held_ms = millis(held), "released"),
+            Self::Lost { owner, cause, held } => {
+                tracing::warn!(lock, %owner, cause = ?cause, held_ms = millis(held), "lost");
+            }
+            Self::OutOfOrder { owner } => tracing::warn!(
+                lock,
+                %owner,
+                "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
+            ),
+        }
+    }
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// What is left to do after an entry's mutex was let go, in this order.
 #[derive(Default)]
@@ -18,6 +53,8 @@ pub(crate) struct Effects {
     ends: Vec<(Arc<Tenure>, End)>,
     deliveries: Vec<(oneshot::Sender<Told>, Told)>,
     work: Vec<Pending<()>>,
+    releases: Vec<ReleaseJob>,
+    said: Vec<Said>,
     unlisten: Vec<Subscription>,
     listen: Option<u64>,
     nudge: bool,
@@ -38,6 +75,15 @@ impl Effects {
         self.work.push(work);
     }
 
+    /// A release that nobody waits for.
+    pub(super) fn release(&mut self, job: ReleaseJob) {
+        self.releases.push(job);
+    }
+
+    pub(super) fn say(&mut self, said: Said) {
+        self.said.push(said);
+    }
+
     pub(super) fn listen(&mut self, epoch: u64) {
         self.listen = Some(epoch);
     }
@@ -54,20 +100,15 @@ impl Effects {
         self.nudge = true;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-            && self.deliveries.is_empty()
-            && self.work.is_empty()
-            && self.unlisten.is_empty()
-            && self.listen.is_none()
-            && !self.nudge
-            && !self.settled
-    }
-
     pub(super) fn run(self, place: &Place) {
         for (tenure, end) in self.ends {
             tenure.finish(end);
         }
+        for said in self.said {
+            said.aloud(place.name());
+        }
+        // A job starts by itself when it is dropped.
+        drop(self.releases);
         for work in self.work {
             place.engine.spawn(work);
         }

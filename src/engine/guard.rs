@@ -336,8 +336,9 @@ impl LockGuard {
     /// ```
     pub fn detach(self) -> Owner {
         let mut stage = self.stage();
+        let mut left = None;
         if matches!(*stage, Stage::Held) {
-            let detached = self.place.update(|state, _| {
+            let (detached, fx) = self.place.change(|state, _| {
                 let hold = state.hold_of(&self.tenure)?;
                 let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
                 ticket.detached = true;
@@ -346,8 +347,12 @@ impl LockGuard {
             if detached.is_some() {
                 *stage = Stage::Over(Ok(Released::StillHeld(0)));
             }
+            left = Some(fx);
         }
         drop(stage);
+        if let Some(fx) = left {
+            fx.run(&self.place);
+        }
         self.tenure.owner.clone()
     }
 

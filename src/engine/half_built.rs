@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     HoldNumber,
-    hold::Term,
     reap::Reap,
     registry::Place,
     release::{Outcome, Why},
@@ -42,9 +41,9 @@ impl HalfBuilt {
     }
 
     /// A try is about to leave.
-    pub(super) fn sent(&mut self, term: &Term) {
+    pub(super) fn sent(&mut self, lease: Duration) {
         self.in_flight = true;
-        self.lease = self.lease.max(term.lease);
+        self.lease = self.lease.max(lease);
     }
 
     /// The server said that somebody else holds.

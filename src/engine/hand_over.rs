@@ -3,11 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     HoldNumber, Moved,
-    effects::Effects,
+    effects::{Effects, Said},
     guard::{LockGuard, Released},
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
     queue::{Told, Waiter},
@@ -50,14 +50,11 @@ impl State {
         let ticket = hold.tickets.remove(at);
         let left = hold.count();
         if !live {
-            self.forget_lost(place, tenure);
+            self.forget_lost(place, tenure, fx);
             return ended(place, tenure);
         }
         if out_of_order && place.engine.first_time("order", place.name()) {
-            tracing::warn!(
-                lock = %place.name(), owner = %tenure.owner,
-                "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
-            );
+            fx.say(Said::OutOfOrder { owner: tenure.owner.clone() });
         }
         if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, ticket.lease, fx) }
     }
@@ -70,7 +67,7 @@ impl State {
         let left = hold.count();
         match (live, left) {
             (false, _) => {
-                self.forget_lost(place, tenure);
+                self.forget_lost(place, tenure, fx);
                 ended(place, tenure)
             }
             (true, 0) => self.end_hold(place, Lease::Fixed(Duration::ZERO), fx),
@@ -84,7 +81,7 @@ impl State {
         let clock = place.engine.clock();
         let now = clock.now();
         fx.end(&hold.tenure, End::Over);
-        released(place, &hold);
+        fx.say(Said::Released { owner: hold.owner().clone(), held: now.saturating_duration_since(hold.taken) });
         let turn = self.slice.turn(now);
         let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
@@ -133,22 +130,25 @@ impl State {
     pub(super) fn lose(&mut self, place: &Place, cause: LostCause, fx: &mut Effects) {
         let Some(mut hold) = self.hold.take() else { return };
         let now = place.engine.clock().now();
-        tracing::warn!(
-            lock = %place.name(), owner = %hold.owner(), cause = ?cause,
-            held_ms = millis(now.saturating_duration_since(hold.taken)), "lost"
-        );
+        let held = now.saturating_duration_since(hold.taken);
+        fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
-        self.slice.forget();
         let lease = hold.lease();
         hold.wake = Some(Wake { until: now + lease, release: matches!(cause, LostCause::Expired | LostCause::Forced) });
         match cause {
             // At its bound the hold ends for everybody: whoever still works was told so.
             LostCause::MaxHold => {
-                let why = Why::ended(hold.number, lease, hold.unclean);
-                drop(self.release(place, why, Arc::new(Outcome::default())));
+                // A section like any other, so the slice goes on, or is over.
+                let turn = self.slice.turn(now);
+                let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
+                fx.release(self.release(place, why, Arc::new(Outcome::default())));
             }
-            _ if hold.unclean => self.reaps.push(Reap::new(hold.number, lease, place, now)),
-            _ => {}
+            _ => {
+                self.slice.forget();
+                if hold.unclean {
+                    self.reaps.push(Reap::new(hold.number, lease, place, now));
+                }
+            }
         }
         if hold.count() > 0 {
             self.lost.push(hold);
@@ -157,19 +157,19 @@ impl State {
     }
 
     /// A lost hold whose last ticket ended is forgotten; its field is ours alone, and is released if it may be there.
-    fn forget_lost(&mut self, place: &Place, tenure: &Arc<Tenure>) {
+    fn forget_lost(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) {
         let over = |hold: &Hold| Arc::ptr_eq(&hold.tenure, tenure) && hold.count() == 0;
         if let Some(at) = self.lost.iter().position(over) {
             let hold = self.lost.swap_remove(at);
-            self.release_lost(&hold, place);
+            self.release_lost(&hold, place, fx);
         }
     }
 
     /// An owner asks for a name of which it still has a lost hold: that one's field goes first.
-    pub(super) fn release_lost_of(&mut self, owner: &Owner, place: &Place) {
+    pub(super) fn release_lost_of(&mut self, owner: &Owner, place: &Place, fx: &mut Effects) {
         for mut hold in std::mem::take(&mut self.lost) {
             if hold.owner() == owner {
-                self.release_lost(&hold, place);
+                self.release_lost(&hold, place, fx);
                 if let Some(wake) = &mut hold.wake {
                     wake.release = false;
                 }
@@ -189,26 +189,16 @@ impl State {
         drop(over);
     }
 
-    fn release_lost(&mut self, hold: &Hold, place: &Place) {
+    fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
         if hold.wake.is_some_and(|wake| wake.release) {
             let why = Why::ended(hold.number, hold.lease(), false);
-            // Dropped, the job goes on in the background.
-            drop(self.release(place, why, Arc::new(Outcome::default())));
+            fx.release(self.release(place, why, Arc::new(Outcome::default())));
         }
     }
 }
 
 fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
     tenure.loss(place.name()).map_or(Ending::NotHeld, Ending::Lost)
-}
-
-fn released(place: &Place, hold: &Hold) {
-    let held = place.engine.clock().now().saturating_duration_since(hold.taken);
-    tracing::debug!(lock = %place.name(), owner = %hold.owner(), held_ms = millis(held), "released");
-}
-
-pub(super) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether the next owner may have the hold as it stands, without a word to the server.
@@ -246,8 +236,25 @@ impl HandOver {
         &self.outcome
     }
 
+    /// Sends it in the background, where nobody's pause holds the waiter up, and waits for what comes of it.
+    pub(super) async fn once(self) -> Result<Released> {
+        let (first, answer) = oneshot::channel();
+        self.start(Some(first));
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Sends it in the background.
+    pub(super) fn start(self, first: Option<oneshot::Sender<Result<Released>>>) {
+        Arc::clone(&self.place.engine).spawn(Box::pin(async move {
+            let result = self.run().await;
+            if let Some(first) = first {
+                drop(first.send(result));
+            }
+        }));
+    }
+
     /// Sends it once. Whatever comes of it, the waiter is told, if not here then by the drop.
-    pub(super) async fn run(mut self) -> Result<Released> {
+    async fn run(mut self) -> Result<Released> {
         let _one_at_a_time = match &self.commands {
             Some(commands) => Arc::clone(commands).acquire_owned().await.ok(),
             None => None,

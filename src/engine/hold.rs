@@ -46,8 +46,10 @@ pub(crate) struct Hold {
     pub(crate) told: Option<u32>,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
     renewed: Instant,
-    /// Where the lease ends that was asked for then: a bound may have cut it.
+    /// How far the lease reaches that was asked for last: a bound may have cut it.
     reached: Instant,
+    /// How far the fixed leases of its tickets were to reach, those of ended ones included.
+    floor: Instant,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
     /// Failed renewals in a row, for their back-off, and when the next try is due.
@@ -123,6 +125,7 @@ impl Hold {
         Self {
             number,
             tenure,
+            floor: first.floor(term.sent),
             tickets: vec![first],
             pending: 0,
             told: Some(1),
@@ -173,6 +176,17 @@ impl Hold {
         if fresh.at > self.deadline.effective(clock) {
             self.deadline = fresh;
         }
+        self.reached = self.reached.max(term.sent + term.lease);
+    }
+
+    /// A nested acquisition was granted.
+    pub(crate) fn entered(&mut self, ticket: Ticket, term: Term, clock: &Clock) {
+        self.floor = self.floor.max(ticket.floor(term.sent));
+        if matches!(ticket.lease, Lease::Watchdog) {
+            self.renewed(term);
+        }
+        self.tickets.push(ticket);
+        self.extended(term, clock);
     }
 
     /// The lease was raised for the watchdog.
@@ -205,23 +219,23 @@ impl Hold {
         if self.renewing {
             return None;
         }
-        if self.probe {
-            return Some(self.renewed);
-        }
-        if !self.watched() {
+        // The bound that cut the lease may have gone with its ticket: what it kept back is asked for now. Bounds are cut
+        // to whole milliseconds.
+        let wanted = self.wanted(watchdog);
+        let short = self.reached + Duration::from_millis(1) <= wanted;
+        if !short && !self.probe && !self.watched() {
             return None;
         }
         if let Some((_, at)) = self.retry {
             return Some(at);
         }
-        // The bound that cut the lease may have gone with its ticket: what it kept back is asked for now. Bounds are cut
-        // to whole milliseconds.
-        let wanted = self.renewed + watchdog;
-        let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
-        if self.reached + Duration::from_millis(1) <= wanted {
-            return Some(self.renewed);
-        }
-        Some(self.renewed + watchdog / 3)
+        if short || self.probe { Some(self.renewed) } else { Some(self.renewed + watchdog / 3) }
+    }
+
+    /// How far the lease is to reach, by all its tickets and within their bounds.
+    pub(crate) fn wanted(&self, watchdog: Duration) -> Instant {
+        let wanted = if self.watched() { self.floor.max(self.renewed + watchdog) } else { self.floor };
+        self.bound().map_or(wanted, |bound| bound.min(wanted))
     }
 
     /// A lost hold that only detached tickets keep is forgotten then.
@@ -283,6 +297,14 @@ impl Deadline {
 impl Ticket {
     pub(crate) fn new(id: u64, lease: Lease, max_hold: Option<Duration>, now: Instant) -> Self {
         Self { id, lease, max_hold: max_hold.map(|bound| now + bound), detached: false }
+    }
+
+    /// How far a fixed lease was to make the hold last.
+    fn floor(&self, sent: Instant) -> Instant {
+        match self.lease {
+            Lease::Watchdog => sent,
+            Lease::Fixed(lease) => self.max_hold.map_or(sent + lease, |bound| bound.min(sent + lease)),
+        }
     }
 }
 

@@ -20,7 +20,6 @@ use super::{
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
-    lease::Lease,
 };
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
@@ -119,7 +118,11 @@ impl Nest {
             let bound = [hold.bound(), own].into_iter().flatten().min();
             // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
             let left = hold.deadline(clock).saturating_duration_since(clock.now());
-            let term = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock)?;
+            let Some(term) = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock) else {
+                // Less than a millisecond before its bound it is over: nothing can be asked for any more.
+                state.lose(&self.place, LostCause::MaxHold, fx);
+                return None;
+            };
             hold.told = None;
             Some((term, hold.count().max(2)))
         })
@@ -133,11 +136,7 @@ impl Nest {
             let Some(hold) = state.live(&self.tenure) else { return false };
             hold.pending -= 1;
             hold.told = Some(holds);
-            hold.tickets.push(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent));
-            hold.extended(term, place.engine.clock());
-            if matches!(ask.lease, Lease::Watchdog) {
-                hold.renewed(term);
-            }
+            hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
             true
         });
         if !entered {
@@ -166,9 +165,7 @@ impl Drop for Nest {
         match place.update(|state, fx| state.end_pending(place, &self.tenure, fx)) {
             // The server may count one too many.
             Ending::StillHeld { .. } if self.unanswered => retell(place, &self.tenure),
-            Ending::HandOver(hand_over) => place.engine.spawn(Box::pin(async move {
-                let _ = hand_over.run().await;
-            })),
+            Ending::HandOver(hand_over) => hand_over.start(None),
             // A release goes on by itself when it is dropped.
             _ => {}
         }

@@ -102,6 +102,8 @@ impl ContenderSlot {
             if bound <= now {
                 return match gate {
                     Gate::Until(_) => Ok(Opened::WaitOver),
+                    // It was answered busy before.
+                    _ if releases == Releases::Answered && ask.patience != Patience::ForEver => Ok(Opened::WaitOver),
                     _ => {
                         let error = unanswered(place, false, "an earlier release of this lock is not answered yet");
                         Err(self.give_up(ask, error))
@@ -118,8 +120,9 @@ impl ContenderSlot {
             Patience::Once => None,
             Patience::Until(until) => Some(until.max(self.place.engine.clock().now()) + GRACE),
             Patience::ForEver => {
-                let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since));
-                since.map(|since| since + self.place.engine.settings().unreachable_after + GRACE)
+                let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since))?;
+                let since = since.max(self.place.engine.backend().last_answer());
+                Some(since + self.place.engine.settings().unreachable_after + GRACE)
             }
         }
     }

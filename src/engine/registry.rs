@@ -175,6 +175,13 @@ impl Place {
 
     /// Changes the entry, then does outside its mutex what the change left to do.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
+        let (out, fx) = self.change(change);
+        fx.run(self);
+        out
+    }
+
+    /// Changes the entry; what that leaves to do is the caller's to run, once it has let go of its own locks.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> (R, Effects) {
         let mut fx = Effects::default();
         let out = {
             let mut state = self.entry.lock();
@@ -182,10 +189,7 @@ impl Place {
             self.rest(&mut state, &mut fx);
             out
         };
-        if !fx.is_empty() {
-            fx.run(self);
-        }
-        out
+        (out, fx)
     }
 
     /// What follows from any change: the ear closes when nobody waits, and the driver looks in time.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, Semaphore},
+    sync::{Notify, Semaphore, oneshot},
     time::{Instant, sleep, timeout},
 };
 
@@ -126,7 +126,7 @@ impl State {
             own,
             until: now + why.lease,
         });
-        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, attended: true }
+        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true, first: None }
     }
 
     /// Whether every release is on its way on this link: what is sent from now on comes after them. Of an abandoned
@@ -206,7 +206,8 @@ enum Answered {
     Over(Result<Released>),
 }
 
-/// The sending of one release. Dropped before it is finished, it goes on in the background.
+/// The sending of one release. It is driven in the background, never by whoever waits for it: a caller may stop polling
+/// without dropping its future, and others wait for the same answer. Dropped, it starts by itself.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct ReleaseJob {
@@ -215,8 +216,10 @@ pub(crate) struct ReleaseJob {
     /// The hold's count-changing commands go before it, one at a time.
     pub(super) commands: Option<Arc<Semaphore>>,
     outcome: Arc<Outcome>,
-    /// Somebody drives it; the background's own job does not start itself again when its runtime ends.
-    attended: bool,
+    /// Not started yet; a started one does not start itself again when its runtime ends.
+    waiting: bool,
+    /// Wants to hear what came of the first sending.
+    first: Option<oneshot::Sender<Result<Released>>>,
 }
 
 impl ReleaseJob {
@@ -228,17 +231,18 @@ impl ReleaseJob {
         &self.outcome
     }
 
-    /// Sends it once, for a caller who waits. After an error that may heal it goes on in the background.
+    /// Starts it, and waits for what comes of the first sending. After an error that may heal it is repeated.
     pub(super) async fn once(mut self) -> Result<Released> {
-        match self.answered().await {
-            Ok(result) => result,
-            Err(fault) => {
-                let error = Error::from_fault(fault.clone(), self.place.name(), Op::Release);
-                if !fault.kind.heals() {
-                    self.give_up(error.clone());
-                }
-                Err(error)
-            }
+        let (first, answer) = oneshot::channel();
+        self.first = Some(first);
+        drop(self);
+        // Nobody to answer: the runtime is ending, and the client with it.
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    fn tell_first(&mut self, result: &Result<Released>) {
+        if let Some(first) = self.first.take() {
+            drop(first.send(result.clone()));
         }
     }
 
@@ -246,6 +250,7 @@ impl ReleaseJob {
     async fn insist(mut self) {
         let mut pause = FIRST_PAUSE;
         while let Err(fault) = self.answered().await {
+            self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
             if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
@@ -274,8 +279,8 @@ impl ReleaseJob {
             match answered {
                 Answered::Then(number) => self.number = number,
                 Answered::Over(result) => {
-                    self.attended = false;
                     self.outcome.set(result.clone());
+                    self.tell_first(&result);
                     return Ok(result);
                 }
             }
@@ -283,7 +288,6 @@ impl ReleaseJob {
     }
 
     fn give_up(&mut self, error: Error) {
-        self.attended = false;
         self.place.update(|state, fx| {
             state.release_given_up(&self.place, self.number);
             fx.nudge();
@@ -294,13 +298,14 @@ impl ReleaseJob {
 
 impl Drop for ReleaseJob {
     fn drop(&mut self) {
-        if self.attended {
+        if self.waiting {
             let rest = Self {
                 place: self.place.clone(),
                 number: self.number,
                 commands: self.commands.take(),
                 outcome: Arc::clone(&self.outcome),
-                attended: false,
+                waiting: false,
+                first: self.first.take(),
             };
             self.place.engine.spawn(Box::pin(rest.insist()));
         }

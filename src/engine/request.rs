@@ -15,13 +15,14 @@ use tracing::Instrument;
 
 use super::{
     acquire::{self, Ask, Patience},
+    effects::millis,
     guard::{LockGuard, Released},
-    hand_over::millis,
     handle::{Handle, Nesting},
     hold::Tenure,
     pause::unanswered,
     registry::State,
     release::Outcome,
+    shared::Engine,
 };
 use crate::{
     backend::Pending,
@@ -100,7 +101,13 @@ impl Plan {
             let found = place.update(|state, fx| {
                 state.expire(&place, fx);
                 match state.detached(&owner) {
-                    Some((tenure, id)) => Found::Ticket(LockGuard::new(place.clone(), tenure, id, None)),
+                    // Taken in the same step, so that nobody else gets it too.
+                    Some((tenure, id)) => {
+                        if let Some(hold) = state.hold_of(&tenure) {
+                            hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
+                        }
+                        Found::Ticket(LockGuard::new(place.clone(), tenure, id, None))
+                    }
                     None => match state.releases.iter().find(|release| release.outcome.is_detached_of(&owner)) {
                         Some(release) => Found::UnderWay(Arc::clone(&release.outcome)),
                         None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
@@ -149,7 +156,7 @@ enum Waits {
 /// A plan until the first poll, a boxed future from then on.
 enum Request<T> {
     Planned(Box<Plan>),
-    Running(Pending<T>),
+    Running(Arc<Engine>, Pending<Result<T>>),
     Done,
 }
 
@@ -165,14 +172,22 @@ impl<T> Request<T> {
         self
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, start: impl FnOnce(Plan) -> Pending<T>) -> Poll<Option<T>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        start: impl FnOnce(Plan) -> Pending<Result<T>>,
+    ) -> Poll<Option<Result<T>>> {
         if let Self::Planned(_) = self
             && let Self::Planned(plan) = mem::replace(self, Self::Done)
         {
-            *self = Self::Running(start(*plan));
+            *self = Self::Running(Arc::clone(&plan.handle.engine), start(*plan));
         }
-        let Self::Running(running) = self else { return Poll::Ready(None) };
-        let polled = running.as_mut().poll(cx);
+        let Self::Running(engine, running) = self else { return Poll::Ready(None) };
+        // At every poll: an owned future may be carried elsewhere, where its timers would panic.
+        let polled = match engine.on_own_runtime() {
+            Ok(()) => running.as_mut().poll(cx),
+            Err(error) => Poll::Ready(Err(error)),
+        };
         if polled.is_ready() {
             *self = Self::Done;
         }
@@ -216,7 +231,7 @@ fn polled_again<T>() -> Result<T> {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Acquire(Request<Result<Option<LockGuard>>>);
+pub struct Acquire(Request<Option<LockGuard>>);
 
 impl Acquire {
     pub(super) fn new(plan: Plan) -> Self {
@@ -278,7 +293,7 @@ impl Future for Acquire {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct TryAcquire(Request<Result<Option<LockGuard>>>);
+pub struct TryAcquire(Request<Option<LockGuard>>);
 
 impl TryAcquire {
     pub(super) fn new(plan: Plan) -> Self {
@@ -342,7 +357,7 @@ impl Future for TryAcquire {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Unlock(Request<Result<Released>>);
+pub struct Unlock(Request<Released>);
 
 impl Unlock {
     pub(super) fn new(plan: Plan) -> Self {

@@ -5,11 +5,12 @@ use std::{
     collections::HashSet,
     fmt,
     hash::{BuildHasher, RandomState},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use dashmap::DashMap;
 use tokio::{
     runtime::{self, Handle},
     sync::{Notify, Semaphore},
+    task::JoinHandle,
     time::{Instant, timeout},
 };
 use uuid::Uuid;
@@ -34,9 +36,10 @@ use crate::{
     lease::Lease,
 };
 
-/// At most so many tries of one client are in flight: waiters that are all woken at once never stand before renewals and
-/// releases.
-const TRIES: usize = 128;
+/// At most twice so many tries of one client are in flight: waiters that are all woken at once never stand before
+/// renewals and releases. One half is for callers that poll their own try, who may stop polling and keep their place; the
+/// other for those that come when the first is taken, whose tries run in the background and always end.
+const TRIES: usize = 64;
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
 const WARNED: usize = 4096;
@@ -62,6 +65,7 @@ pub(crate) struct Engine {
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
     tries: Semaphore,
+    queued_tries: Arc<Semaphore>,
     closed: AtomicBool,
     /// Told whenever an entry has nothing left to send, for `close`.
     pub(super) settled: Notify,
@@ -84,6 +88,7 @@ impl Engine {
             schedule: Arc::clone(&schedule),
             numbers: AtomicU64::new(1),
             tries: Semaphore::new(TRIES),
+            queued_tries: Arc::new(Semaphore::new(TRIES)),
             closed: AtomicBool::new(false),
             settled: Notify::new(),
             hasher: RandomState::new(),
@@ -122,8 +127,14 @@ impl Engine {
         &self.schedule
     }
 
+    /// Places for tries that their callers poll.
     pub(super) fn tries(&self) -> &Semaphore {
         &self.tries
+    }
+
+    /// Places for tries that run in the background.
+    pub(super) fn queued_tries(&self) -> &Arc<Semaphore> {
+        &self.queued_tries
     }
 
     /// Every entry, as a list: nothing is worked on while a shard of the map is locked.
@@ -151,6 +162,11 @@ impl Engine {
     /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
     pub(super) fn spawn(&self, work: Pending<()>) {
         self.runtime.spawn(work);
+    }
+
+    /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
+    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
+        Attended(self.runtime.spawn(work))
     }
 
     /// Refuses a caller that runs elsewhere than the client does: its timers and links would never wake it.
@@ -274,6 +290,23 @@ impl Engine {
             state.dead = state.dead || idle;
             idle
         });
+    }
+}
+
+/// Work in the background that ends when nobody wants it any more.
+pub(super) struct Attended<T>(JoinHandle<T>);
+
+impl<T> Future for Attended<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(Result::ok)
+    }
+}
+
+impl<T> Drop for Attended<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -46,7 +46,7 @@ impl LockGuard {
             Step::Answer(result) => return result,
             Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
             Step::Release(job) => job.once().await,
-            Step::HandOver(hand_over) => hand_over.run().await,
+            Step::HandOver(hand_over) => hand_over.once().await,
             Step::Ask(number, outcome) => self.ask(number, outcome).await,
         };
         if result.as_ref().err().is_none_or(Error::is_lost) {
@@ -69,7 +69,7 @@ impl LockGuard {
             }
             Step::HandOver(hand_over) => {
                 hand_over.outcome().of_detached(self.owner());
-                hand_over.run().await
+                hand_over.once().await
             }
             Step::Ask(number, outcome) => self.ask(number, outcome).await,
             Step::Answer(result) => result,
@@ -89,7 +89,7 @@ impl LockGuard {
             Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
-        let ending = self.place.update(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
+        let (ending, fx) = self.place.change(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
         let (next, step) = match ending {
             Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
             Ending::NotHeld => {
@@ -109,6 +109,8 @@ impl LockGuard {
         };
         *stage = next;
         drop(stage);
+        // Wakers may ask this very guard.
+        fx.run(&self.place);
         self.released.notify_waiters();
         step
     }
@@ -139,9 +141,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         match self.step_if_held() {
-            Some(Step::HandOver(hand_over)) => self.place.engine.spawn(Box::pin(async move {
-                let _ = hand_over.run().await;
-            })),
+            Some(Step::HandOver(hand_over)) => hand_over.start(None),
             Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
             // A release goes on by itself when its job is dropped; the rest is done or under way.
             _ => {}

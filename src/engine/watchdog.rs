@@ -3,15 +3,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    future::poll_fn,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -19,6 +18,7 @@ use tokio::{
 
 use super::{
     HoldNumber, Renewal, RenewalGroup,
+    effects::Said,
     hold::Term,
     pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
     registry::{Entry, Place, State},
@@ -86,21 +86,19 @@ struct Due {
     number: HoldNumber,
     lease: Duration,
     bound: Option<Instant>,
-    /// It failed before: one key that the server refuses must not fail the others again and again.
-    alone: bool,
 }
 
 /// Renewals that went out together, and what came of them.
 struct Batch {
-    holds: Vec<(Arc<Entry>, HoldNumber)>,
-    term: Term,
-    answer: Result<Vec<Renewal>, Fault>,
+    holds: Vec<Due>,
+    /// None if nothing was sent.
+    answer: Option<(Term, Result<Vec<Renewal>, Fault>)>,
 }
 
 /// The driver's life. It ends with the engine, which it does not keep alive. `slept` is what the machine had slept
 /// before there was any hold.
 pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration) {
-    let mut under_way: Vec<Pending<Batch>> = Vec::new();
+    let mut under_way = FuturesUnordered::new();
     let mut check = Instant::now() + SLEEP_CHECK;
     loop {
         let next = schedule.next();
@@ -108,14 +106,14 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         let answered = tokio::select! {
             () = schedule.sooner.notified() => None,
             () = sleep_until(wake), if next.is_some() => None,
-            batch = first(&mut under_way), if !under_way.is_empty() => Some(batch),
+            Some(batch) = under_way.next() => Some(batch),
         };
         if schedule.ended.load(Ordering::Acquire) {
             return;
         }
         let Some(engine) = engine.upgrade() else { return };
         if let Some(batch) = answered {
-            settle(&engine, batch);
+            settle(&engine, batch, &under_way);
         }
         let now = engine.clock().now();
         if check <= now {
@@ -132,7 +130,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
             let place = Place { engine: Arc::clone(&engine), entry };
             due.extend(place.look(now));
         }
-        send(&engine, due, &mut under_way);
+        send(&engine, due, &under_way);
     }
 }
 
@@ -163,82 +161,93 @@ impl State {
         }
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
         // of its TTL gets the lease, so never less is asked for than the hold was promised.
-        let left = hold.deadline(clock).saturating_duration_since(now);
+        let left = hold.deadline(clock).max(hold.wanted(watchdog)).saturating_duration_since(now);
         let lease = if hold.watched() { watchdog.max(left) } else { left };
         hold.renewing = true;
         hold.probe = false;
-        let alone = hold.retry.is_some();
-        Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound(), alone })
+        Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound() })
     }
 }
 
+type UnderWay = FuturesUnordered<Pending<Batch>>;
+
 /// Sends what is due: one call a group and lease, all at the same time, each with its own deadline.
-fn send(engine: &Arc<Engine>, due: Vec<Due>, under_way: &mut Vec<Pending<Batch>>) {
+fn send(engine: &Arc<Engine>, due: Vec<Due>, under_way: &UnderWay) {
+    let now = engine.clock().now();
     let mut groups: HashMap<(RenewalGroup, Duration), Vec<Due>> = HashMap::new();
     for due in due {
-        match Term::now(due.lease, due.bound, engine.clock()) {
-            Some(_) if due.alone => under_way.extend(batch(engine, vec![due])),
-            Some(term) => groups.entry((due.entry.protocol.renewal_group(), term.lease)).or_default().push(due),
-            // Less than a millisecond is left before its bound.
-            None => settle_one(engine, &due.entry, due.number, None),
+        // A bound that may cut the lease cuts nobody else's.
+        if due.bound.is_some_and(|bound| bound <= now + due.lease + SLEEP_CHECK) {
+            under_way.push(batch(engine, vec![due]));
+        } else {
+            groups.entry((due.entry.protocol.renewal_group(), due.lease)).or_default().push(due);
         }
     }
     for (_, mut group) in groups {
         while !group.is_empty() {
             let rest = group.split_off(group.len().min(BATCH));
-            under_way.extend(batch(engine, std::mem::replace(&mut group, rest)));
+            under_way.push(batch(engine, std::mem::replace(&mut group, rest)));
         }
     }
 }
 
-fn batch(engine: &Arc<Engine>, due: Vec<Due>) -> Option<Pending<Batch>> {
-    let first = due.first()?;
-    let bound = due.iter().filter_map(|due| due.bound).min();
-    let term = Term::now(first.lease, bound, engine.clock())?;
-    let within = engine.settings().command_timeout.min(term.lease / 3);
-    let protocol = Arc::clone(&first.entry.protocol);
-    let calls: Vec<_> = due.iter().map(|due| (Arc::clone(due.entry.protocol.key()), due.number)).collect();
-    let holds = due.into_iter().map(|due| (due.entry, due.number)).collect();
-    let answer = protocol.renew(&calls, term.lease, within);
-    Some(Box::pin(async move { Batch { holds, term, answer: answer.await } }))
-}
-
-/// The first of the batches that is answered.
-async fn first(under_way: &mut Vec<Pending<Batch>>) -> Batch {
-    poll_fn(|cx| {
-        for at in 0..under_way.len() {
-            if let Poll::Ready(batch) = under_way[at].as_mut().poll(cx) {
-                drop(under_way.swap_remove(at));
-                return Poll::Ready(batch);
-            }
-        }
-        Poll::Pending
+/// One call for holds of one lease. What is over by the time it leaves is not renewed.
+fn batch(engine: &Arc<Engine>, mut holds: Vec<Due>) -> Pending<Batch> {
+    let command_timeout = engine.settings().command_timeout;
+    let clock = engine.clock().clone();
+    Box::pin(async move {
+        holds.retain(Due::lives);
+        let bound = holds.iter().filter_map(|due| due.bound).min();
+        let first = holds.first().map(|due| (Arc::clone(&due.entry.protocol), due.lease));
+        // Less than a millisecond before its bound nothing is asked for.
+        let asked = first.and_then(|(protocol, lease)| Some((protocol, Term::now(lease, bound, &clock)?)));
+        let Some((protocol, term)) = asked else { return Batch { holds, answer: None } };
+        let within = command_timeout.min(term.lease / 3);
+        let calls: Vec<_> = holds.iter().map(|due| (Arc::clone(due.entry.protocol.key()), due.number)).collect();
+        let answer = protocol.renew(&calls, term.lease, within).await;
+        Batch { holds, answer: Some((term, answer)) }
     })
-    .await
 }
 
-fn settle(engine: &Arc<Engine>, batch: Batch) {
+impl Due {
+    /// Whether it is still this hold that lives.
+    fn lives(&self) -> bool {
+        self.entry.lock().hold.as_ref().is_some_and(|hold| hold.number == self.number)
+    }
+}
+
+fn settle(engine: &Arc<Engine>, mut batch: Batch, under_way: &UnderWay) {
+    // Those that failed together are tried again together.
+    let jitter = jittered(LONGEST_PAUSE / 2).as_secs_f64() / (LONGEST_PAUSE / 2).as_secs_f64();
     match batch.answer {
-        Ok(answers) => {
-            for ((entry, number), answer) in batch.holds.into_iter().zip(answers) {
-                settle_one(engine, &entry, number, Some((batch.term, answer)));
+        Some((term, Ok(answers))) => {
+            for (due, answer) in batch.holds.iter().zip(answers) {
+                settle_one(engine, due, jitter, Some((term, answer)));
             }
         }
-        Err(fault) => {
-            tracing::debug!(error = %fault.source, holds = batch.holds.len(), "a renewal had no answer; it is tried again");
-            for (entry, number) in batch.holds {
-                settle_one(engine, &entry, number, None);
+        // One key that the server refuses fails all: halves, down to the one.
+        Some((_, Err(fault))) if !fault.kind.heals() && batch.holds.len() > 1 => {
+            let half = batch.holds.split_off(batch.holds.len() / 2);
+            under_way.push(self::batch(engine, batch.holds));
+            under_way.push(self::batch(engine, half));
+        }
+        unanswered => {
+            if let Some((_, Err(fault))) = unanswered {
+                tracing::debug!(error = %fault.source, holds = batch.holds.len(), "a renewal had no answer; it is tried again");
+            }
+            for due in &batch.holds {
+                settle_one(engine, due, jitter, None);
             }
         }
     }
 }
 
 /// One hold's share of an answer. A hold that is over, or lost, or another one by now, is none of its business.
-fn settle_one(engine: &Arc<Engine>, entry: &Arc<Entry>, number: HoldNumber, answer: Option<(Term, Renewal)>) {
-    let place = Place { engine: Arc::clone(engine), entry: Arc::clone(entry) };
+fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term, Renewal)>) {
+    let place = Place { engine: Arc::clone(engine), entry: Arc::clone(&due.entry) };
     place.update(|state, fx| {
         state.expire(&place, fx);
-        let Some(hold) = state.hold.as_mut().filter(|hold| hold.number == number) else { return };
+        let Some(hold) = state.hold.as_mut().filter(|hold| hold.number == due.number) else { return };
         hold.renewing = false;
         let clock = engine.clock();
         match answer {
@@ -248,13 +257,16 @@ fn settle_one(engine: &Arc<Engine>, entry: &Arc<Entry>, number: HoldNumber, answ
                     hold.renewed(term);
                 }
                 hold.extended(term, clock);
-                tracing::trace!(lock = %place.name(), owner = %hold.owner(), "renewed");
+                fx.say(Said::Renewed { owner: hold.owner().clone() });
             }
             Some((_, Renewal::Gone)) => state.lose(&place, LostCause::Gone, fx),
             None => {
                 let failures = hold.retry.map_or(0, |(failures, _)| failures);
                 let pause = (FIRST_PAUSE * 2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
-                hold.retry = Some((failures.saturating_add(1).min(16), clock.now() + pause / 2 + jittered(pause / 2)));
+                hold.retry =
+                    Some((failures.saturating_add(1).min(16), clock.now() + pause.mul_f64(0.5 + jitter / 2.0)));
+                // A probe that had no answer is asked again; the watchdog's own are due anyway.
+                hold.probe |= !hold.watched();
             }
         }
     });
