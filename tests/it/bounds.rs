@@ -16,6 +16,8 @@ use crate::{
 const NAMES: usize = 1_000;
 const TRIES: usize = 10;
 const COMMAND: Duration = Duration::from_millis(300);
+/// How late an answer may be seen that comes when its time is up.
+const AWAKE: Duration = Duration::from_millis(100);
 const UNREACHABLE: Duration = Duration::from_millis(900);
 /// A slice and a hold so long that a busy machine cannot blur who was overtaken how often.
 const SLICE: Duration = Duration::from_millis(50);
@@ -56,7 +58,7 @@ async fn each_of_a_thousand_waiters_is_told_in_time_that_the_server_is_silent() 
     let trying: JoinSet<_> = tries.map(|mutex| async move { timed(mutex.try_lock()).await }).collect();
     let (waited, tried) = tokio::join!(slowest(waiting), slowest(trying));
     assert!(waited <= UNREACHABLE + COMMAND, "a lock() was answered after {waited:?}");
-    assert!(tried <= 2 * COMMAND, "a try_lock() was answered after {tried:?}");
+    assert!(tried <= 2 * COMMAND + AWAKE, "a try_lock() was answered after {tried:?}");
 }
 
 /// How long each entry of a waiter takes beside a client whose two tasks take the lock in turn, each for as long as the
