@@ -16,12 +16,16 @@ use crate::{
 const NAMES: usize = 1_000;
 const TRIES: usize = 10;
 const COMMAND: Duration = Duration::from_millis(300);
+/// How late an answer may be seen that comes when its time is up.
+const AWAKE: Duration = Duration::from_millis(100);
 const UNREACHABLE: Duration = Duration::from_millis(900);
 /// A slice and a hold so long that a busy machine cannot blur who was overtaken how often.
 const SLICE: Duration = Duration::from_millis(50);
 const BOUND: Duration = Duration::from_millis(75);
 /// So many slices a waiter elsewhere may have to wait.
 const SLICES: u32 = 5;
+/// So often the waiter enters: once in a while it may do so by chance.
+const ENTRIES: u32 = 5;
 const KEPT_OUT: Duration = Duration::from_secs(3);
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -54,12 +58,12 @@ async fn each_of_a_thousand_waiters_is_told_in_time_that_the_server_is_silent() 
     let trying: JoinSet<_> = tries.map(|mutex| async move { timed(mutex.try_lock()).await }).collect();
     let (waited, tried) = tokio::join!(slowest(waiting), slowest(trying));
     assert!(waited <= UNREACHABLE + COMMAND, "a lock() was answered after {waited:?}");
-    assert!(tried <= 2 * COMMAND, "a try_lock() was answered after {tried:?}");
+    assert!(tried <= 2 * COMMAND + AWAKE, "a try_lock() was answered after {tried:?}");
 }
 
-/// How long a waiter needs to enter beside a client whose two tasks take the lock in turn, each for as long as the
+/// How long each entry of a waiter takes beside a client whose two tasks take the lock in turn, each for as long as the
 /// bound, and end their holds this way.
-async fn entry_beside(end: impl AsyncFn(LockGuard)) -> Duration {
+async fn entries_beside(end: impl AsyncFn(LockGuard)) -> Vec<Duration> {
     let (server, name) = (Server::shared(), unique_name());
     let slicing = async || connected(Client::builder().url(server.url()).handover_slice(SLICE)).await;
     let (greedy, waiting) = (slicing().await, slicing().await);
@@ -68,39 +72,42 @@ async fn entry_beside(end: impl AsyncFn(LockGuard)) -> Duration {
             end(greedy.mutex(&name).lock().max_hold(BOUND).await.expect("the server answers")).await;
         }
     };
-    let entry = async {
-        // In the middle of somebody's turn, when the first slice is long over.
-        sleep(4 * BOUND + BOUND / 2).await;
-        let mutex = waiting.mutex(&name);
-        let (entered, took) = timed(timeout(KEPT_OUT, mutex.lock())).await;
-        let guard = entered.expect("it is not kept out altogether").expect("the server answers");
-        guard.unlock().await.expect("it is held");
-        took
+    let entries = async {
+        let (mutex, mut entries) = (waiting.mutex(&name), Vec::new());
+        for entry in 0..ENTRIES {
+            // At other points of the others' turns every time, when their first slice is long over.
+            sleep(4 * BOUND + entry * BOUND / ENTRIES).await;
+            let (entered, took) = timed(timeout(KEPT_OUT, mutex.lock())).await;
+            let guard = entered.expect("it is not kept out altogether").expect("the server answers");
+            guard.unlock().await.expect("it is held");
+            entries.push(took);
+        }
+        entries
     };
     tokio::select! {
-        took = entry => took,
+        took = entries => took,
         ((), ()) = async { tokio::join!(turns(), turns()) } => unreachable!("turns never end"),
     }
 }
 
 #[tokio::test]
 async fn a_waiter_enters_within_five_slices_beside_holds_that_end_by_their_bound() {
-    let took = entry_beside(async |guard| {
+    let took = entries_beside(async |guard| {
         let lost = guard.lost().await;
         assert!(matches!(lost, Error::Lost { cause: LostCause::MaxHold, .. }), "{lost:?}");
     })
     .await;
-    assert!(took <= SLICES * SLICE, "{took:?}");
+    assert!(took.iter().all(|took| *took <= SLICES * SLICE), "{took:?}");
 }
 
 #[tokio::test]
 async fn a_waiter_enters_within_five_slices_beside_holds_that_end_before_their_bound() {
-    let took = entry_beside(async |guard| {
+    let took = entries_beside(async |guard| {
         sleep(BOUND - BOUND / 5).await;
         drop(guard);
     })
     .await;
-    assert!(took <= SLICES * SLICE, "{took:?}");
+    assert!(took.iter().all(|took| *took <= SLICES * SLICE), "{took:?}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! another thread. It may ask the library whatever it likes.
 
 use std::{
+    hint,
     pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
@@ -47,7 +48,7 @@ fn asked_at_every_event(
                 if said.is_ours() {
                     let _ = asked.is_held();
                     let guard = held.lock().expect("no panic").clone();
-                    let _ = guard.map(|guard| guard.is_held());
+                    let _ = guard.is_some_and(|guard| guard.is_held());
                 }
             });
             part(&lock, &cell, &traces).await;
@@ -198,6 +199,8 @@ fn a_detached_hold_that_one_thread_unlocks_and_another_attaches_goes_to_one_of_t
         move || {
             for (round, owner) in owners.iter().enumerate() {
                 meet(&arrivals, round);
+                // A little later every time, over all that the other thread does.
+                (0..round % 64 * 16).for_each(|_| hint::spin_loop());
                 to_test.send(lock.attach(&owner)).expect("the test listens");
             }
         }
