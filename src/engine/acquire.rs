@@ -228,24 +228,29 @@ struct Departure {
 }
 
 impl Departure {
-    /// `None` if nothing is left to ask for.
-    fn now(place: &Place, ask: &Ask) -> Option<Self> {
+    /// `None` if nothing is left to ask for, or another is the contender by now.
+    fn now(place: &Place, ask: &Ask, contender: u64) -> Option<Self> {
         let clock = place.engine.clock();
         let bound = ask.max_hold.map(|max_hold| clock.now() + max_hold);
         let term = Term::now(place.engine.lease(ask.lease), bound, clock)?;
-        let behind = place.update(|state, _| {
+        place.update(|state, _| {
+            state.contender.as_ref().filter(|now| now.id == contender)?;
             state.ear.clear_flag();
             state.trying(Some(term.sent));
-            !state.releases.is_empty()
-        });
-        Some(Self { term, behind })
+            Some(Self { term, behind: !state.releases.is_empty() })
+        })
     }
 }
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
-async fn queued(place: Place, ask: Ask, number: HoldNumber) -> Option<(Departure, Result<Attempt, Fault>)> {
+async fn queued(
+    place: Place,
+    ask: Ask,
+    contender: u64,
+    number: HoldNumber,
+) -> Option<(Departure, Result<Attempt, Fault>)> {
     let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
-    let departure = Departure::now(&place, &ask)?;
+    let departure = Departure::now(&place, &ask, contender)?;
     let answer = place.entry.protocol.acquire(number, departure.term.lease, 1).await;
     Some((departure, answer))
 }
@@ -259,12 +264,12 @@ impl ContenderSlot {
         half.sent(engine.lease(ask.lease));
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
-                let Some(departure) = Departure::now(place, ask) else { return Tried::Late };
+                let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Late };
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
-                let queued = engine.attend(queued(place.clone(), ask.clone(), half.number()));
+                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number()));
                 self.in_line(ask, queued).await.flatten()
             }
         };
