@@ -342,6 +342,18 @@ async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
 }
 
 #[tokio::test]
+async fn a_released_inner_guard_never_says_lost_though_the_rest_of_its_hold_is() {
+    let client = connect().await;
+    let lock = client.lock(unique_name());
+    let (outer, inner) = (lock.lock().await.expect("acquires"), lock.lock().await.expect("nests"));
+    inner.unlock().await.expect("releases");
+    assert!(lock.force_unlock().await.expect("the server answers"));
+    assert!(timeout(HANGS, outer.lost()).await.expect("the rest is lost").is_lost());
+    let told = inner.lost();
+    assert!(timeout(Duration::from_millis(50), told).await.is_err());
+}
+
+#[tokio::test]
 async fn work_whose_guard_is_released_meanwhile_ends_as_not_held() {
     let client = connect().await;
     let lock = client.lock(unique_name());
