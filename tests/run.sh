@@ -57,13 +57,18 @@ done
 for set in "${features[@]}"; do
     step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
 done
-step "tests and doc tests, --all-features" tests/with-redis.sh cargo test --all-features
-step "unit tests without features" cargo test --lib
+step "tests and doc tests, without features" tests/with-redis.sh cargo test
+step "unit tests and URL schemes, --all-features" cargo test --all-features --lib --test it -- backend:: errors::a_scheme
 step "package" package
 if installed "$msrv"; then
     step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
 else
     left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
+fi
+if command -v cargo-deny >/dev/null; then
+    step "licences" cargo deny --offline check licenses sources
+else
+    left_out "licences" "cargo install cargo-deny"
 fi
 installed nightly || left_out "public surface" "rustup toolchain install nightly --profile minimal"
 

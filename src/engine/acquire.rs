@@ -23,7 +23,7 @@ use super::{
     pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told},
     registry::Place,
-    shared::Engine,
+    shared::{Attended, Engine},
 };
 use crate::{
     backend::{Fault, Pending},
@@ -228,24 +228,29 @@ struct Departure {
 }
 
 impl Departure {
-    /// `None` if nothing is left to ask for.
-    fn now(place: &Place, ask: &Ask) -> Option<Self> {
+    /// `None` if nothing is left to ask for, or another is the contender by now.
+    fn now(place: &Place, ask: &Ask, contender: u64) -> Option<Self> {
         let clock = place.engine.clock();
         let bound = ask.max_hold.map(|max_hold| clock.now() + max_hold);
         let term = Term::now(place.engine.lease(ask.lease), bound, clock)?;
-        let behind = place.update(|state, _| {
+        place.update(|state, _| {
+            state.contender.as_ref().filter(|now| now.id == contender)?;
             state.ear.clear_flag();
             state.trying(Some(term.sent));
-            !state.releases.is_empty()
-        });
-        Some(Self { term, behind })
+            Some(Self { term, behind: !state.releases.is_empty() })
+        })
     }
 }
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
-async fn queued(place: Place, ask: Ask, number: HoldNumber) -> Option<(Departure, Result<Attempt, Fault>)> {
+async fn queued(
+    place: Place,
+    ask: Ask,
+    contender: u64,
+    number: HoldNumber,
+) -> Option<(Departure, Result<Attempt, Fault>)> {
     let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
-    let departure = Departure::now(&place, &ask)?;
+    let departure = Departure::now(&place, &ask, contender)?;
     let answer = place.entry.protocol.acquire(number, departure.term.lease, 1).await;
     Some((departure, answer))
 }
@@ -259,19 +264,13 @@ impl ContenderSlot {
         half.sent(engine.lease(ask.lease));
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
-                let Some(departure) = Departure::now(place, ask) else { return Tried::Late };
+                let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Late };
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
-                let settings = engine.settings();
-                let patience = match ask.patience {
-                    Patience::Once => 2 * settings.command_timeout,
-                    Patience::Until(_) | Patience::ForEver => settings.unreachable_after + GRACE,
-                };
-                let cut_off = cut_off.unwrap_or_else(|| engine.clock().now() + patience);
-                let queued = engine.attend(queued(place.clone(), ask.clone(), half.number()));
-                bounded(Some(cut_off), queued).await.flatten().flatten()
+                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number()));
+                self.in_line(ask, queued).await.flatten()
             }
         };
         let Some((Departure { term, behind }, answer)) = asked else {
@@ -306,6 +305,27 @@ impl ContenderSlot {
             Ok(Attempt::Gone) => {
                 half.busy();
                 Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone))
+            }
+        }
+    }
+
+    /// The output of a try that waits in line, unless the caller's wait is over first: for ever is as long as the server
+    /// answers anybody.
+    async fn in_line<T>(&self, ask: &Ask, mut queued: Attended<T>) -> Option<T> {
+        let engine = &self.place.engine;
+        let started = engine.clock().now();
+        loop {
+            let settings = engine.settings();
+            let until = match ask.patience {
+                Patience::Once => started + settings.command_timeout + GRACE,
+                Patience::Until(until) => until.max(started) + GRACE,
+                Patience::ForEver => started.max(engine.backend().last_answer()) + settings.unreachable_after + GRACE,
+            };
+            if until <= engine.clock().now() {
+                return None;
+            }
+            if let Ok(answer) = timeout_at(until, &mut queued).await {
+                return answer;
             }
         }
     }

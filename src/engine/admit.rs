@@ -25,7 +25,7 @@ pub(crate) struct Contender {
 #[derive(Debug)]
 pub(crate) struct ContenderSlot {
     pub(super) place: Place,
-    id: u64,
+    pub(super) id: u64,
 }
 
 /// What somebody who asks is to do.

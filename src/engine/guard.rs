@@ -175,8 +175,9 @@ impl LockGuard {
         self.check();
         self.tenure.token().cancelled().await;
         match self.tenure.loss(self.place.name()) {
-            Some(error) => error,
-            None => std::future::pending().await,
+            // The rest of the hold may be lost after this guard's share was released.
+            Some(error) if !self.is_let_go() => error,
+            _ => std::future::pending().await,
         }
     }
 

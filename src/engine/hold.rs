@@ -219,10 +219,7 @@ impl Hold {
         if self.renewing {
             return None;
         }
-        // The bound that cut the lease may have gone with its ticket: what it kept back is asked for now. Bounds are cut
-        // to whole milliseconds.
-        let wanted = self.wanted(watchdog);
-        let short = self.reached + Duration::from_millis(1) <= wanted;
+        let short = self.kept_back(watchdog).is_some();
         if !short && !self.probe && !self.watched() {
             return None;
         }
@@ -232,10 +229,12 @@ impl Hold {
         if short || self.probe { Some(self.renewed) } else { Some(self.renewed + watchdog / 3) }
     }
 
-    /// How far the lease is to reach, by all its tickets and within their bounds.
-    pub(crate) fn wanted(&self, watchdog: Duration) -> Instant {
+    /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket: it is asked for now.
+    pub(crate) fn kept_back(&self, watchdog: Duration) -> Option<Instant> {
         let wanted = if self.watched() { self.floor.max(self.renewed + watchdog) } else { self.floor };
-        self.bound().map_or(wanted, |bound| bound.min(wanted))
+        let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
+        // Bounds are cut to whole milliseconds.
+        (self.reached + Duration::from_millis(1) <= wanted).then_some(wanted)
     }
 
     /// A lost hold that only detached tickets keep is forgotten then.

@@ -338,8 +338,8 @@ impl Future for TryAcquire {
 /// # Errors
 ///
 /// [`Error::NotHeld`] where the owner has no detached hold of that name, [`Error::Lost`] where it was lost less than a
-/// lease ago, [`Error::Unreachable`] where the outcome is not known yet: the release goes on in the background, and
-/// asking again tells how it went.
+/// lease ago, [`Error::Unreachable`] where the outcome is not known yet: the release goes on in the background. Asked
+/// again meanwhile, it waits for what becomes of that; once that is over there is nothing left to release.
 ///
 /// # Cancel safety
 ///

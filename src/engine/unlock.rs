@@ -76,6 +76,11 @@ impl LockGuard {
         }
     }
 
+    /// Whether this guard's share was released, and not lost before.
+    pub(super) fn is_let_go(&self) -> bool {
+        !matches!(&*self.stage(), Stage::Held | Stage::Over(Err(_)))
+    }
+
     pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -161,7 +161,8 @@ impl State {
         }
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
         // of its TTL gets the lease, so never less is asked for than the hold was promised.
-        let left = hold.deadline(clock).max(hold.wanted(watchdog)).saturating_duration_since(now);
+        let until = hold.kept_back(watchdog).unwrap_or_else(|| hold.deadline(clock));
+        let left = until.saturating_duration_since(now);
         let lease = if hold.watched() { watchdog.max(left) } else { left };
         hold.renewing = true;
         hold.probe = false;

@@ -33,9 +33,9 @@ const KEPT_OUT: Duration = Duration::from_secs(5);
 /// So often the waiter enters: a process that comes back too early does so at some of them.
 const ENTRIES: u32 = 20;
 /// Who wants the lock all the time: how many tasks, and how many milliseconds each of them is in it. A single task that
-/// did nothing there would leave the lock free half of the time.
+/// did nothing there would leave the lock free half of the time; this one has it back long before a try can arrive.
 const FULL_QUEUE: [&str; 2] = ["16", "0"];
-const SINGLE_TASK: [&str; 2] = ["1", "2"];
+const SINGLE_TASK: [&str; 2] = ["1", "20"];
 /// How far the waiter is from the server.
 const NEAR: Duration = Duration::ZERO;
 const FARTHER: Duration = Duration::from_millis(2);

@@ -1,5 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod bounds;
+mod callbacks;
 mod closing;
 mod conformance;
 mod contention;
@@ -20,10 +22,12 @@ mod names;
 mod nesting;
 mod outage;
 mod owners;
+mod parked;
 mod proxy;
 mod public_api;
 mod replays;
 mod runtimes;
+mod scale;
 mod scripts;
 mod tidy;
 mod waiting;

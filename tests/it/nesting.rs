@@ -11,17 +11,24 @@ use relatch::{Client, Error, LostCause, Owner, ReentrantLock, Released};
 use tokio::{
     runtime,
     task::{block_in_place, yield_now},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use crate::harness::{Server, eventually_async, unique_name};
 
 const MS: Duration = Duration::from_millis(1);
 const WATCHDOG: Duration = Duration::from_millis(300);
+/// Far more than anything here takes: only what hangs is found by it.
+const HANGS: Duration = Duration::from_secs(10);
 
 async fn connect() -> Client {
     let url = Server::shared().url();
     Client::builder().url(url).watchdog_timeout(WATCHDOG).connect().await.expect("connects")
+}
+
+/// What comes soon, or never.
+async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(HANGS, future).await.expect("it does not hang")
 }
 
 /// The hold's field and count on the server.
@@ -171,8 +178,8 @@ async fn a_watchdog_inside_a_fixed_lease_renews_while_it_lives_and_shortens_noth
     inner.unlock().await.expect("releases");
     let end = Server::shared().ends_at(lock.name()).expect("it has an end");
     nothing_more_is_sent(lock.name()).await;
-    assert!(matches!(outer.lost().await, Error::Lost { cause: LostCause::Expired, .. }));
-    eventually_async(WATCHDOG, async || holder(lock.name()).is_none()).await;
+    assert!(matches!(soon(outer.lost()).await, Error::Lost { cause: LostCause::Expired, .. }));
+    eventually_async(HANGS, async || holder(lock.name()).is_none()).await;
     let gone = Server::shared().ends_at(lock.name());
     assert_eq!(gone, None, "its end was {end:?}");
 }
@@ -185,7 +192,7 @@ async fn a_nested_acquisition_on_a_deleted_key_is_a_fresh_hold_and_the_outer_gua
     let (old, _) = holder(lock.name()).expect("the key is there");
     Server::shared().delete(lock.name());
 
-    let fresh = lock.lock().await.expect("acquires afresh");
+    let fresh = soon(lock.lock()).await.expect("acquires afresh");
     let (new, held) = holder(lock.name()).expect("the key is there again");
     assert_ne!(new, old, "a number is never used again");
     assert_eq!((held, lock.hold_count(), fresh.hold_count()), (1, 1, 1));
@@ -207,16 +214,16 @@ async fn a_nested_acquisition_on_somebody_elses_key_waits_as_a_fresh_one() {
     Server::shared().delete(lock.name());
     let theirs = other.lock(lock.name()).try_lock().await.expect("answers").expect("the key was free");
 
-    assert!(lock.try_lock().await.expect("answers").is_none(), "somebody else has it");
+    assert!(soon(lock.try_lock()).await.expect("answers").is_none(), "somebody else has it");
     assert!(!outer.is_held());
-    assert!(matches!(outer.lost().await, Error::Lost { cause: LostCause::Gone, .. }));
+    assert!(matches!(soon(outer.lost()).await, Error::Lost { cause: LostCause::Gone, .. }));
 
     let waiting = tokio::spawn(Owner::current().scope(lock.lock()));
     let channel = format!("redisson_lock__channel:{{{}}}", lock.name());
-    eventually_async(Duration::from_secs(5), async || Server::shared().listeners(&channel) == 1).await;
+    eventually_async(HANGS, async || Server::shared().listeners(&channel) == 1).await;
     assert!(!waiting.is_finished());
     theirs.unlock().await.expect("releases");
-    let fresh = waiting.await.expect("no panic").expect("acquires");
+    let fresh = soon(waiting).await.expect("no panic").expect("acquires");
     assert_eq!((fresh.hold_count(), count(lock.name())), (1, 1));
     fresh.unlock().await.expect("releases");
 }

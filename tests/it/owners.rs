@@ -20,6 +20,11 @@ async fn connect() -> Client {
     Client::connect(Server::shared().url()).await.expect("connects")
 }
 
+/// What comes soon, or never.
+async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(HANGS, future).await.expect("it does not hang")
+}
+
 /// One look at a future that is not ready.
 fn begin<F: Future>(future: std::pin::Pin<&mut F>) {
     assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -63,12 +68,10 @@ async fn two_branches_that_ask_for_one_name_at_the_same_time_are_told_so_with_th
     let lock = client.lock(unique_name());
 
     // On the way to the server.
-    let both = async { tokio::join!(lock.lock(), lock.lock()) };
-    let (first, second) = timeout(HANGS, both).await.expect("both are answered");
+    let (first, second) = soon(async { tokio::join!(lock.lock(), lock.lock()) }).await;
     assert_names_lock_and_remedies(second, &lock);
     first.expect("acquires").unlock().await.expect("releases");
-    let both = async { tokio::join!(lock.try_lock(), lock.try_lock()) };
-    let (first, second) = timeout(HANGS, both).await.expect("both are answered");
+    let (first, second) = soon(async { tokio::join!(lock.try_lock(), lock.try_lock()) }).await;
     assert_names_lock_and_remedies(second, &lock);
     first.expect("answers").expect("it was free").unlock().await.expect("releases");
 
@@ -77,12 +80,11 @@ async fn two_branches_that_ask_for_one_name_at_the_same_time_are_told_so_with_th
         let theirs = holder.lock(lock.name()).lock().owner(&Owner::new()).await.expect("acquires");
         let mut waiting = pin!(lock.lock());
         begin(waiting.as_mut());
-        let again = timeout(HANGS, lock.lock()).await.expect("it is answered while the other waits");
-        assert_names_lock_and_remedies(again, &lock);
-        assert_names_lock_and_remedies(lock.try_lock().await, &lock);
-        assert_names_lock_and_remedies(lock.try_lock().wait(HANGS).await, &lock);
+        assert_names_lock_and_remedies(soon(lock.lock()).await, &lock);
+        assert_names_lock_and_remedies(soon(lock.try_lock()).await, &lock);
+        assert_names_lock_and_remedies(soon(lock.try_lock().wait(HANGS * 2)).await, &lock);
         theirs.unlock().await.expect("releases");
-        let ours = timeout(HANGS, waiting).await.expect("it was not disturbed").expect("acquires");
+        let ours = soon(waiting).await.expect("acquires");
         // From here on it nests.
         assert_eq!(lock.lock().await.expect("nests").hold_count(), 2);
         ours.unlock().await.expect("releases");
@@ -107,7 +109,7 @@ async fn branches_in_scopes_of_their_own_exclude_each_other() {
             }
         })
     };
-    timeout(HANGS, async { tokio::join!(branch(), branch(), branch()) }).await.expect("all get their turns");
+    soon(async { tokio::join!(branch(), branch(), branch()) }).await;
 }
 
 #[tokio::test]
@@ -128,7 +130,7 @@ async fn the_owner_is_whoever_polls_an_acquisition_first() {
     begin(std::pin::Pin::new(&mut acquisition));
     let finished = tokio::spawn(acquisition);
     guard.unlock().await.expect("releases");
-    let guard = finished.await.expect("no panic").expect("acquires");
+    let guard = soon(finished).await.expect("no panic").expect("acquires");
     assert_eq!(guard.owner(), &maker);
     assert!(lock.is_held());
 

@@ -88,7 +88,7 @@ async fn refused<T>(what: &str, call: impl IntoFuture<Output = Result<T>>) {
 }
 
 /// Runs a future on a thread without a runtime.
-fn without_a_runtime<F: Future>(future: F) -> F::Output {
+pub(crate) fn without_a_runtime<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: std::sync::Arc<Self>) {
@@ -107,7 +107,7 @@ fn without_a_runtime<F: Future>(future: F) -> F::Output {
 
 /// Runs a test's part on a thread of its own: what hangs or panics there is seen here.
 #[track_caller]
-fn elsewhere<R: Send + 'static>(part: impl FnOnce() -> R + Send + 'static) -> R {
+pub(crate) fn elsewhere<R: Send + 'static>(part: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, seen) = mpsc::channel();
     let thread = thread::spawn(move || done.send(part()));
     match seen.recv_timeout(HANGS) {

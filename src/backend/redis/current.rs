@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::{faults, link::Link};
 use crate::backend::Fault;
@@ -14,7 +14,7 @@ use crate::backend::Fault;
 pub(super) struct Current {
     state: Mutex<State>,
     /// Lets the commands that found no link go in the order in which they came.
-    turnstile: Semaphore,
+    turnstile: Arc<Semaphore>,
     /// The phase changed. Only the first in the turnstile listens.
     changed: Notify,
 }
@@ -36,9 +36,9 @@ enum Phase {
 }
 
 /// What a command finds when it is first polled.
-pub(super) enum Found<'a> {
+pub(super) enum Found {
     Link(Arc<Link>),
-    Nothing(Waiting<'a>),
+    Nothing(Waiting),
     Closed,
 }
 
@@ -46,7 +46,7 @@ impl Current {
     pub(super) fn new(link: Arc<Link>) -> Self {
         Self {
             state: Mutex::new(State { phase: Phase::Up(link), number: 1, waiting: 0, fault: None }),
-            turnstile: Semaphore::new(1),
+            turnstile: Arc::new(Semaphore::new(1)),
             changed: Notify::new(),
         }
     }
@@ -64,33 +64,16 @@ impl Current {
         self.state().fault.clone().unwrap_or_else(faults::no_link)
     }
 
-    /// What there is right now. Whoever finds nothing has taken a place in the order by that.
-    pub(super) fn find(&self) -> Found<'_> {
+    /// What there is right now. Once somebody found nothing, all that come later find nothing until they have sent.
+    pub(super) fn find(self: &Arc<Self>) -> Found {
         let mut state = self.state();
         match &state.phase {
             Phase::Closed => Found::Closed,
             Phase::Up(link) if state.waiting == 0 && !link.is_gone() => Found::Link(link.clone()),
             _ => {
                 state.waiting += 1;
-                Found::Nothing(Waiting(self))
+                Found::Nothing(Waiting(self.clone()))
             }
-        }
-    }
-
-    /// Waits until there is a link and all that came before have sent.
-    pub(super) async fn turn<'a>(&'a self, waiting: Waiting<'a>) -> Result<(Arc<Link>, Turn<'a>), Fault> {
-        let permit = self.turnstile.acquire().await.map_err(|_| faults::closed(false))?;
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            match &self.state().phase {
-                Phase::Closed => return Err(faults::closed(false)),
-                Phase::Up(link) if !link.is_gone() => {
-                    return Ok((link.clone(), Turn { _waiting: waiting, _permit: permit }));
-                }
-                _ => {}
-            }
-            changed.await;
         }
     }
 
@@ -138,16 +121,37 @@ impl Current {
 }
 
 /// A command that found no link.
-pub(super) struct Waiting<'a>(&'a Current);
+pub(super) struct Waiting(Arc<Current>);
 
-impl Drop for Waiting<'_> {
+impl Waiting {
+    /// Waits until there is a link and all that came before have sent. The first poll takes the place in the order; the
+    /// first in it holds everybody up, so what follows must not hang on a caller that may stop polling.
+    pub(super) async fn turn(self) -> Result<(Arc<Link>, Turn), Fault> {
+        let current = self.0.clone();
+        let permit = current.turnstile.clone().acquire_owned().await.map_err(|_| faults::closed(false))?;
+        loop {
+            let mut changed = pin!(current.changed.notified());
+            changed.as_mut().enable();
+            match &current.state().phase {
+                Phase::Closed => return Err(faults::closed(false)),
+                Phase::Up(link) if !link.is_gone() => {
+                    return Ok((link.clone(), Turn { _waiting: self, _permit: permit }));
+                }
+                _ => {}
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
     }
 }
 
 /// The right to send first; given back once the command is with the driver.
-pub(super) struct Turn<'a> {
-    _waiting: Waiting<'a>,
-    _permit: SemaphorePermit<'a>,
+pub(super) struct Turn {
+    _waiting: Waiting,
+    _permit: OwnedSemaphorePermit,
 }

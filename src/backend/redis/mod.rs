@@ -5,6 +5,7 @@
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: commands over one link, and the link's replacement |
 //! | `current` | which link is the current one, and who sends first where there is none |
+//! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
@@ -19,6 +20,7 @@ mod link;
 mod options;
 mod pubsub;
 mod standalone;
+mod task;
 
 #[cfg(test)]
 mod testing;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::poll_immediate;
 use redis::{Cmd, RedisResult};
 use tokio::{
     runtime::Handle,
@@ -25,6 +26,7 @@ use super::{
     link::{Answers, Cause, Link},
     options::{Clients, Options, Target},
     pubsub::PubSub,
+    task::Task,
 };
 use crate::{
     backend::{Backend, Call, Fault, Listener, Pending, Subscription, Value},
@@ -53,7 +55,7 @@ pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standal
         command_timeout: within,
         runtime: runtime.clone(),
         answers: Answers::new(),
-        current: Current::new(link.clone()),
+        current: Arc::new(Current::new(link.clone())),
         closed,
     });
     runtime.spawn(keep(CloseOnDrop(shared.clone()), link));
@@ -73,7 +75,7 @@ impl Backend for Standalone {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
         let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
-        Box::pin(unconstrained(async move { shared.run_many(&pipeline, &scripts, within).await }))
+        Box::pin(unconstrained(async move { shared.run_many(pipeline, scripts, within).await }))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -106,17 +108,27 @@ struct Shared {
     /// Where the link's tasks and every timer live, whoever polls.
     runtime: Handle,
     answers: Answers,
-    current: Current,
+    current: Arc<Current>,
     closed: CancellationToken,
 }
 
 impl Shared {
-    async fn run(&self, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
-        let within = self.command_timeout;
+    async fn run(self: Arc<Self>, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
         let started = Instant::now();
+        match self.way().await? {
+            way @ Way::Open(..) => self.run_by(way, started, cmd, script).await,
+            way @ Way::Line(_) => {
+                let runtime = self.runtime.clone();
+                Task::spawn(&runtime, async move { self.run_by(way, started, cmd, script).await }).answer().await
+            }
+        }
+    }
+
+    async fn run_by(&self, way: Way, started: Instant, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
+        let within = self.command_timeout;
         let sleep = pin!(self.sleep_until(started + within));
         let mut timer = Timer { sleep, within, sent: started };
-        let (link, turn) = self.link(&mut timer).await?;
+        let (link, turn) = self.link(way, &mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_command(&cmd);
         let reply = self.answer(&link, send, turn, &mut timer).await?;
@@ -130,30 +142,41 @@ impl Shared {
     }
 
     async fn run_many(
-        &self,
-        pipeline: &redis::Pipeline,
-        scripts: &[&'static Script],
+        self: Arc<Self>,
+        pipeline: redis::Pipeline,
+        scripts: Vec<&'static Script>,
         within: Duration,
     ) -> Vec<Result<Value, Fault>> {
         if scripts.is_empty() {
             return Vec::new();
         }
-        match self.pipeline(pipeline, scripts, within).await {
+        let (started, count) = (Instant::now(), scripts.len());
+        let replies = match self.way().await {
+            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within).await,
+            Ok(way @ Way::Line(_)) => {
+                let runtime = self.runtime.clone();
+                let task = async move { self.run_many_by(way, started, &pipeline, &scripts, within).await };
+                Task::spawn(&runtime, task).answer().await
+            }
+            Err(fault) => Err(fault),
+        };
+        match replies {
             Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
-            Err(fault) => vec![Err(fault); scripts.len()],
+            Err(fault) => vec![Err(fault); count],
         }
     }
 
-    async fn pipeline(
+    async fn run_many_by(
         &self,
+        way: Way,
+        started: Instant,
         pipeline: &redis::Pipeline,
         scripts: &[&'static Script],
         within: Duration,
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
-        let started = Instant::now();
         let sleep = pin!(self.sleep_until(started + within));
         let mut timer = Timer { sleep, within, sent: started };
-        let (link, turn) = self.link(&mut timer).await?;
+        let (link, turn) = self.link(way, &mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_commands(pipeline, 0, scripts.len());
         let replies = self.answer(&link, send, turn, &mut timer).await?;
@@ -183,16 +206,30 @@ impl Shared {
         Ok(replies)
     }
 
-    /// The link to send on. On a living link nothing is awaited, so that the first to be polled is the first to send.
-    async fn link(&self, timer: &mut Timer<'_>) -> Result<(Arc<Link>, Option<Turn<'_>>), Fault> {
+    /// Looks for a link, or takes a place in the line for one. Awaits nothing, so that the first to be polled is the
+    /// first to send.
+    async fn way(&self) -> Result<Way, Fault> {
         let waiting = match self.current.find() {
-            Found::Link(link) => return Ok((link, None)),
+            Found::Link(link) => return Ok(Way::Open(link, None)),
             Found::Closed => return Err(faults::closed(false)),
             Found::Nothing(waiting) => waiting,
         };
+        let mut turn: Pending<_> = Box::pin(waiting.turn());
+        match poll_immediate(&mut turn).await {
+            Some(found) => found.map(|(link, turn)| Way::Open(link, Some(turn))),
+            None => Ok(Way::Line(turn)),
+        }
+    }
+
+    /// The link to send on. Where the way is open nothing is awaited.
+    async fn link(&self, way: Way, timer: &mut Timer<'_>) -> Result<(Arc<Link>, Option<Turn>), Fault> {
+        let turn = match way {
+            Way::Open(link, turn) => return Ok((link, turn)),
+            Way::Line(turn) => turn,
+        };
         tokio::select! {
             biased;
-            found = self.current.turn(waiting) => {
+            found = turn => {
                 timer.sent = Instant::now();
                 found.map(|(link, turn)| (link, Some(turn)))
             }
@@ -205,7 +242,7 @@ impl Shared {
         &self,
         link: &Link,
         send: impl Future<Output = RedisResult<T>>,
-        turn: Option<Turn<'_>>,
+        turn: Option<Turn>,
         timer: &mut Timer<'_>,
     ) -> Result<T, Fault> {
         let mut under_way = UnderWay { link, sent: timer.sent, command_timeout: self.command_timeout, over: false };
@@ -313,6 +350,14 @@ impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
+}
+
+/// How a command comes to a link.
+enum Way {
+    /// There it is, to be sent on in the same poll.
+    Open(Arc<Link>, Option<Turn>),
+    /// Not yet. From here on a task of ours sees to it: a caller that is not polled would hold up all behind it.
+    Line(Pending<Result<(Arc<Link>, Turn), Fault>>),
 }
 
 /// The one deadline of a command, counted from its first poll.
@@ -476,6 +521,68 @@ mod tests {
         }
         assert_eq!(backend.link(), 2);
         assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_polled_holds_up_nobody() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+        server.hide();
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
+        let mut leaver = backend.run(&CALL);
+        let mut parked = backend.run(&CALL);
+        let mut parked_too = backend.run_many(&[CALL; 2], Duration::from_secs(5));
+        assert!(poll(&mut leaver).is_pending());
+        assert!(poll(&mut parked).is_pending());
+        assert!(poll(&mut parked_too).is_pending());
+        let last = backend.run(&CALL);
+        drop(leaver);
+        server.show();
+        // Everybody before it was served, but for the one that left.
+        assert_eq!(last.await.unwrap(), Value::Int(5));
+        let answer = |reply: Result<Value, Fault>| reply.unwrap();
+        assert_eq!(answer(parked.await), Value::Int(2));
+        let many: Vec<_> = parked_too.await.into_iter().map(answer).collect();
+        assert_eq!(many, [Value::Int(3), Value::Int(4)]);
+        assert_eq!(server.ask::<i64>(&["GET", "n"]), 5);
+        assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn the_deadline_of_a_parked_command_counts_from_its_first_poll() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(300)).await.unwrap();
+        server.hide();
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
+        let started = Instant::now();
+        let mut parked = backend.run(&CALL);
+        assert!(poll(&mut parked).is_pending());
+        eventually("it has left the line", || backend.shared.current.seen().1 == 0).await;
+        assert!(started.elapsed() >= Duration::from_millis(290));
+        server.show();
+        let fault = parked.await.unwrap_err();
+        assert!(!fault.may_have_run && fault.kind.heals());
+        eventually("the link is replaced", || backend.link() == 2).await;
+        assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+    }
+
+    #[test]
+    fn the_end_of_the_runtime_answers_those_that_wait_for_a_link() {
+        let mut server = Server::start();
+        let first = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (backend, mut parked) = first.block_on(async {
+            let backend = connect(&server.target(), options(5000)).await.unwrap();
+            server.kill();
+            eventually("the link is gone", || !backend.shared.current.seen().0).await;
+            let mut parked = backend.run(&CALL);
+            assert!(poll(&mut parked).is_pending());
+            (backend, parked)
+        });
+        drop(first);
+        let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert_eq!(second.block_on(&mut parked).unwrap_err().kind, FaultKind::Closed);
+        drop(backend);
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     backend::{Heard, Listener},
@@ -27,6 +27,8 @@ pub(super) struct Server {
     pub(super) hearing: Hearing,
     /// Listeners of other processes.
     pub(super) others: u32,
+    /// How long a message is on its way.
+    pub(super) lag: Duration,
     /// Whether it can say how many a message reached.
     pub(super) counts: bool,
 }
@@ -58,6 +60,7 @@ impl Default for Server {
             subscriptions_made: 0,
             hearing: Hearing::Prompt,
             others: 0,
+            lag: Duration::ZERO,
             counts: true,
         }
     }
@@ -138,7 +141,13 @@ impl Server {
             .collect();
         let reached = self.others + u32::try_from(ours.len()).unwrap();
         if !ours.is_empty() {
-            tokio::spawn(async move { ours.iter().for_each(|listener| listener.hear(Heard::Message(b"0"))) });
+            let lag = self.lag;
+            tokio::spawn(async move {
+                if !lag.is_zero() {
+                    sleep(lag).await;
+                }
+                ours.iter().for_each(|listener| listener.hear(Heard::Message(b"0")));
+            });
         }
         self.counts.then_some(reached)
     }

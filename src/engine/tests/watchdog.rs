@@ -65,7 +65,7 @@ async fn a_node_that_is_silent_does_not_delay_the_renewals_of_another() {
 async fn one_hold_that_cannot_be_renewed_does_not_stop_the_others() {
     let bench = Bench::new();
     let mut guards = Vec::new();
-    for n in 0..10 {
+    for n in 0..100 {
         guards.push(bench.lock(&format!("{n}")).lock().await.unwrap());
     }
     let bad = number_of(&bench.world, "3");
@@ -77,6 +77,10 @@ async fn one_hold_that_cannot_be_renewed_does_not_stop_the_others() {
     for (n, guard) in guards.iter().enumerate() {
         assert_eq!(guard.is_held(), n != 3, "{n}");
     }
+    let failed = bench.world.sent(Verb::Renew).into_iter().filter(|sent| sent.numbers.contains(&bad));
+    let sizes: Vec<usize> = failed.map(|sent| sent.numbers.len()).collect();
+    assert_eq!(sizes[0], 100);
+    assert!(sizes[1..].iter().all(|size| *size == 1), "it fails alone from then on: {sizes:?}");
     assert_eq!(cause(&guards[3].lost().await), Some(LostCause::Expired));
 }
 

@@ -41,8 +41,13 @@ pub(crate) struct Said {
 impl Traces {
     /// Records from now on.
     pub(crate) fn here() -> Self {
+        Self::heard_by(|_| ())
+    }
+
+    /// The same, and calls somebody at everything that is said, where it is said.
+    pub(crate) fn heard_by(listener: impl Fn(&Said) + Send + Sync + 'static) -> Self {
         LazyLock::force(&OTHERS);
-        let recorder = Recorder::default();
+        let recorder = Recorder { said: Arc::default(), spans: AtomicU64::new(0), listener: Box::new(listener) };
         let said = Arc::clone(&recorder.said);
         Self { said, _default: tracing::subscriber::set_default(recorder) }
     }
@@ -72,10 +77,10 @@ impl Said {
     }
 }
 
-#[derive(Default)]
 struct Recorder {
     said: Arc<Mutex<Vec<Said>>>,
     spans: AtomicU64,
+    listener: Box<dyn Fn(&Said) + Send + Sync>,
 }
 
 impl Recorder {
@@ -84,7 +89,9 @@ impl Recorder {
         let message = fields.0.remove("message").unwrap_or_default();
         let what = if is_span { metadata.name().to_owned() } else { message };
         let (level, target) = (*metadata.level(), metadata.target().to_owned());
-        lock(&self.said).push(Said { level, target, what, is_span, fields: fields.0 });
+        let said = Said { level, target, what, is_span, fields: fields.0 };
+        lock(&self.said).push(said.clone());
+        (self.listener)(&said);
     }
 }
 
