@@ -46,7 +46,7 @@ pub(crate) struct Hold {
     pub(crate) told: Option<u32>,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
     renewed: Instant,
-    /// How far the lease reaches that was asked for last: a bound may have cut it.
+    /// How far the lease reaches by what was asked for: bounds may have kept it short.
     reached: Instant,
     /// How far the fixed leases of its tickets were to reach, those of ended ones included.
     floor: Instant,
@@ -192,7 +192,7 @@ impl Hold {
     /// The lease was raised for the watchdog.
     pub(crate) fn renewed(&mut self, term: Term) {
         self.renewed = term.sent;
-        self.reached = term.sent + term.lease;
+        self.reached = self.reached.max(term.sent + term.lease);
     }
 
     /// When the hold is over unless it is renewed.

@@ -11,8 +11,10 @@ use relatch::{Acquire, Client, Lease, LockGuard, Owner, Released};
 use tokio::{runtime::Handle, select};
 
 use crate::{
-    harness::{Server, eventually_async, unique_name},
+    flushing,
+    harness::{Server, eventually_async, proxy::Proxy, unique_name},
     kept::{self, channel, connected, kept, poll_once},
+    waiting::looked_again,
 };
 
 /// What must come comes within this.
@@ -59,18 +61,18 @@ impl Future for Polls {
 }
 
 /// Two clients on the test's own runtime, one whose acquisitions are dropped and one that is in its way.
-struct Scene {
-    server: &'static Server,
+struct Scene<'a> {
+    server: &'a Server,
     client: Client,
     other: Client,
     /// How many tasks there are when nobody does anything.
     idle: usize,
 }
 
-impl Scene {
-    async fn new() -> Self {
-        let server = Server::shared();
-        let client = connected(Client::builder().url(server.url()).handover_slice(Duration::from_secs(60))).await;
+impl<'a> Scene<'a> {
+    /// On this server, which the one whose acquisitions are dropped reaches by the url.
+    async fn of(server: &'a Server, url: String) -> Self {
+        let client = connected(Client::builder().url(url).handover_slice(Duration::from_secs(60))).await;
         let other = kept::client(server.url()).await;
         // The subscription link comes with the first waiter, and stays.
         let name = unique_name();
@@ -81,6 +83,10 @@ impl Scene {
         let mut scene = Self { server, client, other, idle: 0 };
         scene.idle = scene.settled().await;
         scene
+    }
+
+    async fn plain() -> Scene<'static> {
+        Scene::of(Server::shared(), Server::shared().url()).await
     }
 
     /// How many tasks there are once that changes no more.
@@ -124,7 +130,28 @@ async fn at_every_point(mut acquisition: impl AsyncFnMut(usize, When) -> bool) {
 
 #[tokio::test]
 async fn an_acquisition_of_a_free_lock_can_be_dropped_anywhere() {
-    let scene = Scene::new().await;
+    of_a_free_lock(&Scene::plain().await).await;
+}
+
+#[tokio::test]
+async fn an_acquisition_of_a_busy_lock_can_be_dropped_anywhere() {
+    let proxy = Proxy::to(Server::shared());
+    of_a_busy_lock(&Scene::of(Server::shared(), proxy.url()).await, &proxy).await;
+}
+
+/// By a server that forgets every script: what an acquisition and its undoing send is longer by a round trip each.
+#[tokio::test]
+async fn an_acquisition_can_be_dropped_anywhere_also_where_the_server_forgets_every_script() {
+    let server = Server::own();
+    let proxy = flushing::before(&server);
+    let scene = Scene::of(&server, proxy.url()).await;
+    of_a_free_lock(&scene).await;
+    of_a_busy_lock(&scene, &proxy).await;
+    behind_a_local_holder(&scene, Lease::Watchdog).await;
+    behind_a_local_holder(&scene, Lease::Fixed(Duration::from_secs(20))).await;
+}
+
+async fn of_a_free_lock(scene: &Scene<'_>) {
     at_every_point(async |left, when| {
         let name = unique_name();
         let entered = Polls { acquire: scene.client.lock(&name).lock(), left, when }.await.is_some();
@@ -134,16 +161,14 @@ async fn an_acquisition_of_a_free_lock_can_be_dropped_anywhere() {
     .await;
 }
 
-#[tokio::test]
-async fn an_acquisition_of_a_busy_lock_can_be_dropped_anywhere() {
-    let scene = Scene::new().await;
+async fn of_a_busy_lock(scene: &Scene<'_>, proxy: &Proxy) {
     at_every_point(async |left, when| {
         let name = unique_name();
         let held = scene.other.lock(&name).lock().await.expect("it is free");
+        proxy.clear_log();
         let release = async {
-            eventually_async(SOON, async || scene.server.listeners(&channel(&name)) == 1).await;
-            // The confirmation makes the waiter look once more.
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            // The confirmation makes the waiter look once more, and then it sleeps.
+            eventually_async(SOON, async || looked_again(proxy)).await;
             held.unlock().await.expect("it is held");
             pending().await
         };
@@ -161,8 +186,7 @@ async fn an_acquisition_of_a_busy_lock_can_be_dropped_anywhere() {
 }
 
 /// The holder is of the same process: the acquisition stands in the local queue, and is given the hold there.
-async fn behind_a_local_holder(lease: Lease) {
-    let scene = Scene::new().await;
+async fn behind_a_local_holder(scene: &Scene<'_>, lease: Lease) {
     at_every_point(async |left, when| {
         let name = unique_name();
         let held = scene.client.mutex(&name).lock().lease(lease).await.expect("it is free");
@@ -186,17 +210,17 @@ async fn behind_a_local_holder(lease: Lease) {
 
 #[tokio::test]
 async fn an_acquisition_that_a_hold_is_passed_to_can_be_dropped_anywhere() {
-    behind_a_local_holder(Lease::Watchdog).await;
+    behind_a_local_holder(&Scene::plain().await, Lease::Watchdog).await;
 }
 
 #[tokio::test]
 async fn an_acquisition_that_a_hold_is_handed_to_can_be_dropped_anywhere() {
-    behind_a_local_holder(Lease::Fixed(Duration::from_secs(20))).await;
+    behind_a_local_holder(&Scene::plain().await, Lease::Fixed(Duration::from_secs(20))).await;
 }
 
 #[tokio::test]
 async fn of_two_hundred_acquisitions_dropped_after_their_first_poll_nothing_stays() {
-    let scene = Scene::new().await;
+    let scene = Scene::plain().await;
     for (names, sent) in [(200, false), (200, true), (1, false), (1, true)] {
         let names: Vec<String> = (0..names).map(|_| unique_name()).collect();
         let mut storm = Vec::new();

@@ -2,6 +2,7 @@
 //! `conformance.rs`.
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -11,12 +12,12 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use relatch::{Client, Error, Owner, Released};
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::{sync::oneshot, time::sleep};
 
-use crate::harness::{Server, unique_name};
+use crate::{
+    harness::{Server, unique_name},
+    kept::poll_once,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -32,10 +33,10 @@ struct Section {
 }
 
 impl Section {
-    async fn work(&self, long: Duration) {
+    async fn work(&self, work: impl Future<Output = ()>) {
         let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(inside, Ordering::SeqCst);
-        sleep(long).await;
+        work.await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -46,7 +47,10 @@ impl Section {
 
 #[tokio::test]
 async fn branches_of_one_task_are_never_in_the_section_together() {
-    let client = connect().await;
+    branches_exclude_each_other(&connect().await).await;
+}
+
+pub(crate) async fn branches_exclude_each_other(client: &Client) {
     let (mutex, lock) = (client.mutex(unique_name()), client.lock(unique_name()));
     let (excluded, nested) = (Section::default(), Section::default());
     let branches = stream::iter(0..8_u32).map(|branch| {
@@ -55,10 +59,10 @@ async fn branches_of_one_task_are_never_in_the_section_together() {
             // None starts while another one is still asking.
             sleep(MS * 2 * branch).await;
             let guard = mutex.lock().await.expect("acquires");
-            excluded.work(5 * MS).await;
+            excluded.work(sleep(5 * MS)).await;
             guard.unlock().await.expect("releases");
             let _nests = lock.lock().owner(&Owner::new()).await.expect("acquires");
-            nested.work(MS).await;
+            nested.work(sleep(MS)).await;
         }
     });
     branches.buffer_unordered(8).collect::<Vec<()>>().await;
@@ -71,24 +75,30 @@ async fn a_guard_that_was_moved_into_a_job_keeps_the_next_request_of_the_same_ta
     let mutex = client.mutex(unique_name());
     let section = Arc::new(Section::default());
     let guard = mutex.lock().await.expect("acquires");
+    let (begin, begun) = oneshot::channel();
     let (end, ended) = oneshot::channel::<()>();
     let inside = Arc::clone(&section);
     let job = tokio::spawn(async move {
-        let waits = async { ended.await.expect("the test ends the job") };
-        tokio::join!(inside.work(Duration::ZERO), waits);
+        let work = async {
+            begin.send(()).expect("the test waits for the job");
+            ended.await.expect("the test ends the job");
+        };
+        inside.work(work).await;
         guard.unlock().await
     });
-    let plain = timeout(Duration::from_secs(10), mutex.try_lock()).await.expect("it does not wait");
-    assert!(plain.expect("answers").is_none());
+    begun.await.expect("the job begins");
+    assert!(mutex.try_lock().await.expect("answers").is_none());
+    let mut request = Box::pin(async {
+        let guard = mutex.lock().await.expect("acquires");
+        section.work(ready(())).await;
+        guard
+    });
+    assert!(poll_once(&mut request).await.is_pending());
+    // All that time both of them want to be in.
     assert!(mutex.try_lock().wait(20 * MS).await.expect("answers").is_none());
-    let mut next = mutex.lock();
-    tokio::select! {
-        biased;
-        _ = &mut next => panic!("the job still has it"),
-        () = sleep(20 * MS) => end.send(()).expect("the job waits"),
-    }
-    let next = next.await.expect("acquires");
-    section.work(Duration::ZERO).await;
+    assert!(poll_once(&mut request).await.is_pending());
+    end.send(()).expect("the job waits");
+    let next = request.await;
     assert_eq!(job.await.expect("no panic").expect("releases"), Released::Freed);
     next.unlock().await.expect("releases");
     assert_eq!(section.most(), 1);

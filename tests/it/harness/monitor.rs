@@ -26,6 +26,8 @@ pub(crate) struct Monitor<'a> {
 /// One command that the server ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
+    /// When, by the server's wall clock.
+    pub(crate) at: Duration,
     /// Whether a script called it, and not a client.
     pub(crate) by_script: bool,
     /// The command's name and its arguments, as they were sent.
@@ -108,12 +110,14 @@ fn is_ours(ran: &Ran) -> bool {
 fn ran(line: &[u8]) -> Option<Ran> {
     let at = line.windows(3).position(|window| window == b"] \"")?;
     let by_script = line[..at].ends_with(b" lua");
+    let (seconds, micros) = str::from_utf8(&line[..at]).ok()?.strip_prefix('+')?.split(' ').next()?.split_once('.')?;
+    let ran_at = Duration::from_secs(seconds.parse().ok()?) + Duration::from_micros(micros.parse().ok()?);
     let mut words = Vec::new();
     let mut rest = line[at + 2..].iter();
     while rest.by_ref().any(|byte| *byte == b'"') {
         words.push(unquoted(&mut rest)?);
     }
-    Some(Ran { by_script, words })
+    Some(Ran { at: ran_at, by_script, words })
 }
 
 /// The bytes up to the closing quote, with the server's escapes undone.
@@ -147,7 +151,8 @@ mod tests {
     fn a_line_of_the_tap_is_read_with_its_escapes() {
         let client = ran(b"+1700000000.000001 [0 unix:/a b.sock] \"SET\" \"a\\\"b\" \"\\x00\\n\\\\\"\r\n");
         let words = vec![b"SET".to_vec(), b"a\"b".to_vec(), b"\0\n\\".to_vec()];
-        assert_eq!(client, Some(Ran { by_script: false, words }));
+        let at = Duration::new(1_700_000_000, 1000);
+        assert_eq!(client, Some(Ran { at, by_script: false, words }));
         assert!(ran(b"+1700000000.000001 [0 lua] \"GET\" \"a\"\r\n").is_some_and(|ran| ran.by_script));
         assert_eq!(ran(b"+OK\r\n"), None);
     }
