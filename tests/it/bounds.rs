@@ -13,11 +13,12 @@ use crate::{
     kept::connected,
 };
 
-const NAMES: usize = 1_000;
+const NAMES: usize = 2_000;
 const TRIES: usize = 10;
 const COMMAND: Duration = Duration::from_millis(300);
-/// How late an answer may be seen that comes when its time is up.
-const AWAKE: Duration = Duration::from_millis(100);
+/// How late a busy machine may see an answer that comes when its time is up. A bound that grew with the names would be
+/// at `NAMES / 128 * COMMAND`, more than four seconds.
+const AWAKE: Duration = Duration::from_millis(1000);
 const UNREACHABLE: Duration = Duration::from_millis(900);
 /// A slice and a hold so long that a busy machine cannot blur who was overtaken how often.
 const SLICE: Duration = Duration::from_millis(50);
@@ -47,7 +48,7 @@ async fn timed<T>(call: impl IntoFuture<Output = T>) -> (T, Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_of_a_thousand_waiters_is_told_in_time_that_the_server_is_silent() {
+async fn each_of_two_thousand_waiters_is_told_in_time_that_the_server_is_silent() {
     let server = Server::own();
     let options = Client::builder().url(server.url()).command_timeout(COMMAND).unreachable_after(UNREACHABLE);
     let client = connected(options).await;
@@ -57,7 +58,7 @@ async fn each_of_a_thousand_waiters_is_told_in_time_that_the_server_is_silent() 
     let tries = (0..TRIES).map(|number| client.mutex(format!("try-{number}")));
     let trying: JoinSet<_> = tries.map(|mutex| async move { timed(mutex.try_lock()).await }).collect();
     let (waited, tried) = tokio::join!(slowest(waiting), slowest(trying));
-    assert!(waited <= UNREACHABLE + COMMAND, "a lock() was answered after {waited:?}");
+    assert!(waited <= UNREACHABLE + COMMAND + AWAKE, "a lock() was answered after {waited:?}");
     assert!(tried <= 2 * COMMAND + AWAKE, "a try_lock() was answered after {tried:?}");
 }
 
