@@ -92,9 +92,19 @@ pub(crate) async fn acquire(
             }
         };
         // What was passed may have run out before it was taken: that is nobody's fault, so start over.
-        if granted.is_held() {
+        if granted.take() {
             return Ok(Some(granted));
         }
+    }
+}
+
+impl LockGuard {
+    /// The owner it was given to takes it; false if the hold ran out meanwhile.
+    fn take(&self) -> bool {
+        self.place.update(|state, fx| {
+            state.expire(&self.place, fx);
+            state.live(&self.tenure).map(|hold| hold.untaken = false).is_some()
+        })
     }
 }
 

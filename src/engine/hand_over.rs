@@ -10,6 +10,7 @@ use super::{
     effects::{Effects, Said},
     guard::{LockGuard, Released},
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
+    pause::one_at_a_time,
     queue::{Told, Waiter},
     reap::Reap,
     registry::{Heir, Place, State},
@@ -134,13 +135,20 @@ impl State {
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.lease();
-        hold.wake = Some(Wake { until: now + lease, release: matches!(cause, LostCause::Expired | LostCause::Forced) });
+        let may_be_there = matches!(cause, LostCause::Expired | LostCause::Forced);
+        hold.wake = Some(Wake { until: now + lease, release: may_be_there && !hold.untaken });
         match cause {
             // At its bound the hold ends for everybody: whoever still works was told so.
             LostCause::MaxHold => {
                 // A section like any other, so the slice goes on, or is over.
                 let turn = self.slice.turn(now);
                 let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
+                fx.release(self.release(place, why, Arc::new(Outcome::default())));
+            }
+            // Nobody works under it yet.
+            _ if may_be_there && hold.untaken => {
+                self.slice.forget();
+                let why = Why::ended(hold.number, lease, hold.unclean);
                 fx.release(self.release(place, why, Arc::new(Outcome::default())));
             }
             _ => {
@@ -255,10 +263,7 @@ impl HandOver {
 
     /// Sends it once. Whatever comes of it, the waiter is told, if not here then by the drop.
     async fn run(mut self) -> Result<Released> {
-        let _one_at_a_time = match &self.commands {
-            Some(commands) => Arc::clone(commands).acquire_owned().await.ok(),
-            None => None,
-        };
+        let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
         let place = self.place.clone();
         let clock = place.engine.clock();
         let Some((lease, max_hold)) = self.waiter.as_ref().map(|waiter| (waiter.lease, waiter.max_hold)) else {
@@ -299,7 +304,9 @@ impl HandOver {
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             state.handing = None;
-            state.hold = Some(Hold::new(to, tenure, first, term, place.engine.clock()));
+            let mut hold = Hold::new(to, tenure, first, term, place.engine.clock());
+            hold.untaken = true;
+            state.hold = Some(hold);
             fx.deliver(waiter.turn, Told::Granted(guard));
             None
         });

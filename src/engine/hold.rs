@@ -61,6 +61,8 @@ pub(crate) struct Hold {
     /// Count-changing commands go one at a time; made when the first nested acquisition comes.
     pub(crate) commands: Option<Arc<Semaphore>>,
     pub(crate) taken: Instant,
+    /// Passed on or handed over, and its new owner has not looked yet.
+    pub(crate) untaken: bool,
     /// Set with the loss.
     pub(crate) wake: Option<Wake>,
     deadline: Deadline,
@@ -137,6 +139,7 @@ impl Hold {
             unclean: false,
             commands: None,
             taken: clock.now(),
+            untaken: false,
             wake: None,
             deadline: Deadline::of(term),
         }
@@ -249,6 +252,7 @@ impl Hold {
         self.tickets.clear();
         self.tickets.push(first);
         self.taken = now;
+        self.untaken = true;
     }
 }
 

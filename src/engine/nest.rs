@@ -14,7 +14,7 @@ use super::{
     guard::{LockGuard, Released},
     hand_over::Ending,
     hold::{Hold, Tenure, Term, Ticket},
-    pause::{FIRST_PAUSE, GRACE, LONGEST_PAUSE, bounded, jittered, unanswered},
+    pause::{FIRST_PAUSE, GRACE, LONGEST_PAUSE, bounded, jittered, one_at_a_time, unanswered},
     registry::{Place, State},
 };
 use crate::{
@@ -77,8 +77,8 @@ impl Nest {
             Patience::Until(until) => Some(until.max(started) + GRACE),
             Patience::ForEver => Some(started + settings.unreachable_after),
         };
-        let commands = Arc::clone(&self.commands);
-        let Some(Ok(_one_at_a_time)) = bounded(cut_off, commands.acquire()).await else {
+        let turn = one_at_a_time(&place, Some(Arc::clone(&self.commands)));
+        let Some(_turn) = bounded(cut_off, turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
         let mut pause = FIRST_PAUSE;
@@ -211,7 +211,7 @@ impl Drop for Telling<'_> {
 async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
     let over = || tenure.loss(place.name()).map_or(Ok(()), Err);
     let Some(commands) = place.update(|state, _| state.live(tenure).map(Hold::commands)) else { return over() };
-    let Ok(_one_at_a_time) = commands.acquire().await else { return Ok(()) };
+    let _turn = one_at_a_time(place, Some(commands)).await;
     let news = place.update(|state, fx| {
         state.expire(place, fx);
         let hold = state.live(tenure)?;

@@ -3,10 +3,14 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     acquire::{Ask, Patience},
@@ -250,8 +254,19 @@ pub(super) async fn bounded<F: Future>(until: Option<Instant>, future: F) -> Opt
     }
 }
 
+/// The turn of a count-changing command: a hold's go one at a time, for the sake of their answers. A command is over
+/// within its timeout, so whoever still has the turn by then has stopped polling, and is not waited for.
+pub(super) async fn one_at_a_time(place: &Place, commands: Option<Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
+    timeout(place.engine.settings().command_timeout, commands?.acquire_owned()).await.ok()?.ok()
+}
+
 /// A random part of a pause, so that those who failed together do not come back together.
 pub(super) fn jittered(longest: Duration) -> Duration {
+    longest.mul_f64(chance())
+}
+
+/// From 0 to 1.
+pub(super) fn chance() -> f64 {
     let random = RandomState::new().hash_one(0_u8);
-    longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+    (random >> 11) as f64 / (1_u64 << 53) as f64
 }

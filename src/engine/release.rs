@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     HoldNumber, Letting,
     guard::Released,
-    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
+    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered, one_at_a_time},
     reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
@@ -105,7 +105,7 @@ impl Outcome {
 }
 
 impl State {
-    /// Decides a release. The caller drives the job, or lets it go: dropped, it goes on in the background.
+    /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
         let now = place.engine.clock().now();
         if why.unclean {
@@ -266,10 +266,7 @@ impl ReleaseJob {
 
     /// Sends until there is an answer to all of it, or the first fault.
     async fn answered(&mut self) -> Result<Result<Released>, Fault> {
-        let _one_at_a_time = match &self.commands {
-            Some(commands) => Arc::clone(commands).acquire_owned().await.ok(),
-            None => None,
-        };
+        let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
         loop {
             let answer = Sending::new(&self.place, self.number).send().await?;
             let answered = self.place.update(|state, fx| {

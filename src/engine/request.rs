@@ -1,5 +1,5 @@
-//! The futures that users hold. A request does nothing before its first poll;
-//! then it checks what it was told, settles whose it is, and runs `acquire.rs` in a box.
+//! The futures that users hold. A request does nothing before its first poll; then it checks what it was told, settles
+//! whose it is, and runs `acquire.rs` in a box.
 
 use std::{
     fmt,

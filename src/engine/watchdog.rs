@@ -20,7 +20,7 @@ use super::{
     HoldNumber, Renewal, RenewalGroup,
     effects::Said,
     hold::Term,
-    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered},
+    pause::{FIRST_PAUSE, LONGEST_PAUSE, chance},
     registry::{Entry, Place, State},
     shared::Engine,
 };
@@ -219,7 +219,7 @@ impl Due {
 
 fn settle(engine: &Arc<Engine>, mut batch: Batch, under_way: &UnderWay) {
     // Those that failed together are tried again together.
-    let jitter = jittered(LONGEST_PAUSE / 2).as_secs_f64() / (LONGEST_PAUSE / 2).as_secs_f64();
+    let jitter = chance();
     match batch.answer {
         Some((term, Ok(answers))) => {
             for (due, answer) in batch.holds.iter().zip(answers) {

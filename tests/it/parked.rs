@@ -94,3 +94,39 @@ async fn a_parked_unlock_hands_the_lock_over_to_the_waiter_and_lets_later_ones_i
 async fn a_parked_unlock_that_hands_nothing_over_lets_the_waiter_and_later_ones_in() {
     both_enter_behind_a_parked_unlock(Duration::ZERO).await;
 }
+
+/// Two tickets of a hold whose count-changing command is parked, and a third that ends.
+async fn the_outer_one_ends_beside(parks: impl AsyncFn(&Client, &str)) {
+    let (server, name) = (Server::shared(), unique_name());
+    let client = connected(Client::builder().url(server.url()).command_timeout(COMMAND)).await;
+    timeout(SOON, parks(&client, &name)).await.expect("nobody is waited for who does not poll");
+    eventually_async(SOON, async || kept(server, &name).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_parked_unlock_of_an_inner_guard_holds_up_no_other_guard() {
+    the_outer_one_ends_beside(async |client, name| {
+        let lock = client.lock(name);
+        let outer = lock.lock().await.expect("it is free");
+        let inner = lock.lock().await.expect("it nests");
+        let mut parked = pin!(inner.unlock());
+        assert!(poll_once(&mut parked).await.is_pending());
+        assert_eq!(outer.unlock().await.expect("it is held"), Released::Freed);
+        assert_eq!(parked.await.expect("it was released"), Released::StillHeld(1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parked_nested_acquisition_holds_up_no_other_guard() {
+    the_outer_one_ends_beside(async |client, name| {
+        let lock = client.lock(name);
+        let outer = lock.lock().await.expect("it is free");
+        let mut parked = lock.lock();
+        assert!(poll_once(&mut parked).await.is_pending());
+        assert_eq!(outer.unlock().await.expect("it is held"), Released::StillHeld(1));
+        let inner = parked.await.expect("it nests");
+        assert_eq!(inner.unlock().await.expect("it is held"), Released::Freed);
+    })
+    .await;
+}

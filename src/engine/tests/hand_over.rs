@@ -245,3 +245,20 @@ async fn an_unlock_that_is_dropped_during_its_hand_over_leaves_the_lock_to_the_w
         bench.nothing_is_left("a").await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_lost_before_its_next_owner_looks_is_released_at_once() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let mut waiter = lock.lock();
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    world.always(Verb::Renew, Fate::Refused(FaultKind::Unready));
+    drop(guard);
+    world.forget_record();
+    sleep(LEASE + MS).await;
+    let released = world.sent(Verb::Release);
+    assert_eq!(released.len(), 1, "nobody polls the waiter, and nobody works under the hold");
+    drop(waiter);
+    bench.nothing_is_left("a").await;
+    assert_eq!(world.sent(Verb::Release).len(), 1);
+}
