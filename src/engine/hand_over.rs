@@ -112,6 +112,7 @@ impl State {
             from: hold.number,
             to: None,
             lease: hold.lease(),
+            unclean: hold.unclean,
             commands: hold.commands.take(),
             waiter: Some(waiter),
             outcome: Arc::new(Outcome::default()),
@@ -230,6 +231,8 @@ pub(crate) struct HandOver {
     /// Drawn, and from then on perhaps on the server.
     to: Option<HoldNumber>,
     lease: Duration,
+    /// An old copy of the acquire may run later.
+    unclean: bool,
     commands: Option<Arc<Semaphore>>,
     waiter: Option<Waiter>,
     outcome: Arc<Outcome>,
@@ -332,6 +335,10 @@ impl Drop for HandOver {
         let job = self.place.update(|state, fx| {
             let mut job = state.release(&self.place, why, Arc::clone(&self.outcome));
             job.commands = self.commands.take();
+            // What an old acquire makes again, an old hand-over may move.
+            if let Some(to) = self.to.filter(|_| self.unclean) {
+                state.reaps.push(Reap::new(to, self.lease, &self.place, self.place.engine.clock().now()));
+            }
             state.handing = None;
             state.promote_waiter(waiter, &self.place, fx);
             job

@@ -262,3 +262,31 @@ async fn a_hold_that_is_lost_before_its_next_owner_looks_is_released_at_once() {
     bench.nothing_is_left("a").await;
     assert_eq!(world.sent(Verb::Release).len(), 1);
 }
+
+/// Model trace t1c: an old acquire makes a hold again, and an old hand-over moves it to a number that is over too.
+#[tokio::test(start_paused = true)]
+async fn what_an_old_acquire_and_an_old_hand_over_make_together_lives_for_a_third_of_a_lease_at_most() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.unpassable("a"));
+    world.next(Verb::Acquire, [Fate::Broken]);
+    let guard = lock.lock().await.unwrap();
+    let waiter = start(lock.lock()).await;
+    world.next(Verb::HandOver, [Fate::Refused(FaultKind::Timeout)]);
+    drop(guard);
+    drop(waiter.await.unwrap().unwrap());
+    turn().await;
+    assert_eq!(world.holder("a"), None);
+    let (from, to) = match world.sent(Verb::HandOver).as_slice() {
+        [only] => (only.numbers[0], only.numbers[1]),
+        others => panic!("one hand-over is sent: {others:?}"),
+    };
+    let key: Arc<str> = "a".into();
+    world.server(|server| {
+        server.acquire(&key, from, LEASE, 1);
+        server.hand_over(&key, from, to, LEASE);
+    });
+    assert_eq!(world.holder("a"), Some((Some(to), 1)), "the ghost is there");
+    sleep(LEASE / 3 + SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
