@@ -16,12 +16,23 @@ pub(crate) struct Circumstances {
     pub(crate) longest_lease: Duration,
     /// How much later than its bound a wait may end on a busy machine.
     pub(crate) slack: Duration,
+    /// How long a process may pass a hold on from task to task before it asks the server again: its slice, and what a
+    /// busy machine needs to wake the last of them.
+    pub(crate) passing: Duration,
     /// When the server lost everything: from before its end until it was back.
     pub(crate) restarts: Vec<(Duration, Duration)>,
     /// When a process stood still.
     pub(crate) frozen: Vec<(u32, Duration, Duration)>,
     /// Incarnations that were killed: what they began need not end.
     pub(crate) killed: HashSet<(u32, u32)>,
+}
+
+impl Circumstances {
+    /// How long a process stood still between two instants.
+    fn stood_still(&self, process: u32, from: Duration, until: Duration) -> Duration {
+        let still = self.frozen.iter().filter(|frozen| frozen.0 == process);
+        still.map(|(_, began, ended)| until.min(*ended).saturating_sub(from.max(*began))).sum()
+    }
 }
 
 /// One acquisition as its process saw it.
@@ -144,13 +155,16 @@ impl Run {
     ) -> bool {
         let together = earlier.1.min(later.1);
         let lease = circumstances.longest_lease;
-        let by_restart = circumstances
-            .restarts
-            .iter()
-            .any(|(from, until)| earlier.0 <= *until && later.0 >= *from && together <= *until + lease);
+        // The hold was there when it was lost, or was passed on by somebody who did not know yet.
+        let before = |until: Duration| {
+            let late = circumstances.passing + circumstances.stood_still(earlier.2.process, until, earlier.0);
+            earlier.0 <= until + late
+        };
+        let restarted =
+            |(from, until): &(Duration, Duration)| before(*until) && later.0 >= *from && together <= *until + lease;
         // A forced release may be under way for long, but whoever enters after it entered after it ran.
-        let forced = |force: &Force| force.0 == name && earlier.0 <= force.2 && later.0 >= force.1;
-        by_restart || (self.forces.iter().any(forced) && together <= later.0 + lease)
+        let forced = |force: &Force| force.0 == name && before(force.2) && later.0 >= force.1;
+        circumstances.restarts.iter().any(restarted) || (self.forces.iter().any(forced) && together <= later.0 + lease)
     }
 
     /// A hold that the server lost with everything else is told within its lease.
@@ -181,12 +195,7 @@ impl Run {
             };
             let (Some(wait), None) = (story.wait, story.believed) else { continue };
             let bound = story.asked + wait + circumstances.slack;
-            let frozen = circumstances
-                .frozen
-                .iter()
-                .filter(|(process, from, until)| *process == section.process && *from < over && *until > story.asked)
-                .map(|(_, from, until)| *until - *from)
-                .sum();
+            let frozen = circumstances.stood_still(section.process, story.asked, over);
             if over > bound + frozen {
                 faults.push(format!("{section:?} waited for {:?} instead of {wait:?}: {story:?}", over - story.asked));
             }
@@ -254,11 +263,11 @@ impl Run {
     /// What happened around an instant to one name.
     fn excerpt(&self, name: usize, at: Duration, circumstances: &Circumstances) -> String {
         let mut text = String::new();
-        let near = |time: Duration| time.abs_diff(at) < Duration::from_millis(1500);
+        let near = |time: Duration| time.abs_diff(at) < Duration::from_millis(100);
         let mut lines: Vec<(Duration, String)> = Vec::new();
         for (section, story) in &self.stories {
-            let when = story.believed.map_or(story.asked, |(first, _)| first);
-            if story.name == name && (near(when) || story.believed.is_some_and(|(_, last)| near(last))) {
+            let Some((when, last)) = story.believed else { continue };
+            if story.name == name && (near(when) || near(last)) {
                 let Section { process, incarnation, number } = section;
                 let Story { asked, wait, believed, lost, over, .. } = story;
                 lines.push((
@@ -323,6 +332,19 @@ mod tests {
         assert_eq!(run.faults(&[], &before).len(), 1, "the restart came after both had entered");
         run.take(section(2, 1), &Fact::Forced { name: 0, from: 40 * MS, until: 45 * MS });
         assert_eq!(run.faults(&[], &circumstances()), Vec::<String>::new(), "forced away");
+    }
+
+    #[test]
+    fn a_hold_that_was_lost_is_passed_on_for_no_longer_than_a_slice() {
+        for (passing, frozen, faults) in [(0, 0, 1), (5, 0, 0), (0, 5, 0), (2, 2, 1)] {
+            let mut run = Run::default();
+            hold(&mut run, section(0, 1), 50, 70);
+            hold(&mut run, section(1, 1), 60, 80);
+            run.take(section(2, 1), &Fact::Forced { name: 0, from: 40 * MS, until: 45 * MS });
+            let frozen = vec![(0, 45 * MS, (45 + frozen) * MS)];
+            let circumstances = Circumstances { passing: passing * MS, frozen, ..circumstances() };
+            assert_eq!(run.faults(&[], &circumstances).len(), faults, "{passing} ms, {circumstances:?}");
+        }
     }
 
     #[test]
