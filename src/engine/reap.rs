@@ -15,7 +15,7 @@ use crate::backend::Pending;
 /// A number whose old copies are watched for.
 #[derive(Debug)]
 pub(crate) struct Reap {
-    number: HoldNumber,
+    pub(super) number: HoldNumber,
     step: Duration,
     pub(crate) next: Instant,
     until: Instant,
