@@ -188,10 +188,10 @@ async fn an_old_copy_that_runs_on_the_free_key_lives_for_a_third_of_a_lease_at_m
 async fn a_silent_repetition_below_never_makes_the_deadline_later_than_the_server_s() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
-    world.next(Verb::Acquire, [Fate::Twice(2 * SECOND)]);
+    world.next(Verb::Acquire, [Fate::Twice { later: 2 * SECOND, under_way: Duration::ZERO }]);
     let guard = lock.lock().lease(10 * SECOND).await.unwrap();
     assert!(guard.expires_in().unwrap() <= world.ttl("a"));
-    world.next(Verb::HandOver, [Fate::Twice(2 * SECOND)]);
+    world.next(Verb::HandOver, [Fate::Twice { later: 2 * SECOND, under_way: Duration::ZERO }]);
     // Within the slice, since the release comes at once: an acquire that took the key at its second copy counts as now.
     let next = start(lock.lock().lease(5 * SECOND)).await;
     drop(guard);
