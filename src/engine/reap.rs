@@ -15,7 +15,7 @@ use crate::backend::Pending;
 /// A number whose old copies are watched for.
 #[derive(Debug)]
 pub(crate) struct Reap {
-    pub(super) number: HoldNumber,
+    number: HoldNumber,
     step: Duration,
     pub(crate) next: Instant,
     until: Instant,

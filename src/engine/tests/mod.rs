@@ -8,6 +8,7 @@ mod copies;
 mod fake;
 mod hand_over;
 mod loss;
+mod model;
 
 mod nest;
 mod numbers;
@@ -160,7 +161,7 @@ impl Bench {
         left
     }
 
-    /// A hold on the server that nobody of this client answers for: no ticket, and nothing that will let go of it.
+    /// A hold on the server that nobody of this client answers for: no ticket, and no release that was decided.
     fn unaccounted(&self, name: &str) -> Option<u64> {
         let number = self.world.holder(name)?.0?;
         let held = |hold: &Hold| hold.number.0 == number && hold.count() > 0;
@@ -173,7 +174,6 @@ impl Bench {
                     .releases
                     .iter()
                     .any(|release| release.number.0 == number || release.then.is_some_and(|then| then.0 == number))
-                || state.reaps.iter().any(|reap| reap.number.0 == number)
         });
         (!accounted).then_some(number)
     }
