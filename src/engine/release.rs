@@ -34,7 +34,7 @@ use crate::{
 pub(crate) struct Releasing {
     pub(crate) number: HoldNumber,
     /// An abandoned hand-over is undone in order: this one once `number` is answered.
-    then: Option<HoldNumber>,
+    pub(super) then: Option<HoldNumber>,
     pub(crate) outcome: Arc<Outcome>,
     /// The link on which it is on its way.
     out_on: Option<u64>,

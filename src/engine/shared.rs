@@ -39,7 +39,7 @@ use crate::{
 /// At most twice so many tries of one client are in flight: waiters that are all woken at once never stand before
 /// renewals and releases. One half is for callers that poll their own try, who may stop polling and keep their place; the
 /// other for those that come when the first is taken, whose tries run in the background and always end.
-const TRIES: usize = 64;
+pub(super) const TRIES: usize = 64;
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
 const WARNED: usize = 4096;
@@ -219,13 +219,16 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where another primitive has the key.
+    /// [`Error::Invalid`] where another primitive has the key; [`Error::Closed`].
     pub(super) fn at<R>(
         self: &Arc<Self>,
         protocol: &Arc<dyn Protocol>,
         mut change: impl FnMut(&Place, &mut State, &mut Effects) -> R,
     ) -> Result<R> {
         loop {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
             let place = self.place(protocol);
             let there = place.entry.protocol.kind();
             if there != protocol.kind() {
@@ -280,6 +283,10 @@ impl Engine {
         let _ = timeout(self.settings.command_timeout, settled).await;
         self.schedule.end();
         self.backend.close();
+        // Guards that are still there keep their own; nothing ends while a shard of the map is locked.
+        let known = self.places();
+        self.entries.clear();
+        drop(known);
     }
 
     /// Forgets an entry that has nothing to remember.

@@ -48,6 +48,9 @@ impl Schedule {
     pub(super) fn put(&self, from: Option<Instant>, at: Instant, entry: &Arc<Entry>) {
         let id = Arc::as_ptr(entry).addr();
         let mut entries = self.lock();
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
         if let Some(from) = from {
             entries.remove(&(from, id));
         }
@@ -59,13 +62,17 @@ impl Schedule {
         }
     }
 
-    /// Ends the driver.
+    /// Ends the driver, which leaves nothing to look at.
     pub(super) fn end(&self) {
+        let mut entries = self.lock();
         self.ended.store(true, Ordering::Release);
+        let forgotten = std::mem::take(&mut *entries);
+        drop(entries);
+        drop(forgotten);
         self.sooner.notify_one();
     }
 
-    fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Instant> {
         self.lock().first_key_value().map(|(&(at, _), _)| at)
     }
 

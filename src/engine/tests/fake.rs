@@ -3,7 +3,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,7 +15,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::server::{Hearing, Server};
+use super::{
+    copies::Copies,
+    server::{Hearing, Server},
+};
 use crate::backend::{Backend, Call, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +35,7 @@ pub(super) enum Verb {
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) verb: Verb,
+    pub(super) keys: Vec<Arc<str>>,
     /// A hand-over has two, from and to; a renewal as many as there are holds.
     pub(super) numbers: Vec<u64>,
     /// Asked for by an acquire, left by a release.
@@ -46,8 +53,9 @@ pub(super) enum Fate {
     Slow(Duration),
     /// Runs when it is sent; the answer waits at the gate.
     Held(Gate),
-    /// Runs when it is sent and once more so much later, when it is answered: a lower layer sent it again.
-    Twice(Duration),
+    /// Runs when it is sent and once more so much `later`; the answer is `under_way` from then on: a lower layer sent it
+    /// again.
+    Twice { later: Duration, under_way: Duration },
     /// Runs when it is sent, and is never answered.
     Lost,
     /// Runs so much later, and is never answered.
@@ -58,6 +66,16 @@ pub(super) enum Fate {
     Refused(FaultKind),
     /// Runs, and then its link breaks.
     Broken,
+    /// The server loses the key, then it runs, and is answered at the next poll.
+    Gone,
+    /// Another process has the key for so long, then it runs, and is answered at the next poll.
+    Taken(Duration),
+    /// These old copies run, then it does, and is answered at the next poll.
+    Behind(Copies),
+    /// Runs, and is answered at the next poll; a copy of it is kept, to run when the test says so.
+    Doubled(Copies),
+    /// Kept, to run when the test says so, since its link breaks before the server has it.
+    Withheld(Copies),
 }
 
 /// Holds answers back until it is opened.
@@ -84,6 +102,8 @@ pub(super) struct World {
     this: Weak<World>,
     pub(super) command_timeout: Duration,
     inside: Mutex<Inside>,
+    /// Calls that somebody waits for.
+    under_way: AtomicUsize,
 }
 
 type Policy = Box<dyn FnMut(&Sent) -> Fate + Send>;
@@ -111,7 +131,8 @@ impl World {
             last_answer: Instant::now(),
             closed: false,
         };
-        Arc::new_cyclic(|this| Self { this: this.clone(), command_timeout, inside: Mutex::new(inside) })
+        let under_way = AtomicUsize::new(0);
+        Arc::new_cyclic(|this| Self { this: this.clone(), command_timeout, inside: Mutex::new(inside), under_way })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -212,6 +233,11 @@ impl World {
         listeners.iter().for_each(|listener| listener.hear(heard));
     }
 
+    /// How many calls somebody waits for.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
     pub(super) fn new_link(&self) {
         self.inside().link += 1;
     }
@@ -229,20 +255,30 @@ impl World {
         let Some(world) = self.this.upgrade() else { return Box::pin(async { Err(fault(FaultKind::Closed)) }) };
         Box::pin(async move {
             sent.at = Instant::now();
+            let keys = sent.keys.clone();
             let fate = world.inside().fate(sent).ok_or_else(|| fault(FaultKind::Closed))?;
-            world.carry_out(fate, within, run).await
+            world.under_way.fetch_add(1, Ordering::Relaxed);
+            let _under_way = UnderWay(&world);
+            world.carry_out(fate, &keys, within, run).await
         })
     }
 
     async fn carry_out<T: Send + 'static>(
         self: &Arc<Self>,
         fate: Fate,
+        keys: &[Arc<str>],
         within: Duration,
         run: impl Fn(&mut Server) -> T + Send + Sync + 'static,
     ) -> Result<T, Fault> {
+        match &fate {
+            Fate::Gone => keys.iter().for_each(|key| self.delete(key)),
+            Fate::Taken(lease) => keys.iter().for_each(|key| self.server(|server| server.other_wrests(key, *lease))),
+            Fate::Behind(copies) => copies.run(self),
+            _ => {}
+        }
         let answered = async {
             Ok(match fate {
-                Fate::Prompt => {
+                Fate::Prompt | Fate::Gone | Fate::Taken(_) | Fate::Behind(_) => {
                     let answer = self.server(&run);
                     next_poll().await;
                     answer
@@ -257,9 +293,11 @@ impl World {
                     gate.passed().await;
                     answer
                 }
-                Fate::Twice(pause) => {
+                Fate::Twice { later, under_way } => {
                     self.server(&run);
-                    self.later(sleep(pause), run).await
+                    let answer = self.later(sleep(later), run).await;
+                    sleep(under_way).await;
+                    answer
                 }
                 Fate::Late(pause) => {
                     let answer = self.later(sleep(pause), run);
@@ -277,7 +315,18 @@ impl World {
                 Fate::Broken => {
                     self.server(&run);
                     next_poll().await;
-                    return Err(Fault { may_have_run: true, ..fault(FaultKind::Dropped) });
+                    return Err(broken());
+                }
+                Fate::Doubled(copies) => {
+                    let answer = self.server(&run);
+                    copies.keep(run);
+                    next_poll().await;
+                    answer
+                }
+                Fate::Withheld(copies) => {
+                    copies.keep(run);
+                    next_poll().await;
+                    return Err(broken());
                 }
             })
         };
@@ -296,11 +345,21 @@ impl World {
     ) -> Pending<T> {
         let (tell, told) = oneshot::channel();
         let world = Arc::clone(self);
-        tokio::spawn(async move {
+        let late = async move {
             when.await;
             let _ = tell.send(world.server(&run));
-        });
+        };
+        self.server(|server| server.by_itself(late));
         Box::pin(async { told.await.expect("the server's task runs to its end") })
+    }
+}
+
+/// A call that somebody waits for; dropped with the wait.
+struct UnderWay<'a>(&'a World);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -324,6 +383,11 @@ async fn next_poll() {
 
 fn fault(kind: FaultKind) -> Fault {
     Fault { kind, ..Fault::timeout(false, "the test wants it") }
+}
+
+/// The link broke after the command was sent.
+fn broken() -> Fault {
+    Fault { may_have_run: true, ..fault(FaultKind::Dropped) }
 }
 
 impl Inside {

@@ -126,65 +126,6 @@ async fn nested_acquisitions_that_were_never_sent_leave_no_count_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_does_not_end_while_a_nested_acquisition_is_pending() {
-    for in_time in [true, false] {
-        let bench = Bench::new();
-        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
-        let outer = lock.lock_as(&owner).await.unwrap();
-        let number = number_of(world, "a");
-        let gate = Gate::new();
-        world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
-        let mut inner = lock.lock_as(&owner);
-        assert!(polled(&mut inner, 1).await.is_none());
-        drop(outer);
-        sleep(SECOND).await;
-        assert!(world.sent(Verb::Release).iter().all(|sent| sent.holds > 0), "it ended under a pending acquisition");
-        gate.open();
-        if in_time {
-            let inner = inner.await.unwrap();
-            assert!(inner.is_held() && inner.hold_count() == 1);
-            assert_eq!(number_of(world, "a"), number, "it is the same hold still");
-            assert_eq!(inner.unlock().await.unwrap(), Released::Freed);
-        } else {
-            drop(inner);
-        }
-        turn().await;
-        sleep(SECOND).await;
-        assert_eq!(world.holder("a"), None);
-        bench.nothing_is_left("a").await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_nested_acquisition_of_a_hold_that_the_server_lost_makes_no_key_under_the_old_number() {
-    let bench = Bench::new();
-    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
-    let outer = lock.lock_as(&owner).await.unwrap();
-    let old = number_of(world, "a");
-    let gate = Gate::new();
-    world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
-    let mut first = lock.lock_as(&owner);
-    let mut second = lock.lock_as(&owner);
-    assert!(polled(&mut first, 1).await.is_none());
-    assert!(polled(&mut second, 1).await.is_none());
-    assert_eq!(world.sent(Verb::Acquire).len(), 2, "the second waits behind the first");
-    // Of the hold nothing but the second is left, so its count is one; but it is still an inner one.
-    drop((outer, first));
-    world.delete("a");
-    gate.open();
-    let guard = second.await.unwrap();
-    let asked: Vec<_> = world.sent(Verb::Acquire)[2..].iter().map(|sent| (sent.numbers[0], sent.holds)).collect();
-    let fresh = number_of(world, "a");
-    assert_ne!(fresh, old);
-    assert_eq!(asked, [(old, 2), (fresh, 1)], "answered gone, and asked anew");
-    assert_eq!(world.holder("a"), Some((Some(fresh), 1)));
-    assert!(guard.is_held() && guard.hold_count() == 1);
-    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
-    drop(guard);
-    bench.nothing_is_left("a").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn nested_acquisitions_on_a_silent_server_are_all_told_that_it_is() {
     let bench = Bench::with(|settings| settings.watchdog_timeout = 300 * SECOND);
     let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());

@@ -29,8 +29,8 @@ impl FakeLock {
         Arc::new(Self { world: Arc::clone(world), name: Arc::from(name), channel: channel(name), passes, shard })
     }
 
-    fn sent(verb: Verb, numbers: Vec<u64>, holds: u32, lease: Duration) -> Sent {
-        Sent { verb, numbers, holds, lease, at: Instant::now() }
+    fn sent(&self, verb: Verb, numbers: Vec<u64>, holds: u32, lease: Duration) -> Sent {
+        Sent { verb, keys: vec![Arc::clone(&self.name)], numbers, holds, lease, at: Instant::now() }
     }
 
     fn send<T: Send + 'static>(
@@ -71,18 +71,18 @@ impl Protocol for FakeLock {
 
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>> {
         let lease = sendable(lease);
-        let sent = Self::sent(Verb::Acquire, vec![number.0], holds, lease);
+        let sent = self.sent(Verb::Acquire, vec![number.0], holds, lease);
         self.send(sent, move |server, key| server.acquire(key, number.0, lease, holds))
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
-        let sent = Self::sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
+        let sent = self.sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
         self.send(sent, move |server, key| server.release(key, number.0, holds))
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
         let lease = sendable(lease);
-        let sent = Self::sent(Verb::HandOver, vec![from.0, to.0], 1, lease);
+        let sent = self.sent(Verb::HandOver, vec![from.0, to.0], 1, lease);
         self.send(sent, move |server, key| server.hand_over(key, from.0, to.0, lease))
     }
 
@@ -97,14 +97,16 @@ impl Protocol for FakeLock {
         within: Duration,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
         let (holds, lease) = (holds.to_vec(), sendable(lease));
-        let sent = Self::sent(Verb::Renew, holds.iter().map(|(_, number)| number.0).collect(), 0, lease);
+        let numbers = holds.iter().map(|(_, number)| number.0).collect();
+        let keys = holds.iter().map(|(key, _)| Arc::clone(key)).collect();
+        let sent = Sent { keys, ..self.sent(Verb::Renew, numbers, 0, lease) };
         self.world.send(sent, within, move |server| {
             holds.iter().map(|(key, number)| server.renew(key, number.0, lease)).collect()
         })
     }
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
-        self.send(Self::sent(Verb::Inspect, Vec::new(), 0, Duration::ZERO), Server::sight)
+        self.send(self.sent(Verb::Inspect, Vec::new(), 0, Duration::ZERO), Server::sight)
     }
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
@@ -113,7 +115,7 @@ impl Protocol for FakeLock {
             true => vec![None],
             false => numbers.iter().copied().map(Some).collect(),
         };
-        self.send(Self::sent(Verb::ForceRelease, numbers, 0, Duration::ZERO), move |server, key| {
+        self.send(self.sent(Verb::ForceRelease, numbers, 0, Duration::ZERO), move |server, key| {
             server.force_release(key, &seen)
         })
     }

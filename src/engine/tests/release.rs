@@ -123,22 +123,6 @@ async fn counts_that_changed_while_one_was_on_its_way_are_told_by_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nested_release_without_an_answer_does_no_harm_to_the_last_one() {
-    let bench = Bench::new();
-    let (world, owner) = (&bench.world, Owner::new());
-    let lock = bench.lock("a");
-    let outer = lock.lock_as(&owner).await.unwrap();
-    let inner = lock.lock_as(&owner).await.unwrap();
-    world.next(Verb::Release, [Fate::Never]);
-    assert!(matches!(inner.unlock().await, Err(Error::Unreachable { .. })));
-    assert_eq!(outer.unlock().await.unwrap(), Released::Freed);
-    assert_eq!(world.holder("a"), None);
-    assert_eq!(world.sent(Verb::Release).last().unwrap().holds, 0);
-    drop((outer, inner));
-    bench.nothing_is_left("a").await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn guards_that_two_threads_drop_at_once_leave_the_lock_free() {
     let bench = Bench::new();
     let (world, owner) = (&bench.world, Owner::new());
@@ -161,24 +145,6 @@ async fn guards_that_two_threads_drop_at_once_leave_the_lock_free() {
         assert_eq!(world.record().last().unwrap().holds, 0, "an older count came after the last one");
     }
     bench.nothing_is_left("a").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lock_that_was_dropped_can_be_tried_at_once() {
-    for release in [Fate::Prompt, Fate::Slow(50 * MS)] {
-        let bench = Bench::new();
-        let (world, lock) = (&bench.world, bench.lock("a"));
-        let guard = lock.lock().await.unwrap();
-        world.next(Verb::Release, [release]);
-        world.forget_record();
-        let dropped = Instant::now();
-        drop(guard);
-        let guard = lock.try_lock().await.unwrap().expect("free");
-        assert_eq!(world.verbs(), [Verb::Release, Verb::Acquire]);
-        assert_eq!(dropped.elapsed(), Duration::ZERO, "on the same link there is no answer to wait for");
-        drop(guard);
-        bench.nothing_is_left("a").await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

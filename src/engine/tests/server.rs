@@ -31,6 +31,8 @@ pub(super) struct Server {
     pub(super) lag: Duration,
     /// Whether it can say how many a message reached.
     pub(super) counts: bool,
+    /// Kept by every task of the server's and of the network's.
+    running: Arc<()>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Default for Server {
             others: 0,
             lag: Duration::ZERO,
             counts: true,
+            running: Arc::default(),
         }
     }
 }
@@ -79,6 +82,21 @@ impl Server {
     pub(super) fn other_takes(&mut self, key: &str, lease: Duration) {
         assert!(self.live(key).is_none_or(|key| key.holder.is_none()), "{key} is held by us");
         self.keys.insert(Arc::from(key), Key { holder: None, count: 1, expires: Instant::now() + lease });
+    }
+
+    /// Another process asks for the key; whether it has it now.
+    pub(super) fn other_tries(&mut self, key: &str, lease: Duration) -> bool {
+        let free = self.live(key).is_none();
+        if free {
+            self.other_takes(key, lease);
+        }
+        free
+    }
+
+    /// Another process takes the key, whoever has it: the server had lost it for a moment.
+    pub(super) fn other_wrests(&mut self, key: &str, lease: Duration) {
+        self.delete(key);
+        self.other_takes(key, lease);
     }
 
     /// Another process frees the key, whoever has it, and says so.
@@ -106,7 +124,7 @@ impl Server {
             Hearing::Refused => Heard::Refused,
             Hearing::ByHand => return id,
         };
-        tokio::spawn(async move { listener.hear(news) });
+        self.by_itself(async move { listener.hear(news) });
         id
     }
 
@@ -118,6 +136,20 @@ impl Server {
     pub(super) fn subscribed(&mut self, confirmed: bool) -> Vec<Arc<dyn Listener>> {
         self.subscribers.iter_mut().for_each(|subscriber| subscriber.confirmed = confirmed);
         self.subscribers.iter().map(|subscriber| Arc::clone(&subscriber.listener)).collect()
+    }
+
+    /// Something that the server or the network does by itself.
+    pub(super) fn by_itself(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let running = Arc::clone(&self.running);
+        tokio::spawn(async move {
+            work.await;
+            drop(running);
+        });
+    }
+
+    /// How many of the tasks that are alive are the server's and the network's own.
+    pub(super) fn tasks(&self) -> usize {
+        Arc::strong_count(&self.running) - 1
     }
 
     fn live(&mut self, key: &str) -> Option<&mut Key> {
@@ -142,7 +174,7 @@ impl Server {
         let reached = self.others + u32::try_from(ours.len()).unwrap();
         if !ours.is_empty() {
             let lag = self.lag;
-            tokio::spawn(async move {
+            self.by_itself(async move {
                 if !lag.is_zero() {
                     sleep(lag).await;
                 }

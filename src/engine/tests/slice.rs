@@ -57,21 +57,6 @@ async fn a_server_that_cannot_count_is_taken_to_have_listeners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_found_nothing_is_followed_by_a_try_at_once() {
-    let bench = Bench::new();
-    let lock = bench.lock("a");
-    bench.world.server(|server| server.others = 1);
-    let guard = lock.lock().await.unwrap();
-    let next = start(lock.lock()).await;
-    sleep(2 * SLICE).await;
-    bench.world.delete("a");
-    let ended = Instant::now();
-    drop(guard);
-    drop(next.await.unwrap().unwrap());
-    assert_eq!(ended.elapsed(), Duration::ZERO);
-}
-
-#[tokio::test(start_paused = true)]
 async fn somebody_else_s_message_ends_a_cool_down_and_our_own_does_not() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
