@@ -29,6 +29,7 @@ use crate::{
     backend::{Fault, Pending},
     error::{Error, Op, Result},
     lease::Lease,
+    name::Field,
     owner::Owner,
 };
 
@@ -118,7 +119,7 @@ struct Contended<'a> {
 impl Contended<'_> {
     fn say(&self) {
         if !self.said.swap(true, Ordering::Relaxed) {
-            tracing::debug!(lock = %self.protocol.name(), owner = %self.ask.owner, "contended");
+            tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, "contended");
         }
     }
 }

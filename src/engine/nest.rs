@@ -20,6 +20,7 @@ use super::{
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
+    name::Field,
 };
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
@@ -143,7 +144,7 @@ impl Nest {
             return None;
         }
         (self.unanswered, self.granted) = (false, true);
-        tracing::debug!(lock = %place.name(), owner = %ask.owner, holds, "nested");
+        tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
         Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
     }
 

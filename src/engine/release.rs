@@ -25,6 +25,7 @@ use super::{
 use crate::{
     backend::Fault,
     error::{Error, LostCause, Op, Result},
+    name::Field,
     owner::Owner,
 };
 
@@ -255,7 +256,7 @@ impl ReleaseJob {
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
             if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
                 let error = Error::from_fault(fault, self.place.name(), Op::Release);
-                tracing::warn!(lock = %self.place.name(), %error, "a release was given up: its lease ends the hold");
+                tracing::warn!(lock = %Field(self.place.name()), %error, "a release was given up: its lease ends the hold");
                 self.give_up(error);
                 return;
             }
