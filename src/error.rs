@@ -167,7 +167,7 @@ impl Error {
         let Fault { kind, may_have_run, source } = fault;
         let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
         match kind {
-            FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
+            FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready | FaultKind::Withdrawn => {
                 Self::Unreachable { name: Arc::clone(name), op, may_have_run, source }
             }
             FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),

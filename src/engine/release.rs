@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     HoldNumber, Letting,
     guard::Released,
-    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered, one_at_a_time},
+    pause::{Pauses, one_at_a_time},
     reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
@@ -249,7 +249,7 @@ impl ReleaseJob {
 
     /// Repeats it until it is answered or the lease is over.
     async fn insist(mut self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::after_faults();
         while let Err(fault) = self.answered().await {
             self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
@@ -260,8 +260,7 @@ impl ReleaseJob {
                 self.give_up(error);
                 return;
             }
-            sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pauses.next()).await;
         }
     }
 

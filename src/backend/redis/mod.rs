@@ -5,6 +5,7 @@
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: commands over one link, and the link's replacement |
 //! | `current` | which link is the current one, and who sends first where there is none |
+//! | `command` | what one command carries on its way |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
 //! | `pubsub` | all subscriptions, over a connection of their own |
@@ -14,6 +15,7 @@
 
 mod backoff;
 mod codec;
+mod command;
 mod current;
 mod faults;
 mod link;

@@ -6,6 +6,7 @@ mod cancel;
 mod close;
 mod fake;
 mod hand_over;
+mod links;
 mod loss;
 mod nest;
 mod numbers;
