@@ -150,3 +150,20 @@ async fn of_a_hand_over_that_never_left_only_the_old_number_is_released() {
     drop(next);
     bench.nothing_is_left("a").await;
 }
+
+/// Fault C54.
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_faster_than_the_server_answers_leaves_a_bounded_number_of_releases() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.always(Verb::Acquire, Fate::Lost);
+    world.always(Verb::Release, Fate::Never);
+    for _ in 0..500 {
+        assert!(timeout(MS, lock.lock()).await.is_err());
+    }
+    assert_eq!(world.sent(Verb::Acquire).len(), 64);
+    assert_eq!(world.sent(Verb::Release).len(), 64);
+    world.heal();
+    drop(lock.lock().await.unwrap());
+    bench.nothing_is_left("a").await;
+}
