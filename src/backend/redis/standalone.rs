@@ -378,12 +378,13 @@ mod tests {
     use std::{
         net::TcpListener,
         os::unix::net::UnixListener,
+        sync::atomic::{AtomicBool, Ordering},
         task::{Context, Waker},
     };
 
     use super::*;
     use crate::backend::{
-        FaultKind,
+        Dispatch, FaultKind,
         redis::testing::{COUNT, Server, eventually, options},
     };
 
@@ -509,6 +510,48 @@ mod tests {
         }
         assert_eq!(backend.link(), 2);
         assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_wanted_when_a_link_comes_is_never_sent() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        server.hide();
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
+        let wanted = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&wanted);
+        let pointless = Dispatch::new(move || asked.load(Ordering::Relaxed));
+        let withdrawn = Dispatch::new(|| true);
+        let calls = [&pointless, &withdrawn].map(|dispatch| Call { dispatch: Some(dispatch), ..CALL });
+        let mut waiting: Vec<_> = calls.iter().map(|call| backend.run(call)).collect();
+        let mut many = backend.run_many(&[CALL, calls[0]], Duration::from_secs(5));
+        assert!(waiting.iter_mut().all(|future| poll(future).is_pending()) && poll(&mut many).is_pending());
+        let last = backend.run(&CALL);
+        wanted.store(false, Ordering::Relaxed);
+        assert!(withdrawn.withdraw());
+        server.show();
+        assert_eq!(last.await.unwrap(), Value::Int(1), "nothing ran before it");
+        for future in waiting {
+            let fault = future.await.unwrap_err();
+            assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Withdrawn, false));
+        }
+        assert!(many.await.into_iter().all(|answer| answer.unwrap_err().kind == FaultKind::Withdrawn));
+        assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn what_waited_in_vain_for_a_link_never_left_and_what_was_sent_did() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(300)).await.unwrap();
+        let sent = Dispatch::new(|| true);
+        server.freeze();
+        let mut under_way = backend.run(&Call { dispatch: Some(&sent), ..CALL });
+        assert!(poll(&mut under_way).is_pending());
+        assert!(!sent.withdraw() && under_way.await.unwrap_err().may_have_run);
+        eventually("the link is given up", || !backend.shared.current.seen().0).await;
+        let kept = Dispatch::new(|| true);
+        let fault = backend.run(&Call { dispatch: Some(&kept), ..CALL }).await.unwrap_err();
+        assert!(!fault.may_have_run && kept.withdraw());
     }
 
     #[tokio::test]
