@@ -10,7 +10,7 @@
 //! | `link` | one connection, and how its end is noticed |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
-//! | `faults` | errors to faults |
+//! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
 //! | `backoff` | pauses between attempts to connect |
 
 mod backoff;
@@ -23,6 +23,7 @@ mod options;
 mod pubsub;
 mod standalone;
 mod task;
+mod words;
 
 #[cfg(test)]
 mod testing;
