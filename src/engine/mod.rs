@@ -59,7 +59,7 @@ pub use self::{
     guard::{LockGuard, Released},
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::backend::{Fault, Pending};
+use crate::backend::{Dispatch, Fault, Pending};
 
 /// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,8 +90,14 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
 
-    /// Asks for a hold that counts `holds` afterwards.
-    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>>;
+    /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
+    fn acquire(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        holds: u32,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<Attempt, Fault>>;
 
     /// Lets go until `holds` remain.
     fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>>;
@@ -102,12 +108,13 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Holds with an equal group can be renewed by one call of [`Protocol::renew`].
     fn renewal_group(&self) -> RenewalGroup;
 
-    /// Renews holds of one group, within `within`; one answer for each, in order.
+    /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order.
     fn renew(
         &self,
         holds: &[(Arc<str>, HoldNumber)],
         lease: Duration,
         within: Duration,
+        dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>>;
 
     /// Who holds now.
