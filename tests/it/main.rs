@@ -29,7 +29,6 @@ mod replays;
 mod runtimes;
 mod scale;
 mod scripts;
-mod storm;
 mod tidy;
 mod waiting;
 mod with_redis;
@@ -46,5 +45,4 @@ const ROLES: &[Role] = &[
     ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
-    ("storm", storm::worker::work),
 ];
