@@ -72,7 +72,8 @@ pub(super) struct Findings {
     pub(super) excused: usize,
     /// Ends by what was asked and how it ended.
     pub(super) ends: BTreeMap<String, usize>,
-    pub(super) longest_wait: Duration,
+    /// The latest end of each kind, after the time that it was given; what was spent frozen does not count.
+    pub(super) latest: BTreeMap<String, Duration>,
 }
 
 /// Until when a guard's hold was believed in for sure, and from when.

@@ -207,14 +207,14 @@ impl ServerFault {
 /// The faults of one process.
 pub(super) fn for_process(seed: u64, process: u64) -> impl Iterator<Item = Step<ProcessFault>> {
     let mut random = Random::new(seed, &[1, process]);
-    std::iter::repeat_with(move || Step { after: random.millis(20, 700), fault: ProcessFault::draw(&mut random) })
+    std::iter::repeat_with(move || Step { after: random.millis(30, 1_300), fault: ProcessFault::draw(&mut random) })
 }
 
 /// The faults of the server.
 pub(super) fn for_server(seed: u64, names: usize) -> impl Iterator<Item = Step<ServerFault>> {
     let mut random = Random::new(seed, &[2]);
     std::iter::repeat_with(move || Step {
-        after: random.millis(100, 1_600),
+        after: random.millis(100, 2_000),
         fault: ServerFault::draw(&mut random, names),
     })
 }

@@ -19,7 +19,7 @@ use crate::harness::clock::monotonic;
 const MUTEX: usize = 300;
 const DROPPED_WHILE_ASKED: usize = 120;
 const BOUNDED: usize = 80;
-const BARGED: usize = 20;
+const BARGED: usize = 60;
 const COUNTS: usize = 400;
 /// So many steps inside a section of a million.
 const FORCED: usize = 20;
@@ -108,8 +108,8 @@ impl Section {
     /// Mostly short, sometimes beyond a lease.
     fn length(&mut self) -> Duration {
         match self.random.below(1000) {
-            0..12 => LONGEST_LEASE + self.random.millis(0, 400),
-            12..50 => self.random.millis(50, 400),
+            0..4 => LONGEST_LEASE + self.random.millis(0, 400),
+            4..30 => self.random.millis(50, 400),
             _ => self.random.millis(0, 16),
         }
     }
@@ -154,7 +154,8 @@ impl Section {
     /// Stays for so long, looking all the while whether the hold is still there; says whether the newest one is.
     async fn stay(&mut self, held: &mut [Held], length: Duration) -> bool {
         let until = Instant::now() + length;
-        let mut counts = self.random.once_in_a_while(COUNTS);
+        let barged = held.iter().any(|held| matches!(held.grip, Grip::Bluff));
+        let mut counts = barged || self.random.once_in_a_while(COUNTS);
         loop {
             if !self.look_at_all(held).await {
                 return false;
@@ -233,7 +234,7 @@ impl Section {
         let counter = &self.worker.counters[self.name];
         let from = counter.read();
         if self.random.once_in_a_while(500) {
-            sleep(self.random.millis(0, 2)).await;
+            sleep(self.random.millis(0, 4)).await;
             self.look(newest).await;
         }
         if newest.lost {

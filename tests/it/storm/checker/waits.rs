@@ -68,18 +68,27 @@ fn may_be(what: What, answer: &str, forces: bool) -> bool {
 impl Open<'_> {
     fn ended(&self, chronicle: &Chronicle, life: &Life, (at, answer): (Duration, &str), findings: &mut Findings) {
         *findings.ends.entry(format!("{:?} {answer}", self.what)).or_default() += 1;
-        if self.what == What::Lock && self.within.is_none() {
-            findings.longest_wait = findings.longest_wait.max(at.saturating_sub(self.line.at));
-        }
         self.in_time(chronicle, life, at, findings);
     }
 
     fn in_time(&self, chronicle: &Chronicle, life: &Life, at: Duration, findings: &mut Findings) {
         let took = at.saturating_sub(self.line.at);
         let awake = took.saturating_sub(chronicle.frozen(life.process, self.line.at, at));
+        let late = awake.saturating_sub(self.within.unwrap_or_default());
+        let latest = findings.latest.entry(self.kind()).or_default();
+        *latest = late.max(*latest);
         if awake > self.bound() {
             self.complain(chronicle, life, at, &format!("takes {awake:?}"), findings);
         }
+    }
+
+    fn kind(&self) -> String {
+        let wait = match self.within {
+            Some(Duration::ZERO) => " at once",
+            Some(_) => " in time",
+            None => "",
+        };
+        format!("{:?}{wait}", self.what)
     }
 
     /// A command has one deadline, and it may have to wait for the turn of another that has one too.
@@ -96,6 +105,9 @@ impl Open<'_> {
     fn complain(&self, chronicle: &Chronicle, life: &Life, at: Duration, how: &str, findings: &mut Findings) {
         let Life { process, life, .. } = life;
         let what = format!("in process {process}.{life}, {how}: {}", self.line);
-        findings.complaints.push(Complaint { what, excerpt: chronicle.excerpt(self.name, at, at) });
+        let asked = chronicle.excerpt(self.name, self.line.at, self.line.at);
+        let excerpt =
+            if at == self.line.at { asked } else { asked + "\n…\n" + &chronicle.excerpt(self.name, at, at) };
+        findings.complaints.push(Complaint { what, excerpt });
     }
 }
