@@ -29,6 +29,7 @@ mod replays;
 mod runtimes;
 mod scale;
 mod scripts;
+mod storm;
 mod tidy;
 mod waiting;
 mod with_redis;
@@ -45,4 +46,5 @@ const ROLES: &[Role] = &[
     ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
+    ("weather_a_storm", storm::work),
 ];
