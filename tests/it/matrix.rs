@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, LockGuard, Result};
+use relatch::{Client, LockGuard, Released, Result};
 use tokio::runtime::{Builder, Handle};
 
 use crate::{
@@ -28,20 +28,22 @@ use crate::{
 /// After this a command counts as unanswered, and its link as dead.
 const COMMAND: Duration = Duration::from_millis(300);
 /// What is left of anything may last so long.
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(10);
 /// No future here takes more polls.
 const POLLS: usize = 80;
 /// A delay that is shorter than a command timeout.
 const DELAY: Duration = Duration::from_millis(20);
 
-const FAULTS: [Action; 8] = [
+const FAULTS: [Action; 10] = [
     Action::Pass,
+    Action::DelayRequest(DELAY),
     Action::DelayReply(DELAY),
     Action::SwallowRequest,
     Action::SwallowReply,
     Action::CutBefore,
     Action::CutMidRequest,
     Action::CutAfter,
+    Action::CutMidReply,
     Action::Silence,
 ];
 
@@ -59,6 +61,8 @@ enum Hit {
 enum Dropped {
     Lock(usize),
     Unlock(usize),
+    /// An unlock, and the same guard is then asked again.
+    FirstUnlock(usize),
 }
 
 impl Dropped {
@@ -69,7 +73,7 @@ impl Dropped {
 
     /// How often the first unlock is polled at most.
     fn unlock(self) -> usize {
-        if let Self::Unlock(polls) = self { polls } else { usize::MAX }
+        if let Self::Unlock(polls) | Self::FirstUnlock(polls) = self { polls } else { usize::MAX }
     }
 }
 
@@ -124,9 +128,10 @@ impl Row {
         // The subscription link comes with the first waiter, and stays.
         let name = unique_name();
         let guard = row.other.lock(&name).lock().await.expect("it is free");
-        let wait = Duration::from_millis(100);
-        assert!(row.client.lock(&name).try_lock().wait(wait).await.expect("the server answers").is_none());
+        let waiter = tokio::spawn(row.client.lock(&name).lock());
+        eventually_async(LEASE, async || server.listeners(&channel(&name)) == 1).await;
         guard.unlock().await.expect("it is held");
+        waiter.await.expect("no panic").expect("it is free").unlock().await.expect("it is held");
         row.idle = row.settled().await;
         row
     }
@@ -191,31 +196,38 @@ impl Row {
         let held = self.client.mutex(name).lock().lease(LEASE).await.expect("it is free");
         let mut waiter = Polls::of(self.client.mutex(name).lock().lease(LEASE).into_future(), dropped.lock());
         if poll_once(&mut waiter).await.is_ready() {
-            self.leave(held, usize::MAX).await;
+            self.leave(held, dropped).await;
             return false;
         }
-        let (left, entered) = tokio::join!(self.leave(held, dropped.unlock()), waiter);
+        let (left, entered) = tokio::join!(self.leave(held, dropped), waiter);
         match dropped {
             Dropped::Lock(_) => entered.is_some_and(|guard| guard.is_ok()),
-            Dropped::Unlock(_) => left,
+            Dropped::Unlock(_) | Dropped::FirstUnlock(_) => left,
         }
     }
 
     /// What came of a lock is unlocked, if anything did.
     async fn stay_and_leave(&self, entered: Option<Result<LockGuard>>, dropped: Dropped) -> bool {
         let Some(entered) = entered else { return false };
-        let left = self.leave(entered.expect("the server answers in the end"), dropped.unlock()).await;
+        let left = self.leave(entered.expect("the server answers in the end"), dropped).await;
         left || matches!(dropped, Dropped::Lock(_))
     }
 
-    /// Unlocks with so many polls; where it comes to an error, asks again. False if it was dropped.
-    async fn leave(&self, guard: LockGuard, polls: usize) -> bool {
-        let Some(mut outcome) = Polls::of(guard.unlock(), polls).await else { return false };
+    /// Unlocks; where that comes to an error, asks again. False if the first unlock was dropped.
+    async fn leave(&self, guard: LockGuard, dropped: Dropped) -> bool {
+        let first = Polls::of(guard.unlock(), dropped.unlock()).await;
+        let ended = first.is_some();
+        let mut outcome = match first {
+            Some(outcome) => outcome,
+            None if matches!(dropped, Dropped::FirstUnlock(_)) => guard.unlock().await,
+            None => return false,
+        };
         while let Err(error) = outcome {
-            assert!(error.is_transient(), "{:?}, {:?}: {error:?}", self.hit, self.fault);
+            assert!(error.is_transient(), "{:?} on {:?}, {dropped:?}: {error:?}", self.fault, self.hit);
             outcome = guard.unlock().await;
         }
-        true
+        assert!(matches!(outcome, Ok(Released::Freed)), "{:?} on {:?}, {dropped:?}: {outcome:?}", self.fault, self.hit);
+        ended
     }
 
     /// Nothing is left of it, and the lock is there for whoever comes next.
@@ -247,7 +259,7 @@ fn every_fault_on(hit: Hit) {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
             runtime.block_on(async {
                 let row = Row::new(hit, fault).await;
-                for dropped in [Dropped::Lock as fn(usize) -> Dropped, Dropped::Unlock] {
+                for dropped in [Dropped::Lock as fn(usize) -> Dropped, Dropped::Unlock, Dropped::FirstUnlock] {
                     let mut polls = 1;
                     while !row.live(dropped(polls)).await {
                         polls += 1;
