@@ -292,3 +292,27 @@ async fn a_short_unreachable_after_ends_a_wait_that_is_not_answered() {
         assert!(proxy.log().iter().any(|entry| matches!(entry.event, Event::Request { .. })));
     }
 }
+
+/// Fault M41, D73.
+#[tokio::test]
+async fn a_lease_belongs_to_its_hold_and_leaks_through_no_lock_that_is_used_again() {
+    let server = Server::shared();
+    let proxy = Proxy::to(server);
+    let watchdog = MS * 900;
+    let client = Client::builder().url(proxy.url()).watchdog_timeout(watchdog).connect().await.expect("connects");
+    let lock = client.lock(unique_name());
+    for lease in [Some(DAY), None, Some(LOOK), None] {
+        let acquire = lease.map_or_else(|| lock.lock(), |lease| lock.lock().lease(lease));
+        let guard = acquire.await.expect("a free lock");
+        let asked = lease.unwrap_or(watchdog);
+        assert_eq!(asked_lease(&proxy), asked.as_millis().to_string());
+        let claims = guard.expires_in().expect("it is held");
+        assert!(claims <= asked && claims + asked / 128 + SLACK > asked, "{asked:?}: {claims:?}");
+        // A hold under the watchdog is renewed after a fixed one, and a fixed one after it is not.
+        proxy.clear_log();
+        tokio::time::sleep(watchdog / 2).await;
+        let renewed = proxy.log().iter().any(|entry| entry.script().as_deref() == Some("renew"));
+        assert_eq!(renewed, lease.is_none(), "{lease:?}");
+        guard.unlock().await.expect("a hold of ours is released");
+    }
+}

@@ -29,6 +29,7 @@ fn alive(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.is_held()).count()
 }
 
+/// Fault M15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_holds_outlive_a_frozen_server_and_are_renewed_in_batches() {
     let server = Server::own();
