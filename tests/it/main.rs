@@ -29,6 +29,8 @@ mod replays;
 mod runtimes;
 mod scale;
 mod scripts;
+mod server_clock;
+mod starving;
 mod tidy;
 mod waiting;
 mod with_redis;
