@@ -17,6 +17,7 @@ mod forcing;
 mod guards;
 mod harness;
 mod kept;
+mod leaks;
 mod mutex;
 mod names;
 mod nesting;
@@ -44,6 +45,8 @@ const ROLES: &[Role] = &[
     ("keep", roles::keep),
     ("mutter", roles::mutter),
     ("count_up", contention::count_up),
+    ("try_in_vain", leaks::try_in_vain),
+    ("wait_long", leaks::wait_long),
     ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
