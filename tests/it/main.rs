@@ -1,7 +1,9 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod bodies;
 mod bounds;
 mod callbacks;
+mod children;
 mod closing;
 mod conformance;
 mod contention;
@@ -22,6 +24,7 @@ mod mutex;
 mod names;
 mod nesting;
 mod outage;
+mod overruns;
 mod owners;
 mod parked;
 mod proxy;
@@ -33,6 +36,7 @@ mod scripts;
 mod server_clock;
 mod starving;
 mod tidy;
+mod ttl;
 mod waiting;
 mod with_redis;
 
@@ -45,6 +49,10 @@ const ROLES: &[Role] = &[
     ("keep", roles::keep),
     ("mutter", roles::mutter),
     ("count_up", contention::count_up),
+    ("believe", overruns::believe),
+    ("start_programs", children::start_programs),
+    ("live_on_one_thread", children::live_on_one_thread),
+    ("hold_many", scale::hold_many),
     ("try_in_vain", leaks::try_in_vain),
     ("wait_long", leaks::wait_long),
     ("go_round", fairness::go_round),
