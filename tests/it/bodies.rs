@@ -52,7 +52,7 @@ async fn a_panic_in_the_section_frees_the_lock_for_others_wherever_it_happens() 
                 }
                 panic!("a panic that the test wants");
             });
-            work.await.map(|()| ())
+            work.await
         });
         assert!(task.await.expect_err("it panics").is_panic());
         others_enter(lock.name()).await;

@@ -184,6 +184,7 @@ async fn an_unlock_whose_answer_was_lost_asks_again() {
     assert!(server.hash(lock.name()).is_empty());
 }
 
+/// Fault A8.
 #[tokio::test]
 async fn guards_of_one_hold_are_released_in_any_order_and_by_any_task() {
     let client = connect().await;
@@ -302,6 +303,7 @@ async fn protected_work_is_dropped_when_its_hold_is_lost() {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
+/// Fault B29.
 #[tokio::test]
 async fn a_result_that_comes_after_the_loss_is_lost() {
     let client = connect().await;
@@ -320,6 +322,7 @@ async fn a_result_that_comes_after_the_loss_is_lost() {
     guard.unlock().await.expect("releases");
 }
 
+/// Fault B29.
 #[tokio::test]
 async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
     let client = connect().await;

@@ -116,7 +116,7 @@ fn prepare(way: &str, names: &[String], server: &mut redis::Connection) {
             _ => &mut all,
         };
     }
-    if all.len() > 0 {
+    if !all.is_empty() {
         all.exec(server).expect("the server answers");
     }
 }
@@ -132,7 +132,7 @@ async fn attempt(way: &str, client: &Client, name: &str, number: usize) {
         }
         "cancelled" => {
             let mut acquire = lock.lock().owner(&owner).lease(LEASE);
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 let wait = Duration::from_millis(number as u64 / 2 % 20);
                 assert!(timeout(wait, acquire).await.is_err(), "somebody holds it");
             } else {

@@ -20,6 +20,7 @@ mod guards;
 mod harness;
 mod kept;
 mod leaks;
+mod loaded;
 mod mutex;
 mod names;
 mod nesting;
@@ -52,7 +53,7 @@ const ROLES: &[Role] = &[
     ("believe", overruns::believe),
     ("start_programs", children::start_programs),
     ("live_on_one_thread", children::live_on_one_thread),
-    ("hold_many", scale::hold_many),
+    ("hold_many", loaded::hold_many),
     ("try_in_vain", leaks::try_in_vain),
     ("wait_long", leaks::wait_long),
     ("go_round", fairness::go_round),
