@@ -49,6 +49,7 @@ package() {
 
 step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
+step "the library for a stepped clock is installed" clock_library
 step "fmt" cargo fmt --check
 for set in "${features[@]}"; do
     # Tests and examples are the same with either TLS. The empty set is no argument at all.

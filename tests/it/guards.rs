@@ -305,6 +305,7 @@ async fn protected_work_is_dropped_when_its_hold_is_lost() {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
+/// Fault B29.
 #[tokio::test]
 async fn a_result_that_comes_after_the_loss_is_lost() {
     let client = connect().await;
@@ -323,6 +324,7 @@ async fn a_result_that_comes_after_the_loss_is_lost() {
     guard.unlock().await.expect("releases");
 }
 
+/// Fault B29.
 #[tokio::test]
 async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
     let client = connect().await;

@@ -1,7 +1,9 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod bodies;
 mod bounds;
 mod callbacks;
+mod children;
 mod closing;
 mod conformance;
 mod contention;
@@ -18,7 +20,9 @@ mod guards;
 mod harness;
 mod kept;
 mod late;
+mod leaks;
 mod listening;
+mod loaded;
 mod lost_replies;
 mod matrix;
 mod mutex;
@@ -26,6 +30,7 @@ mod names;
 mod nesting;
 mod orders;
 mod outage;
+mod overruns;
 mod owners;
 mod parked;
 mod proxy;
@@ -36,10 +41,13 @@ mod replays;
 mod runtimes;
 mod scale;
 mod scripts;
-mod storm;
 mod sent;
+mod server_clock;
+mod starving;
+mod storm;
 mod throttled;
 mod tidy;
+mod ttl;
 mod waiting;
 mod with_redis;
 
@@ -52,6 +60,12 @@ const ROLES: &[Role] = &[
     ("keep", roles::keep),
     ("mutter", roles::mutter),
     ("count_up", contention::count_up),
+    ("believe", overruns::believe),
+    ("start_programs", children::start_programs),
+    ("live_on_one_thread", children::live_on_one_thread),
+    ("hold_many", loaded::hold_many),
+    ("try_in_vain", leaks::try_in_vain),
+    ("wait_long", leaks::wait_long),
     ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),

@@ -124,6 +124,7 @@ async fn a_renewal_that_succeeds_after_failures_ends_the_trouble() {
     assert_eq!(due[4], due[3] + 10);
 }
 
+/// Fault D78.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_has_a_third_of_a_short_lease_to_be_answered() {
     let bench = Bench::with(|settings| settings.watchdog_timeout = 3 * SECOND);
