@@ -290,3 +290,28 @@ async fn what_an_old_acquire_and_an_old_hand_over_make_together_lives_for_a_thir
     assert_eq!(world.holder("a"), None);
     bench.nothing_is_left("a").await;
 }
+
+/// Fault C54.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_hand_over_is_given_up_with_its_lease_whichever_half_of_it_nobody_answers() {
+    for answered in [0, 1] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.unpassable("a"));
+        let mut waiter = lock.lock();
+        let guard = held_and_wanted(&lock, &mut waiter).await;
+        world.next(Verb::HandOver, [Fate::Lost]);
+        world.next(Verb::Release, vec![Fate::Prompt; answered]);
+        world.always(Verb::Release, Fate::Never);
+        let dropped = Instant::now();
+        drop(guard);
+        drop(waiter);
+        bench.nothing_is_left("a").await;
+        let (from_to, sent) = (world.sent(Verb::HandOver)[0].numbers.clone(), world.sent(Verb::Release));
+        assert!(sent[..answered].iter().all(|sent| sent.numbers == from_to[..1]), "{sent:?}");
+        assert!(sent[answered..].iter().all(|sent| sent.numbers == from_to[answered..=answered]), "{sent:?}");
+        // The hand-over's own time comes before, and the last release's after.
+        let last = sent.last().unwrap().at - dropped;
+        assert!(last <= COMMAND_TIMEOUT + LEASE + SECOND, "{last:?}");
+        assert!((7..=12).contains(&sent.len()), "one after the other, each for a command timeout: {}", sent.len());
+    }
+}

@@ -13,6 +13,7 @@ mod model;
 
 mod nest;
 mod numbers;
+mod orders;
 mod protocol;
 mod release;
 mod server;

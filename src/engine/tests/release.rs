@@ -1,6 +1,9 @@
 //! Letting go: what is sent, how often, and in which order with the tries of this process.
 
-use std::sync::Barrier;
+use std::{
+    sync::Barrier,
+    task::{Context, Waker},
+};
 
 use super::*;
 
@@ -219,5 +222,107 @@ async fn a_detached_hold_is_released_once_however_often_that_is_asked() {
     assert!(matches!(lock.unlock_as(&owner).await, Err(Error::Unreachable { .. })));
     assert_eq!(lock.unlock_as(&owner).await.unwrap(), Released::Freed);
     assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { .. })));
+    bench.nothing_is_left("a").await;
+}
+
+/// Fault M11, M46.
+#[tokio::test(start_paused = true)]
+async fn guards_that_two_threads_unlock_at_once_are_both_told_what_is_left() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let lock = bench.lock("a");
+    let runtime = tokio::runtime::Handle::current();
+    for _ in 0..500 {
+        let guards = [lock.lock_as(&owner).await.unwrap(), lock.lock_as(&owner).await.unwrap()];
+        let both = Barrier::new(2);
+        // The first poll decides; the rest is waiting.
+        let mut unlocking = guards.each_ref().map(|guard| (Box::pin(guard.unlock()), None));
+        thread::scope(|scope| {
+            for (unlock, answer) in &mut unlocking {
+                scope.spawn(|| {
+                    let _in = runtime.enter();
+                    both.wait();
+                    if let Poll::Ready(at_once) = unlock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                        *answer = Some(at_once);
+                    }
+                });
+            }
+        });
+        let mut answers = Vec::new();
+        for (unlock, answer) in unlocking {
+            answers.push(match answer {
+                Some(answer) => answer,
+                None => unlock.await,
+            });
+        }
+        let freed = answers.iter().filter(|answer| matches!(answer, Ok(Released::Freed))).count();
+        let left = answers.iter().filter(|answer| matches!(answer, Ok(Released::StillHeld(1)))).count();
+        assert_eq!((freed, left), (1, 1), "{answers:?}");
+        turn().await;
+        assert_eq!(world.holder("a"), None);
+    }
+    bench.nothing_is_left("a").await;
+}
+
+/// Fault B45.
+#[tokio::test(start_paused = true)]
+async fn a_panic_under_a_guard_lets_go_of_it() {
+    for protected in [false, true] {
+        let bench = Bench::new();
+        let lock = bench.lock("a");
+        let worker = lock.clone();
+        let work = start(async move {
+            let guard = worker.lock().await.unwrap();
+            if protected {
+                let _ = guard.protect(async { panic!("the work goes wrong, as the test wants it") }).await;
+            }
+            panic!("the work goes wrong, as the test wants it");
+        });
+        let started = Instant::now();
+        assert!(work.await.await.unwrap_err().is_panic());
+        drop(lock.try_lock().await.unwrap().expect("free"));
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// Fault B46, L159.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_forgotten_is_freed_by_its_bound() {
+    let bound = 47 * SECOND;
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().max_hold(bound).await.unwrap();
+    let (taken, token) = (Instant::now(), guard.cancellation());
+    std::mem::forget(guard);
+    let waiter = start(lock.lock()).await;
+    sleep(bound - SECOND).await;
+    assert!(!waiter.is_finished() && !token.is_cancelled() && world.holder("a").is_some());
+    drop(waiter.await.unwrap().unwrap());
+    assert!((bound - SECOND..=bound + MS).contains(&taken.elapsed()), "{:?}", taken.elapsed());
+    assert!(token.is_cancelled(), "whoever works under it is told");
+    world.forget_record();
+    sleep(LEASE * 3).await;
+    assert_eq!(world.verbs(), [Verb::Release], "the waiter's, and no renewal of either");
+    assert_eq!(world.holder("a"), None);
+}
+
+/// Fault C54.
+#[tokio::test(start_paused = true)]
+async fn a_count_that_nobody_answers_is_told_no_longer_than_its_hold_lasts() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let outer = lock.lock_as(&owner).lease(LEASE).await.unwrap();
+    let inner = lock.lock_as(&owner).lease(LEASE).await.unwrap();
+    world.always(Verb::Release, Fate::Never);
+    drop(inner);
+    outer.lost().await;
+    sleep(COMMAND_TIMEOUT).await;
+    let told = world.sent(Verb::Release);
+    // One after the other, each for a command timeout.
+    assert!((7..=11).contains(&told.len()) && told.iter().all(|sent| sent.holds == 1), "{told:?}");
+    sleep(LEASE).await;
+    assert_eq!(world.sent(Verb::Release).len(), told.len());
+    drop(outer);
     bench.nothing_is_left("a").await;
 }

@@ -16,6 +16,10 @@ enum Found {
     Free,
     /// Another process's, for a while.
     Busy(Subscribing),
+    /// Free, while others of this client try for other names; `in_line` until some of them are answered.
+    Crowded {
+        in_line: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -42,12 +46,29 @@ impl Case {
         }
     }
 
+    /// Takes the places of those who try, and gives them back after a while.
+    fn crowd(&self, bench: &Bench) -> impl Future<Output = ()> + Send + use<> {
+        let (at_hand, in_line) = match self.found {
+            Found::Crowded { in_line } => (TRIES, if in_line { TRIES } else { 0 }),
+            Found::Free | Found::Busy(_) => (0, 0),
+        };
+        bench.engine.tries().forget_permits(at_hand);
+        bench.engine.queued_tries().forget_permits(in_line);
+        let engine = Arc::clone(&bench.engine);
+        async move {
+            sleep(A_WHILE).await;
+            engine.tries().add_permits(at_hand);
+            engine.queued_tries().add_permits(in_line);
+        }
+    }
+
     /// Whether it was over before it was to be dropped.
     async fn run(&self, at: Drop) -> bool {
         let bench = bench();
         let (world, lock) = (&bench.world, bench.lock("a"));
+        let crowd = self.crowd(&bench);
         match self.found {
-            Found::Free => world.next(Verb::Acquire, [self.acquire.clone()]),
+            Found::Free | Found::Crowded { .. } => world.next(Verb::Acquire, [self.acquire.clone()]),
             Found::Busy(subscribing) => {
                 subscribing.begin(world);
                 world.other_takes("a", A_WHILE);
@@ -56,6 +77,7 @@ impl Case {
         }
         world.next(Verb::Release, [self.release.clone()]);
         let mut asked = self.asked(&lock);
+        bench.world.server(|server| server.by_itself(crowd));
         let first = polled(&mut asked, 1).await;
         let waiters = waiters(&lock, self.behind).await;
         let answer = match first {
@@ -122,6 +144,21 @@ async fn a_try_that_is_dropped_at_any_await_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_with_a_wait_that_is_dropped_at_any_await_leaves_nothing() {
     every_try(Call::Wait(200 * MS)).await;
+}
+
+/// One that comes when as many as may be are trying stands in line with its try, which runs in the background.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_is_dropped_at_any_await_in_a_crowd_leaves_nothing() {
+    for acquire in fates() {
+        for in_line in [false, true] {
+            for behind in [0, 2] {
+                let (call, lease, release) = (Call::Lock, Lease::Watchdog, Fate::Prompt);
+                let case =
+                    Case { call, lease, found: Found::Crowded { in_line }, acquire: acquire.clone(), release, behind };
+                at_every_await(&case, async |at| case.run(at).await).await;
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ async fn an_acquire_that_only_its_second_sending_answers_is_believed_no_longer_t
     bench.nothing_is_left("a").await;
 }
 
-/// Model trace a0t: a hand-over runs, its answer is lost, and it is sent again below the engine. The replay raises the
-/// TTL, and the next owner counts from before the first sending.
+/// Model trace a0t: a hand-over runs, its answer is lost, and it is sent again below the engine. The next owner counts from
+/// before the first sending, so it believes no longer than the server has it, whether or not the replay raised the TTL.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_that_only_its_second_sending_answers_is_believed_no_longer_than_the_server_has_it() {
     let bench = Bench::new();
