@@ -184,7 +184,9 @@ async fn a_renewals_reply_that_comes_when_its_owner_has_a_new_hold_neither_exten
     let (server, name) = (Server::shared(), unique_name());
     teach(server);
     let proxy = Proxy::to(server);
-    let client = watched(proxy.url()).await;
+    // Without a cool-down the owner's next try goes right behind its release, on the same link.
+    let builder = Client::builder().url(proxy.url()).watchdog_timeout(WATCHDOG);
+    let client = connected(builder.handover_slice(Duration::from_secs(60))).await;
     let (lock, owner) = (client.lock(&name), Owner::new());
     let first = lock.lock().owner(&owner).await.expect("it is free");
     let old = held(server, &name).field;
@@ -199,6 +201,7 @@ async fn a_renewals_reply_that_comes_when_its_owner_has_a_new_hold_neither_exten
     let second = acquire.await.expect("no panic").expect("it is free");
     let new = held(server, &name);
     assert_ne!(new.field, old);
+    assert!(sent(&proxy).iter().all(|sent| sent.connection == 0), "the link was given up before");
     let (until, mut claims) = (monotonic() + 2 * WATCHDOG, second.expires_in());
     while monotonic() < until {
         assert!(second.is_held() && second.expires_in() <= claims);
