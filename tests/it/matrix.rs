@@ -27,8 +27,9 @@ use crate::{
 
 /// After this a command counts as unanswered, and its link as dead.
 const COMMAND: Duration = Duration::from_millis(300);
-/// What is left of anything may last so long.
-const LEASE: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(30);
+/// Whatever is left is gone by then. A third of a lease would be too late to tell: then it is reaped.
+const GONE: Duration = Duration::from_secs(9);
 /// No future here takes more polls.
 const POLLS: usize = 80;
 /// A delay that is shorter than a command timeout.
@@ -238,7 +239,7 @@ impl Row {
             (kept(self.server, name).is_none(), listeners, tasks() <= self.idle)
         };
         let clean = eventually_async(LEASE, async || gone().await == (true, 0, true));
-        if tokio::time::timeout(LEASE - DELAY, clean).await.is_err() {
+        if tokio::time::timeout(GONE, clean).await.is_err() {
             panic!("{what}: key gone, listeners, tasks gone: {:?}", gone().await);
         }
         let next = self.client.lock(name).lock().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
