@@ -1,5 +1,6 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod acl;
 mod bounds;
 mod callbacks;
 mod closing;
@@ -14,6 +15,7 @@ mod examples;
 mod fairness;
 mod flushing;
 mod forcing;
+mod full;
 mod guards;
 mod harness;
 mod kept;
