@@ -133,7 +133,11 @@ async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
         waits.spawn(async move {
             match number % 3 {
                 // Waits for its turn, times out, is dropped.
-                0 => drop(mutex.lock().await.expect("the server answers")),
+                0 => {
+                    let guard = mutex.lock().await.expect("the server answers");
+                    sleep(Duration::from_millis(2)).await;
+                    drop(guard);
+                }
                 1 => match mutex.try_lock().wait(short).await {
                     // A busy machine's server does not always answer within a millisecond.
                     Ok(_) | Err(Error::Unreachable { .. }) => {}
@@ -154,6 +158,8 @@ async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
     timeout(LOOK, all).await.expect("nobody waits for ever");
     eventually_async(LOOK, async || channels(&server) == 0).await;
     eventually_async(LOOK, async || server.keys().is_empty()).await;
+    let subscribed = server.count("subscribe");
+    assert!(subscribed >= NAMES as u64, "{subscribed}: hardly anybody waited for another client");
 }
 
 /// How many channels somebody listens on.
