@@ -1,6 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod bodies;
+mod acl;
 mod bounds;
 mod callbacks;
 mod children;
@@ -16,6 +17,7 @@ mod examples;
 mod fairness;
 mod flushing;
 mod forcing;
+mod full;
 mod guards;
 mod harness;
 mod kept;

@@ -103,7 +103,7 @@ fn confirmed(proxy: &Proxy, at: Duration) -> Duration {
     log.iter().rfind(|entry| confirmation(&entry.event) && entry.at <= at).map_or(Duration::ZERO, |entry| entry.at)
 }
 
-/// Fault M25.
+/// Fault G98, M25.
 #[tokio::test]
 async fn a_waiter_wakes_at_the_release_in_another_process() {
     let (server, name) = (Server::shared(), unique_name());
@@ -252,6 +252,7 @@ async fn a_wait_for_a_busy_lock_ends_at_its_bound_with_none() {
     assert!(none.is_none());
 }
 
+/// Fault D67.
 #[tokio::test]
 async fn a_wait_of_zero_is_one_try() {
     let (server, name) = (Server::shared(), unique_name());

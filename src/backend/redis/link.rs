@@ -19,7 +19,7 @@ use super::{
     codec, faults,
     options::{Clients, link_config},
 };
-use crate::backend::Fault;
+use crate::backend::{Fault, Value};
 
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
@@ -87,18 +87,19 @@ impl Link {
         }
     }
 
-    /// Whether scripts may be run here at all: a script that nobody has is asked for.
+    /// Whether scripts may be run here at all, in both ways: a script that nobody has is asked for, and one is sent.
     pub(super) async fn probe(&self, within: Duration) -> Result<(), Fault> {
-        let mut probe = redis::cmd("EVALSHA");
-        probe.arg("0000000000000000000000000000000000000000").arg(0);
+        let mut probe = redis::pipe();
+        probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(0);
+        probe.cmd("EVAL").arg("return 1").arg(0);
         let mut connection = self.connection();
         let deadline = Instant::now() + within;
-        match timeout_at(deadline, connection.send_packed_command(&probe)).await {
-            Ok(Ok(reply)) if codec::is_unknown_script(&reply) => Ok(()),
-            Ok(Ok(reply)) => codec::value(reply).map(|_| ()),
-            Ok(Err(error)) => Err(faults::failed(&error, false)),
-            Err(_) => Err(faults::timeout(within, false)),
-        }
+        let replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, 2)).await {
+            Ok(replies) => replies.map_err(|error| faults::failed(&error, false))?,
+            Err(_) => return Err(faults::timeout(within, false)),
+        };
+        let refused = replies.into_iter().filter(|reply| !codec::is_unknown_script(reply));
+        refused.map(codec::value).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
     }
 
     /// Watches until the link is over. Whoever drops a command early leaves nobody waiting for its answer, so a link
@@ -240,3 +241,6 @@ impl Answers {
         self.start + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -237,6 +237,7 @@ mod tests {
         other.hears(&["Subscribed"]).await;
     }
 
+    /// Fault G99.
     #[tokio::test]
     async fn nothing_stays_subscribed_and_nothing_is_opened_before_it_is_wanted() {
         let server = Server::start();
@@ -308,6 +309,7 @@ mod tests {
         eventually("it is subscribed in the end", || channels(&server) == ["a"]).await;
     }
 
+    /// Fault G101.
     #[tokio::test]
     async fn a_restarted_server_is_listened_to_again() {
         let mut server = Server::start();
@@ -351,6 +353,7 @@ mod tests {
         assert!(pings.contains("cmdstat_ping"));
     }
 
+    /// Fault I117.
     #[tokio::test]
     async fn a_refused_channel_is_told_once_and_the_others_live_on() {
         let server = Server::start();
