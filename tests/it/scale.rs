@@ -128,12 +128,18 @@ async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
         [connected(Client::builder().url(server.url())).await, connected(Client::builder().url(server.url())).await];
     let mut waits = JoinSet::new();
     for number in 0..WAITS {
-        let mutex = clients[number % 2].mutex(format!("{}", number % NAMES));
+        // Every name is waited for by both clients, in every way.
+        let (name, client, way) = (number % NAMES, number / NAMES % 2, number / NAMES / 2 % 3);
+        let mutex = clients[client].mutex(format!("{name}"));
         let short = Duration::from_micros(number as u64 % 40 * 250);
         waits.spawn(async move {
-            match number % 3 {
+            match way {
                 // Waits for its turn, times out, is dropped.
-                0 => drop(mutex.lock().await.expect("the server answers")),
+                0 => {
+                    let guard = mutex.lock().await.expect("the server answers");
+                    sleep(Duration::from_millis(2)).await;
+                    drop(guard);
+                }
                 1 => match mutex.try_lock().wait(short).await {
                     // A busy machine's server does not always answer within a millisecond.
                     Ok(_) | Err(Error::Unreachable { .. }) => {}
@@ -154,6 +160,8 @@ async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
     timeout(LOOK, all).await.expect("nobody waits for ever");
     eventually_async(LOOK, async || channels(&server) == 0).await;
     eventually_async(LOOK, async || server.keys().is_empty()).await;
+    let subscribed = server.count("subscribe");
+    assert!(subscribed >= NAMES as u64, "{subscribed}: hardly anybody waited for another client");
 }
 
 /// How many channels somebody listens on.
