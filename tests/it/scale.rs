@@ -129,10 +129,12 @@ async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
         [connected(Client::builder().url(server.url())).await, connected(Client::builder().url(server.url())).await];
     let mut waits = JoinSet::new();
     for number in 0..WAITS {
-        let mutex = clients[number % 2].mutex(format!("{}", number % NAMES));
+        // Every name is waited for by both clients, in every way.
+        let (name, client, way) = (number % NAMES, number / NAMES % 2, number / NAMES / 2 % 3);
+        let mutex = clients[client].mutex(format!("{name}"));
         let short = Duration::from_micros(number as u64 % 40 * 250);
         waits.spawn(async move {
-            match number % 3 {
+            match way {
                 // Waits for its turn, times out, is dropped.
                 0 => {
                     let guard = mutex.lock().await.expect("the server answers");
