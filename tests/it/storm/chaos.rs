@@ -58,7 +58,7 @@ pub(super) fn harass(ship: &mut Ship, plan: impl Iterator<Item = Step<ProcessFau
         }
         *done.faults.entry(step.fault.kind()).or_default() += 1;
         ship.proxy.clear_log();
-        strike(ship, step.fault, &mut reliefs);
+        strike(ship, step.fault, &mut reliefs, &mut done);
     }
     reliefs.into_iter().for_each(|(_, relief)| relieve(ship, relief, &mut done));
     done
@@ -68,7 +68,7 @@ fn is_first(reliefs: &[(Instant, Relief)], at: Instant) -> bool {
     reliefs.iter().all(|(other, _)| at <= *other)
 }
 
-fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Relief)>) {
+fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Relief)>, done: &mut Done) {
     let frozen = reliefs.iter().any(|(_, relief)| matches!(relief, Relief::Thaw(_)));
     let (pause, relief) = match fault {
         ProcessFault::Freeze(_) if frozen => return,
@@ -79,8 +79,8 @@ fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Reli
         }
         ProcessFault::Kill => {
             ship.replace();
-            // The new one does not stand still.
-            return reliefs.retain(|(_, relief)| !matches!(relief, Relief::Thaw(_)));
+            let of_the_old = reliefs.extract_if(.., |(_, relief)| matches!(relief, Relief::Thaw(_)));
+            return of_the_old.for_each(|(_, relief)| relieve(ship, relief, done));
         }
         ProcessFault::Rule(target, action, pause) => (pause, Relief::Lift(ship.proxy.rule(target.matches(), action))),
         ProcessFault::Cut => return ship.proxy.cut_all(),
@@ -210,7 +210,7 @@ fn wait_for(instant: Instant) {
 #[test]
 fn a_key_that_is_no_lock_has_no_ttl_or_outlives_every_lease_is_complained_about() {
     let longest = LONGEST_LEASE.as_millis() as i64;
-    assert_eq!(complaint(&name(0), longest), None);
+    assert_eq!(complaint(name(0), longest), None);
     for (key, ttl_ms) in [(name(0), -1), (name(1), longest + 1), ("other", 5)] {
         assert!(complaint(key, ttl_ms).is_some(), "{key} {ttl_ms}");
     }

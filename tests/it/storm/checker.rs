@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    LONGEST_LEASE,
+    LONGEST_HOLDUP, LONGEST_LEASE,
     counter::{Guard, Raise},
     log::{Event, Line, What},
 };
@@ -93,7 +93,8 @@ const AFTER: Duration = Duration::from_millis(50);
 const MOST_LINES: usize = 80;
 
 /// Judges a chronicle.
-pub(super) fn check(chronicle: &Chronicle) -> Findings {
+pub(super) fn check(chronicle: Chronicle) -> Findings {
+    let chronicle = &chronicle.with_forced();
     let mut findings = Findings::default();
     let claims = claims(chronicle);
     findings.claims = claims.values().map(Vec::len).sum();
@@ -106,6 +107,20 @@ pub(super) fn check(chronicle: &Chronicle) -> Findings {
 }
 
 impl Chronicle {
+    /// Holds that a process forced away are lost as well. Its command may be held up on its way.
+    fn with_forced(mut self) -> Self {
+        for life in &self.lives {
+            for line in &life.lines {
+                let Event::Asked { number: asked, what: What::Force, name, .. } = line.event else { continue };
+                let is_end = |line: &&Line| matches!(line.event, Event::Ended { number, .. } if number == asked);
+                let ended = life.lines.iter().find(is_end).map(|line| line.at).or(life.killed);
+                let until = ended.unwrap_or(Duration::MAX / 2) + LONGEST_HOLDUP;
+                self.losses.push(Loss { name: Some(name), from: line.at, until });
+            }
+        }
+        self
+    }
+
     /// Whether the server had lost a hold of this name, and its holder may not have been told yet. The bound is the
     /// deadline that the holder had: one lease.
     fn is_excused(&self, name: usize, from: Duration, to: Duration) -> bool {

@@ -22,10 +22,11 @@ use crate::harness::{Server, clock::monotonic, process::Process, proxy::Proxy};
 
 /// How long a process may take to do what it is told, when nobody harasses it.
 const TOLD: Duration = Duration::from_secs(40);
-/// After rest, what is cleaned up in the background: reaping goes on for a lease and a third.
-const TIDY: Duration = Duration::from_secs(8);
+/// How long after rest something may be left: what was let go, or nobody ever believed in, for a lease, and its reaping
+/// for a third more. A busy machine may take some time besides.
+const TIDY: Duration = Duration::from_secs(3);
 /// How much larger than at its first rest a process may be at its last.
-const GROWTH_KIB: usize = 12 * 1024;
+const GROWTH_KIB: usize = 4 * 1024;
 
 /// All of them, and their server.
 pub(super) struct Fleet {
@@ -190,7 +191,7 @@ impl Ship {
 
 /// Looks until it is well, for as long as tidying may take; otherwise the last look's complaint.
 fn patient<T>(mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let until = Instant::now() + TIDY + LONGEST_LEASE;
+    let until = Instant::now() + TIDY + LONGEST_LEASE * 2;
     loop {
         match look() {
             Err(_) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),

@@ -51,7 +51,7 @@ impl Random {
 
     /// Mostly short, sometimes longer than any lease.
     fn pause(&mut self) -> Duration {
-        if self.once_in_a_while(300) { LONGEST_LEASE + self.millis(50, 700) } else { self.millis(5, 300) }
+        if self.once_in_a_while(350) { LONGEST_LEASE + self.millis(50, 700) } else { self.millis(5, 300) }
     }
 }
 
@@ -134,11 +134,11 @@ impl Target {
 impl ProcessFault {
     fn draw(random: &mut Random) -> Self {
         match random.below(100) {
-            0..8 => Self::Freeze(random.pause()),
-            8..12 => Self::Kill,
-            12..18 => Self::Cut,
-            18..22 => Self::Silence,
-            22..28 => Self::Door(random.pick(&[Door::Refusing, Door::Silent]), random.millis(20, 600)),
+            0..12 => Self::Freeze(random.pause()),
+            12..16 => Self::Kill,
+            16..21 => Self::Cut,
+            21..24 => Self::Silence,
+            24..28 => Self::Door(random.pick(&[Door::Refusing, Door::Silent]), random.millis(20, 600)),
             28..32 => Self::Throttle(random.pick(&[500, 2_000, 10_000]), random.millis(50, 600)),
             _ => Self::rule(random),
         }

@@ -44,7 +44,7 @@ fn loss(from: u64, until: u64) -> Loss {
 
 #[track_caller]
 fn complains(chronicle: &Chronicle, about: &str, excerpt: &str) {
-    let complaints = check(chronicle).complaints;
+    let complaints = check(chronicle.clone()).complaints;
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].what.contains(about), "{}", complaints[0]);
     assert!(complaints[0].excerpt.contains(excerpt), "{}", complaints[0]);
@@ -52,7 +52,7 @@ fn complains(chronicle: &Chronicle, about: &str, excerpt: &str) {
 
 #[track_caller]
 fn content(chronicle: &Chronicle) -> Findings {
-    let findings = check(chronicle);
+    let findings = check(chronicle.clone());
     assert!(findings.complaints.is_empty(), "{:?}", findings.complaints);
     findings
 }
@@ -77,7 +77,7 @@ fn only_what_is_proven_by_a_look_counts_as_believed() {
     let first = life(0, events.into_iter().map(|(ms, event)| (ms, 1, event)).collect());
     for (from, to, overlaps) in [(0, 5, false), (8, 20, false), (0, 6, true), (7, 20, true)] {
         let lives = vec![first.clone(), life(1, section(1, from, to))];
-        let complaints = check(&Chronicle { lives, ..Chronicle::default() }).complaints.len();
+        let complaints = check(Chronicle { lives, ..Chronicle::default() }).complaints.len();
         assert_eq!(complaints == 1, overlaps, "{from} to {to}");
     }
 }
@@ -111,6 +111,19 @@ fn a_hold_that_the_server_lost_may_be_believed_in_for_one_lease_and_no_longer() 
     let mut other = two((0, 50), (15, 60));
     other.losses = vec![Loss { name: Some(1), ..loss(10, 20) }];
     complains(&other, "two believe", "");
+}
+
+#[test]
+fn a_hold_that_a_process_forced_away_is_lost_once_the_command_may_run() {
+    let forced = |ms| {
+        let mut chronicle = two((0, 10), (5, 20));
+        let force = Event::Asked { number: 9, what: What::Force, name: 0, within: None };
+        let events = vec![(ms, 2, force), (ms + 1, 2, ended(9, "true"))];
+        chronicle.lives.push(life(2, events));
+        chronicle
+    };
+    assert_eq!(content(&forced(4)).excused, 1);
+    complains(&forced(6), "two believe", "");
 }
 
 fn counted(chronicle: &mut Chronicle, process: usize, ms: u64, from: u64, sure: bool) {
