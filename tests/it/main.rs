@@ -1,7 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
-mod bodies;
 mod acl;
+mod bodies;
 mod bounds;
 mod callbacks;
 mod children;
