@@ -17,12 +17,15 @@ const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 /// What words come to: kind, may have run, worth another try.
 type Expected = (FaultKind, bool, bool);
 
+/// Brings a server to say something.
+type Ask = fn() -> String;
+
 /// The words of a row, where they come from, and what they come to.
 type Evidence = (Says, Source, Expected);
 
 enum Source {
     /// A server's answer.
-    Said(fn() -> String),
+    Said(Ask),
     /// Its words, and why it is not asked.
     Quoted(&'static str, &'static str),
 }
@@ -86,7 +89,7 @@ fn evidence() -> Vec<Evidence> {
 }
 
 /// The same words, met by a running script.
-fn inside() -> Vec<(fn() -> String, &'static str, Expected)> {
+fn inside() -> Vec<(Ask, &'static str, Expected)> {
     use FaultKind::{Other, OutOfMemory, Permission, ReadOnly, Unready, WrongType};
     const SET: &str = r#"EVAL "return redis.call('SET', KEYS[1], 'b')" 1 a"#;
     const HGET: &str = r#"EVAL "return redis.call('HGET', KEYS[1], 'b')" 1 a"#;
