@@ -235,6 +235,8 @@ fn place_of(kind: FaultKind) -> usize {
         FaultKind::Other => 8,
         FaultKind::Unexpected => 9,
         FaultKind::Closed => 10,
+        // Nothing that happens to a renewal: it is the engine's own doing.
+        FaultKind::Withdrawn => usize::MAX,
     }
 }
 
