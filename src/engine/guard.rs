@@ -276,8 +276,7 @@ impl LockGuard {
         let Some((number, bound)) = self.look(|hold| (hold.number, hold.bound())) else {
             return Err(self.why_not_held());
         };
-        let term = Term::now(lease, bound, clock).filter(|term| !term.cut);
-        let Some(term) = term else {
+        let Some(term) = Term::now(lease, bound, clock).filter(|term| !term.cut) else {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure));
@@ -371,12 +370,13 @@ impl LockGuard {
         })
     }
 
-    /// Notices now what a timer would tell soon.
+    /// Notices now what a timer would tell soon, or a withdrawn command noticed first.
     fn check(&self) {
         self.place.update(|state, fx| state.expire(&self.place, fx));
     }
 
     fn why_not_held(&self) -> Error {
+        self.check();
         match self.tenure.end() {
             Some(End::Lost(loss)) => loss.error(self.place.name()),
             _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },

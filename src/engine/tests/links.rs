@@ -119,6 +119,25 @@ async fn an_extension_that_waits_for_a_link_is_not_sent_once_its_guard_was_relea
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_extension_that_is_the_first_to_find_the_hold_expired_says_that_it_is_lost() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.unlink();
+    {
+        let mut extending = Box::pin(guard.extend(LEASE * 2));
+        assert!(polled(&mut extending, 1).await.is_none());
+        // No timer tells this one.
+        bench.sleeps.sleep(LEASE);
+        world.relink();
+        assert_eq!(cause(&extending.await.unwrap_err()), Some(LostCause::Expired));
+    }
+    assert!(world.sent(Verb::Renew).is_empty());
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_try_that_waits_for_a_link_is_not_sent_once_the_client_was_closed() {
     let bench = Bench::new();
     let world = &bench.world;
