@@ -14,14 +14,16 @@ use tokio::runtime::{Builder, Handle};
 
 use crate::{
     harness::{
-        Server, eventually_async,
+        Server,
+        clock::monotonic,
+        eventually_async,
         proxy::{
             Action, Proxy, Rule,
             matching::{command, script},
         },
         unique_name,
     },
-    kept::{self, channel, connected, kept, poll_once, teach},
+    kept::{self, channel, kept, poll_once, teach},
     sent::assert_ends_are_final,
 };
 
@@ -122,8 +124,7 @@ impl Row {
         let server = Server::shared();
         teach(server);
         let proxy = Proxy::to(server);
-        let builder = Client::builder().url(proxy.url()).command_timeout(COMMAND).watchdog_timeout(LEASE);
-        let client = connected(builder.handover_slice(Duration::from_secs(60))).await;
+        let client = hasty(&proxy).await;
         let other = kept::client(server.url()).await;
         let mut row = Self { hit, fault, server, proxy, client, other, idle: 0, hits: Cell::new(0) };
         // The subscription link comes with the first waiter, and stays.
@@ -246,6 +247,18 @@ impl Row {
         next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
         assert_ends_are_final(&self.proxy);
         self.proxy.clear_log();
+    }
+}
+
+/// So short a time is not always enough to connect, where many do at once.
+async fn hasty(proxy: &Proxy) -> Client {
+    let started = monotonic();
+    loop {
+        let builder = Client::builder().url(proxy.url()).command_timeout(COMMAND).watchdog_timeout(LEASE);
+        match builder.handover_slice(Duration::from_secs(60)).connect().await {
+            Ok(client) => return client,
+            Err(error) => assert!(error.is_transient() && monotonic() < started + LEASE, "{error:?}"),
+        }
     }
 }
 
