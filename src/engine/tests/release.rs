@@ -298,7 +298,7 @@ async fn a_guard_that_is_forgotten_is_freed_by_its_bound() {
     let waiter = start(lock.lock()).await;
     sleep(bound - SECOND).await;
     assert!(!waiter.is_finished() && !token.is_cancelled() && world.holder("a").is_some());
-    drop(waiter.await.unwrap().unwrap());
+    drop(timeout(LEASE, waiter).await.expect("the bound is kept").unwrap().unwrap());
     assert!((bound - SECOND..=bound + MS).contains(&taken.elapsed()), "{:?}", taken.elapsed());
     assert!(token.is_cancelled(), "whoever works under it is told");
     world.forget_record();
@@ -316,7 +316,7 @@ async fn a_count_that_nobody_answers_is_told_no_longer_than_its_hold_lasts() {
     let inner = lock.lock_as(&owner).lease(LEASE).await.unwrap();
     world.always(Verb::Release, Fate::Never);
     drop(inner);
-    outer.lost().await;
+    timeout(LEASE, outer.lost()).await.expect("a fixed lease ends");
     sleep(COMMAND_TIMEOUT).await;
     let told = world.sent(Verb::Release);
     // One after the other, each for a command timeout.

@@ -191,7 +191,8 @@ async fn a_renewal_that_is_answered_gone_loses_the_hold_at_once_and_for_ever() {
         let taken = Instant::now();
         let guard = bench.lock("a").lock().await.unwrap();
         world.next(Verb::Renew, [fate.clone()]);
-        assert_eq!(cause(&guard.lost().await), Some(LostCause::Gone));
+        let lost = timeout(LEASE, guard.lost()).await.expect("it was told");
+        assert_eq!(cause(&lost), Some(LostCause::Gone));
         assert!((LEASE / 3..=LEASE / 3 + MS).contains(&taken.elapsed()), "{:?}", taken.elapsed());
         let theirs = (world.holder("a"), world.ttl("a"));
         sleep(LEASE / 2).await;
@@ -324,7 +325,8 @@ async fn an_answer_to_a_renewal_that_comes_after_the_deadline_does_not_bring_the
     world.always(Verb::Renew, Fate::Refused(FaultKind::Unready));
     sleep(LEASE - 2 * SECOND).await;
     world.always(Verb::Renew, Fate::Held(gate.clone()));
-    assert_eq!(cause(&guard.lost().await), Some(LostCause::Expired));
+    let lost = timeout(2 * SECOND, guard.lost()).await.expect("its deadline came");
+    assert_eq!(cause(&lost), Some(LostCause::Expired));
     assert!(world.ttl("a") > LEASE - 2 * SECOND, "the server did renew it");
     let sent = world.record().len();
     gate.open();

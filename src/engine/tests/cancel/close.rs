@@ -46,7 +46,12 @@ impl Case {
                 world.next(Verb::Acquire, [Fate::Prompt]);
             }
             world.next(Verb::Acquire, fate);
-            return (None, vec![start(async move { drop(lock.lock().await) }).await]);
+            let engine = Arc::clone(&bench.engine);
+            let trying = async move {
+                let answer = lock.lock().await;
+                assert!(answer.is_err() || !engine.is_closed(), "given after the end");
+            };
+            return (None, vec![start(trying).await]);
         }
         let guard = lock.lock_as(&owner).await.unwrap();
         let work = match self.busy {
@@ -95,7 +100,11 @@ impl Case {
         let lock = if let Busy::HandingOver = self.busy { bench.unpassable("a") } else { bench.lock("a") };
         world.next(Verb::Release, [self.release.clone()]);
         let (guard, work) = self.begin(&bench, &lock).await;
-        let waiters = waiters(&lock, self.behind).await;
+        let mut waiters = waiters(&lock, self.behind).await;
+        if self.behind > 0 {
+            let waiting = lock.try_lock().wait(FIXED);
+            waiters.push(start(async { waiting.await.map(drop) }).await);
+        }
         turn().await;
         let closing = Instant::now();
         let over = at.before(Box::pin(bench.engine.close())).await.is_some();

@@ -182,6 +182,7 @@ async fn everybody_gets_in(bench: &Bench, lock: &Lock, waiters: Waiters, soon: D
     let guard = guard.unwrap_or_else(|_| panic!("the lock stays taken"));
     let guard = guard.unwrap_or_else(|error| panic!("the next one failed: {error}"));
     assert_eq!(bench.world.holder("a"), Some((Some(number_of(&bench.world, "a")), 1)));
+    assert_eq!(bench.world.subscriptions(), 0, "nobody waits any more");
     drop(guard);
     // Long enough for a release that has to be repeated, too short for a lease to run out.
     sleep(soon).await;

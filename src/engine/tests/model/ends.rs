@@ -24,7 +24,7 @@ async fn a_confirmation_between_a_try_and_its_busy_answer_is_not_slept_through()
     turn().await;
     let freed = Instant::now();
     gate.open();
-    let guard = second.await.unwrap().unwrap();
+    let guard = timeout(LEASE * 2, second).await.expect("a lease is over some day").unwrap().unwrap();
     assert!(guard.is_held());
     assert_eq!(freed.elapsed(), Duration::ZERO, "slept on a free lock");
     drop(guard);
@@ -152,7 +152,8 @@ async fn a_hold_that_was_forced_away_in_vain_is_released_with_its_guard() {
     let forcing = start(async move { handle.force_unlock().await }).await;
     assert!(!guard.is_held() && world.holder("a").is_some(), "told before it is sent");
     assert!(matches!(forcing.await.unwrap(), Err(Error::Unreachable { .. })));
-    assert_eq!(cause(&guard.lost().await), Some(LostCause::Forced));
+    let lost = timeout(SECOND, guard.lost()).await.expect("it was told");
+    assert_eq!(cause(&lost), Some(LostCause::Forced));
     assert!(!other.tries(), "a holder that winds down keeps what protection there is");
     world.forget_record();
     drop(guard);
@@ -185,7 +186,8 @@ async fn a_bound_does_not_outlive_a_pass() {
         sleep(4 * SECOND).await;
         assert!(third.is_held());
         sleep(SECOND).await;
-        assert_eq!(cause(&third.lost().await), Some(LostCause::MaxHold));
+        let lost = timeout(SECOND, third.lost()).await.expect("its bound came");
+        assert_eq!(cause(&lost), Some(LostCause::MaxHold));
         drop(third);
         bench.nothing_is_left("a").await;
     }
