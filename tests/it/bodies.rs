@@ -182,7 +182,11 @@ async fn a_wait_that_ends_at_the_release_is_answered_by_what_became_of_it() {
     let server = Server::shared();
     let (holder, waiting) = (client(server.url()).await, client(server.url()).await);
     let (mut entered, mut left) = (0, 0);
-    for round in 0..40 {
+    // Until both were seen, which takes a round or two.
+    for round in 0..400 {
+        if round >= 40 && entered > 0 && left > 0 {
+            break;
+        }
         let name = unique_name();
         let guard = holder.lock(&name).lock().await.expect("it is free");
         let mut waiters = JoinSet::new();
@@ -191,7 +195,11 @@ async fn a_wait_that_ends_at_the_release_is_answered_by_what_became_of_it() {
             let wait = Duration::from_millis(16 + waiter);
             waiters.spawn(async move {
                 let owner = Owner::new();
-                let answer = lock.try_lock().owner(&owner).wait(wait).await.expect("the server answers");
+                let answer = match lock.try_lock().owner(&owner).wait(wait).await {
+                    // On a busy machine the wait may be over before the answer comes.
+                    Err(Error::Unreachable { .. }) => None,
+                    answer => answer.expect("the server answers"),
+                };
                 assert_eq!(lock.is_held_by(&owner), answer.is_some());
                 if let Some(guard) = &answer {
                     let there = held(Server::shared(), lock.name());
