@@ -6,6 +6,7 @@ mod cancel;
 mod close;
 mod copies;
 mod fake;
+mod fate;
 mod hand_over;
 mod links;
 mod loss;
@@ -40,7 +41,8 @@ use tokio::{
 use uuid::Uuid;
 
 use self::{
-    fake::{Fate, Gate, Sent, Verb, World},
+    fake::World,
+    fate::{Fate, Gate, Sent, Verb},
     protocol::FakeLock,
     server::Hearing,
 };

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    fake::{Sent, Verb, World},
+    fake::World,
+    fate::{Sent, Verb},
     server::{Server, channel},
 };
 use crate::{
