@@ -180,7 +180,8 @@ impl Error {
                 Some(UnexpectedReply { script, reply }) => Self::Protocol { script, reply: Arc::clone(reply) },
                 None => Self::Protocol { script: "the server", reply: cut(&source.to_string()) },
             },
-            FaultKind::Closed => Self::Closed,
+            // Nobody withdraws a command whose answer somebody waits for, but for the end of the client.
+            FaultKind::Withdrawn | FaultKind::Closed => Self::Closed,
         }
     }
 }
@@ -428,6 +429,7 @@ mod tests {
             (FaultKind::ScriptDisabled, false),
             (FaultKind::Other, false),
             (FaultKind::Unexpected, false),
+            (FaultKind::Withdrawn, false),
             (FaultKind::Closed, false),
         ];
         for (kind, transient) in kinds {

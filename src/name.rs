@@ -57,6 +57,18 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// The same for a field of an event, which whoever writes the log quotes if it must: no quotes around it.
+pub(crate) struct Field<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(SHOWN) {
+            Some((end, _)) => write!(f, "{}…", self.0[..end].escape_debug()),
+            None => self.0.escape_debug().fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +111,8 @@ mod tests {
         let exact = "é".repeat(SHOWN);
         assert_eq!(Shown(&exact).to_string(), format!("\"{exact}\""));
         assert_eq!(Shown(&format!("{exact}!")).to_string(), format!("\"{exact}\"…"));
+        assert_eq!(Field("orders:5 é").to_string(), "orders:5 é");
+        assert_eq!(Field("a\0\n\"\u{1b}[2J").to_string(), r#"a\0\n\"\u{1b}[2J"#);
+        assert_eq!(Field(&format!("{exact}!")).to_string(), format!("{exact}…"));
     }
 }

@@ -39,3 +39,9 @@ openssl_headers() {
     [ "$(uname -s)" = Linux ] || return 0
     pkg-config --exists openssl 2>/dev/null || install pkg-config libssl-dev
 }
+
+# clock_library: what steps the wall clock of a server under test. Only where it is loaded into a program: on Linux.
+clock_library() {
+    [ "$(uname -s)" = Linux ] || return 0
+    compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || install libfaketime
+}

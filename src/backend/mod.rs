@@ -6,7 +6,10 @@ use tokio::time::Instant;
 
 use crate::{error::UnexpectedReply, script::Script};
 
+mod dispatch;
 pub(crate) mod redis;
+
+pub(crate) use dispatch::Dispatch;
 
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -16,7 +19,8 @@ pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// Commands that are polled first go first: two futures of [`Backend::run`] that were polled in turn while
 /// [`Backend::link`] stayed the same reach the server in that order. Every answer comes within the command timeout,
 /// counted from the first poll, as an answer or as a [`Fault`]. Dropping a future withdraws the command if it was not
-/// written yet, and ends all repetitions by lower layers.
+/// written yet, and ends all repetitions by lower layers. A command that waits for a link is asked for once more when it
+/// gets one: see [`Dispatch`].
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Runs one script.
     fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>>;
@@ -43,6 +47,8 @@ pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
     pub(crate) keys: &'a [&'a str],
     pub(crate) args: &'a [Arg<'a>],
+    /// Asked before each sending; the calls of one pipeline leave together or not at all.
+    pub(crate) dispatch: Option<&'a Arc<Dispatch>>,
 }
 
 /// An argument as it goes to the server.
@@ -149,6 +155,8 @@ pub(crate) enum FaultKind {
     Other,
     /// An answer that no script of ours gives.
     Unexpected,
+    /// Its caller did not want it any more when it was to leave: it never did.
+    Withdrawn,
     /// The backend was closed.
     Closed,
 }

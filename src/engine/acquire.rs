@@ -20,15 +20,16 @@ use super::{
     half_built::HalfBuilt,
     hold::{Hold, Tenure, Term, Ticket},
     nest::Nested,
-    pause::{FIRST_PAUSE, FIRST_POLL, GRACE, Opened, Releases, Slept, bounded, unanswered},
+    pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told},
     registry::Place,
     shared::{Attended, Engine},
 };
 use crate::{
-    backend::{Fault, Pending},
+    backend::{Dispatch, Fault, FaultKind, Pending},
     error::{Error, Op, Result},
     lease::Lease,
+    name::Field,
     owner::Owner,
 };
 
@@ -118,7 +119,7 @@ struct Contended<'a> {
 impl Contended<'_> {
     fn say(&self) {
         if !self.said.swap(true, Ordering::Relaxed) {
-            tracing::debug!(lock = %self.protocol.name(), owner = %self.ask.owner, "contended");
+            tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, "contended");
         }
     }
 }
@@ -173,8 +174,10 @@ enum Tried {
     /// The answer came later than its own lease.
     Late,
     Fault(Fault),
-    /// The wait ended before the answer.
-    CutOff,
+    /// The wait ended before the answer; whether the try had left by then.
+    CutOff {
+        left: bool,
+    },
     /// The client was closed meanwhile.
     Closed,
 }
@@ -183,7 +186,7 @@ enum Tried {
 async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> Result<Option<LockGuard>> {
     let place = &slot.place;
     let mut half = half_built(place, ask);
-    let (mut late, mut pause, mut poll) = (0, FIRST_PAUSE, FIRST_POLL);
+    let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(), Pauses::between_polls());
     let mut releases = Releases::Sent;
     loop {
         match slot.gate(ask, releases).await? {
@@ -196,8 +199,8 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Busy { retry_in } => {
                 contended.say();
-                pause = FIRST_PAUSE;
-                if ask.patience == Patience::Once || slot.sleep(ask, retry_in, &mut poll).await? == Slept::WaitOver {
+                pauses = Pauses::after_faults();
+                if ask.patience == Patience::Once || slot.sleep(ask, retry_in, &mut polls).await? == Slept::WaitOver {
                     return Ok(None);
                 }
             }
@@ -211,8 +214,8 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                 half = half_built(place, ask);
             }
             Tried::Closed => return Err(Error::Closed),
-            Tried::CutOff => {
-                let error = unanswered(place, true, "no answer before the wait was over");
+            Tried::CutOff { left } => {
+                let error = unanswered(place, left, "no answer before the wait was over");
                 return Err(slot.give_up(ask, error));
             }
             Tried::Fault(fault) => {
@@ -220,7 +223,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                 if !fault.kind.heals() || ask.patience == Patience::Once {
                     return Err(error);
                 }
-                slot.troubled(ask, &fault, error, asked, &mut pause).await?;
+                slot.troubled(ask, &fault, error, asked, &mut pauses).await?;
             }
         }
     }
@@ -258,10 +261,11 @@ async fn queued(
     ask: Ask,
     contender: u64,
     number: HoldNumber,
+    dispatch: Arc<Dispatch>,
 ) -> Option<(Departure, Result<Attempt, Fault>)> {
     let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
     let departure = Departure::now(&place, &ask, contender)?;
-    let answer = place.entry.protocol.acquire(number, departure.term.lease, 1).await;
+    let answer = place.entry.protocol.acquire(number, departure.term.lease, 1, &dispatch).await;
     Some((departure, answer))
 }
 
@@ -271,23 +275,28 @@ impl ContenderSlot {
         let place = &self.place;
         let engine = &place.engine;
         let cut_off = self.cut_off(ask);
-        half.sent(engine.lease(ask.lease));
+        let dispatch = self.dispatch();
+        half.sent(engine.lease(ask.lease), &dispatch);
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
                 let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Late };
-                let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1));
+                let answer = place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch);
+                let answer = later(answer);
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
-                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number()));
+                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number(), dispatch));
                 self.in_line(ask, queued).await.flatten()
             }
         };
         let Some((Departure { term, behind }, answer)) = asked else {
-            half.unanswered(true);
-            return Tried::CutOff;
+            return Tried::CutOff { left: half.cut_off() };
         };
         match answer {
+            Err(Fault { kind: FaultKind::Withdrawn, .. }) => {
+                half.unanswered(false);
+                Tried::Closed
+            }
             Err(fault) => {
                 half.unanswered(fault.may_have_run);
                 Tried::Fault(fault)
@@ -317,6 +326,15 @@ impl ContenderSlot {
                 Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone))
             }
         }
+    }
+
+    /// For a try of this contender: while it is that, and the client lives.
+    fn dispatch(&self) -> Arc<Dispatch> {
+        let (place, id) = (self.place.clone(), self.id);
+        Dispatch::new(move || {
+            let contends = place.entry.lock().contender.as_ref().is_some_and(|contender| contender.id == id);
+            contends && !place.engine.is_closed()
+        })
     }
 
     /// The output of a try that waits in line, unless the caller's wait is over first: for ever is as long as the server

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     backend::{Pending, Subscription},
     error::LostCause,
+    name::Field,
     owner::Owner,
 };
 
@@ -28,14 +29,15 @@ pub(super) enum Said {
 
 impl Said {
     fn aloud(self, lock: &str) {
+        let lock = Field(lock);
         match self {
-            Self::Renewed { owner } => tracing::trace!(lock, %owner, "renewed"),
-            Self::Released { owner, held } => tracing::debug!(lock, %owner, held_ms = millis(held), "released"),
+            Self::Renewed { owner } => tracing::trace!(%lock, %owner, "renewed"),
+            Self::Released { owner, held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "released"),
             Self::Lost { owner, cause, held } => {
-                tracing::warn!(lock, %owner, cause = ?cause, held_ms = millis(held), "lost");
+                tracing::warn!(%lock, %owner, cause = ?cause, held_ms = millis(held), "lost");
             }
             Self::OutOfOrder { owner } => tracing::warn!(
-                lock,
+                %lock,
                 %owner,
                 "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
             ),

@@ -19,6 +19,7 @@ use super::{
     unlock::Stage,
 };
 use crate::{
+    backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
     lease,
     owner::Owner,
@@ -275,14 +276,16 @@ impl LockGuard {
         let Some((number, bound)) = self.look(|hold| (hold.number, hold.bound())) else {
             return Err(self.why_not_held());
         };
-        let term = Term::now(lease, bound, clock).filter(|term| !term.cut);
-        let Some(term) = term else {
+        let Some(term) = Term::now(lease, bound, clock).filter(|term| !term.cut) else {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
-        let within = place.engine.settings().command_timeout;
+        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure));
         let hold = (Arc::clone(place.entry.protocol.key()), number);
-        let answer = place.entry.protocol.renew(&[hold], term.lease, within).await;
-        let renewal = answer.map_err(|fault| Error::from_fault(fault, place.name(), Op::Extend))?;
+        let renewal = match place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await {
+            Ok(renewal) => renewal,
+            Err(Fault { kind: FaultKind::Withdrawn, .. }) => return Err(self.why_not_held()),
+            Err(fault) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
+        };
         place.update(|state, fx| {
             state.expire(place, fx);
             match (renewal.first(), state.live(&self.tenure)) {
@@ -367,12 +370,13 @@ impl LockGuard {
         })
     }
 
-    /// Notices now what a timer would tell soon.
+    /// Notices now what a timer would tell soon, or a withdrawn command noticed first.
     fn check(&self) {
         self.place.update(|state, fx| state.expire(&self.place, fx));
     }
 
     fn why_not_held(&self) -> Error {
+        self.check();
         match self.tenure.end() {
             Some(End::Lost(loss)) => loss.error(self.place.name()),
             _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },

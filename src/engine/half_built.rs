@@ -9,13 +9,14 @@ use super::{
     registry::Place,
     release::{Outcome, Why},
 };
+use crate::backend::Dispatch;
 
 /// One attempt at a fresh hold: one number, for as many tries as it takes.
 ///
 /// | when it ends | left to do |
 /// | --- | --- |
 /// | granted in time | nothing: the hold takes it over, and whether it is unclean |
-/// | every try was answered busy | nothing |
+/// | every try was answered busy, or never left | nothing |
 /// | a try has no answer yet, or an answer that came too late | release, then reap |
 /// | an earlier try had none, the last was answered | release, then reap |
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub(crate) struct HalfBuilt {
     place: Place,
     number: HoldNumber,
     lease: Duration,
-    /// A try is on its way.
-    in_flight: bool,
+    /// A try that is on its way, or waits for a link: what never leaves the process leaves nothing to undo.
+    in_flight: Option<Arc<Dispatch>>,
     /// It may hold the key on the server.
     uncertain: bool,
     /// A try was sent and never answered: an old copy may run at any time.
@@ -33,7 +34,7 @@ pub(crate) struct HalfBuilt {
 
 impl HalfBuilt {
     pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
-        Self { place, number, lease, in_flight: false, uncertain: false, unclean: false }
+        Self { place, number, lease, in_flight: None, uncertain: false, unclean: false }
     }
 
     pub(super) fn number(&self) -> HoldNumber {
@@ -41,42 +42,52 @@ impl HalfBuilt {
     }
 
     /// A try is about to leave.
-    pub(super) fn sent(&mut self, lease: Duration) {
-        self.in_flight = true;
+    pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>) {
+        self.in_flight = Some(Arc::clone(dispatch));
         self.lease = self.lease.max(lease);
     }
 
     /// The server said that somebody else holds.
     pub(super) fn busy(&mut self) {
-        self.in_flight = false;
+        self.in_flight = None;
         self.uncertain = false;
     }
 
     /// The server granted it.
     pub(super) fn granted(&mut self) {
-        self.in_flight = false;
+        self.in_flight = None;
         self.uncertain = true;
     }
 
     /// There was no answer.
     pub(super) fn unanswered(&mut self, may_have_run: bool) {
-        self.in_flight = false;
+        self.in_flight = None;
         self.uncertain |= may_have_run;
         self.unclean |= may_have_run;
+    }
+
+    /// Nobody waits for its answer any longer; whether it left.
+    pub(super) fn cut_off(&mut self) -> bool {
+        let left = self.in_flight.take().is_some_and(|dispatch| !dispatch.withdraw());
+        self.unanswered(left);
+        left
     }
 
     /// The hold exists now, and takes over what is to be known of it.
     pub(super) fn built(&mut self) -> bool {
         let unclean = self.unclean;
-        (self.in_flight, self.uncertain, self.unclean) = (false, false, false);
+        (self.in_flight, self.uncertain, self.unclean) = (None, false, false);
         unclean
     }
 }
 
 impl Drop for HalfBuilt {
     fn drop(&mut self) {
-        let unclean = self.unclean || self.in_flight;
-        if self.uncertain || self.in_flight {
+        if self.in_flight.is_some() {
+            self.cut_off();
+        }
+        let unclean = self.unclean;
+        if self.uncertain {
             let job = self.place.update(|state, _| {
                 let why = Why::ended(self.number, self.lease, unclean);
                 state.release(&self.place, why, Arc::new(Outcome::default()))

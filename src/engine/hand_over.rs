@@ -290,7 +290,13 @@ impl HandOver {
                 self.outcome.set(Err(lost.clone()));
                 Err(lost)
             }
-            Err(fault) => Err(Error::from_fault(fault, place.name(), Op::HandOver)),
+            Err(fault) => {
+                if !fault.may_have_run {
+                    // Nothing is there to be undone.
+                    self.to = None;
+                }
+                Err(Error::from_fault(fault, place.name(), Op::HandOver))
+            }
         }
     }
 

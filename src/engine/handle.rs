@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, LostCause, Op, Result},
+    name::Field,
     owner::Owner,
 };
 
@@ -93,7 +94,7 @@ impl Handle {
         }
         let forced = protocol.force_release(&sight).await;
         let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
-        tracing::debug!(lock = %protocol.name(), freed = (forced == Forced::Done), "forced release");
+        tracing::debug!(lock = %Field(protocol.name()), freed = (forced == Forced::Done), "forced release");
         Ok(true)
     }
 

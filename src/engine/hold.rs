@@ -217,6 +217,11 @@ impl Hold {
         (self.deadline.effective(clock) <= now).then_some(cause)
     }
 
+    /// Whether it is not over by now.
+    pub(crate) fn lives(&self, clock: &Clock) -> bool {
+        self.expired(clock, clock.now()).is_none()
+    }
+
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
     pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
         if self.renewing {

@@ -20,6 +20,26 @@
 //! | the margin of a deadline, machines that slept | `clock.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
 //!
+//! Nothing grows without a bound. Each bound is said once, where it is kept:
+//!
+//! | what | bound | where |
+//! | --- | --- | --- |
+//! | one command | the command timeout, or a third of a renewal's lease | the backend, `watchdog.rs` |
+//! | a try without an answer, for those who wait for ever | `unreachable_after` | `pause.rs` |
+//! | tries in flight | twice `TRIES` | `shared.rs` |
+//! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |
+//! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
+//! | a release that is not answered | repeated until its lease is over | `release.rs` |
+//! | releases of a name that are not answered | `UNANSWERED`, then tries wait | `release.rs` |
+//! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
+//! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
+//! | keys in one renewal | `BATCH` | `watchdog.rs` |
+//! | waiters of a name | as many as wait | `queue.rs` |
+//! | names that a warning was given for | `WARNED` | `shared.rs` |
+//! | commands in a link's queue | `QUEUE`, then callers wait | `backend/redis/options.rs` |
+//! | pauses between links | full jitter, `CAP` | `backend/redis/backoff.rs` |
+//! | orders of subscriptions | two for each that lives | `backend/redis/pubsub/mod.rs` |
+//!
 //! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a
 //! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
 
@@ -59,7 +79,7 @@ pub use self::{
     guard::{LockGuard, Released},
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::backend::{Fault, Pending};
+use crate::backend::{Dispatch, Fault, Pending};
 
 /// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,8 +110,14 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
 
-    /// Asks for a hold that counts `holds` afterwards.
-    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>>;
+    /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
+    fn acquire(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        holds: u32,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<Attempt, Fault>>;
 
     /// Lets go until `holds` remain.
     fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>>;
@@ -102,12 +128,13 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Holds with an equal group can be renewed by one call of [`Protocol::renew`].
     fn renewal_group(&self) -> RenewalGroup;
 
-    /// Renews holds of one group, within `within`; one answer for each, in order.
+    /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order.
     fn renew(
         &self,
         holds: &[(Arc<str>, HoldNumber)],
         lease: Duration,
         within: Duration,
+        dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>>;
 
     /// Who holds now.

@@ -14,12 +14,13 @@ use super::{
     guard::{LockGuard, Released},
     hand_over::Ending,
     hold::{Hold, Tenure, Term, Ticket},
-    pause::{FIRST_PAUSE, GRACE, LONGEST_PAUSE, bounded, jittered, one_at_a_time, unanswered},
+    pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
 };
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
+    name::Field,
 };
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
@@ -81,12 +82,16 @@ impl Nest {
         let Some(_turn) = bounded(cut_off, turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::after_faults();
         loop {
             let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             self.unanswered = true;
-            let fault = match bounded(cut_off, place.entry.protocol.acquire(self.number, term.lease, holds)).await {
-                None => return Err(unanswered(&place, true, "no answer before the wait was over")),
+            let dispatch = place.while_held(&self.tenure);
+            let answer = place.entry.protocol.acquire(self.number, term.lease, holds, &dispatch);
+            let fault = match bounded(cut_off, answer).await {
+                None => {
+                    return Err(unanswered(&place, !dispatch.withdraw(), "no answer before the wait was over"));
+                }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
                     return Ok(self.enter(ask, term, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
                 }
@@ -95,16 +100,17 @@ impl Nest {
                     self.outer_gone();
                     return Ok(Nested::OuterLost);
                 }
+                // The outer hold was lost while this waited for a link.
+                Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => continue,
                 Some(Err(fault)) => fault,
             };
             let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
-            let resume = clock.now() + jittered(pause);
+            let resume = clock.now() + pauses.next();
             let too_late = cut_off.is_none_or(|cut_off| cut_off <= resume);
             if !fault.kind.heals() || too_late {
                 return Err(error);
             }
             sleep_until(resume).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -143,7 +149,7 @@ impl Nest {
             return None;
         }
         (self.unanswered, self.granted) = (false, true);
-        tracing::debug!(lock = %place.name(), owner = %ask.owner, holds, "nested");
+        tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
         Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
     }
 
@@ -185,10 +191,9 @@ pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Resu
 pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     let (place, tenure) = (place.clone(), Arc::clone(tenure));
     Arc::clone(&place.engine).spawn(Box::pin(async move {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::after_faults();
         while tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
-            sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pauses.next()).await;
         }
     }));
 }

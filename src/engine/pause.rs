@@ -28,19 +28,60 @@ use crate::{
 /// A try that is on its way when a wait ends may still be answered within this time.
 pub(super) const GRACE: Duration = Duration::from_millis(15);
 
-/// Where there is no live subscription, the first and the longest pause between two tries, before jitter.
-pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
+/// Where there is no live subscription, the bound of the first pause between two tries, and of the longest.
+const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_millis(250);
 
-/// The first and the longest pause after an error that may heal, before jitter.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The bound of the first pause after an error that may heal, and of the longest: for tries, renewals and releases.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Tries of one name that were not answered, since the first of them was sent. Kept from contender to contender.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) since: Instant,
     pub(crate) error: Error,
+}
+
+/// Pauses that are drawn evenly from nothing up to a bound, which doubles each time until it is at its longest: those who
+/// failed together do not come back together, and the longer it goes on the fewer come. A short one that is drawn does
+/// not keep the next bound from growing.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    bound: Duration,
+    longest: Duration,
+}
+
+impl Pauses {
+    pub(super) fn after_faults() -> Self {
+        Self { bound: FIRST_PAUSE, longest: LONGEST_PAUSE }
+    }
+
+    pub(super) fn between_polls() -> Self {
+        Self { bound: FIRST_POLL, longest: LONGEST_POLL }
+    }
+
+    /// The bound of the pause after one fault more than so many.
+    pub(super) fn longest_after(faults: u32) -> Duration {
+        let mut pauses = Self::after_faults();
+        (0..faults.min(16)).for_each(|_| pauses.grow());
+        pauses.bound
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.draw();
+        self.grow();
+        pause
+    }
+
+    /// A pause of this bound, which stays as it is.
+    fn draw(&self) -> Duration {
+        jittered(self.bound)
+    }
+
+    fn grow(&mut self) {
+        self.bound = (self.bound * 2).min(self.longest);
+    }
 }
 
 /// Whether this process may try.
@@ -132,14 +173,14 @@ impl ContenderSlot {
     }
 
     /// Sleeps until there is a reason to try again.
-    pub(super) async fn sleep(&self, ask: &Ask, retry_in: Option<Duration>, poll: &mut Duration) -> Result<Slept> {
+    pub(super) async fn sleep(&self, ask: &Ask, retry_in: Option<Duration>, polls: &mut Pauses) -> Result<Slept> {
         let place = &self.place;
         let clock = place.engine.clock();
         // A TTL that somebody stripped says nothing; an expired one may be a moment early.
         let ttl = retry_in.unwrap_or(place.engine.settings().watchdog_timeout);
         let ttl = ttl.max(Duration::from_millis(1)) + jittered((ttl / 64).clamp(Duration::from_millis(1), GRACE));
         let expires = clock.now() + ttl;
-        let polls = clock.now() + *poll / 2 + jittered(*poll);
+        let polled = clock.now() + polls.draw();
         let wait_over = match ask.patience {
             Patience::Until(until) => Some(until),
             Patience::Once | Patience::ForEver => None,
@@ -160,11 +201,11 @@ impl ContenderSlot {
                 return Ok(Slept::Awake);
             }
             let deaf = hearing != Hearing::Live;
-            if deaf && polls <= now {
-                *poll = (*poll * 2).min(LONGEST_POLL);
+            if deaf && polled <= now {
+                polls.grow();
                 return Ok(Slept::Awake);
             }
-            let until = [Some(expires), wait_over, deaf.then_some(polls)].into_iter().flatten().min();
+            let until = [Some(expires), wait_over, deaf.then_some(polled)].into_iter().flatten().min();
             let _ = timeout_at(until.unwrap_or(expires), place.entry.nudge.notified()).await;
         }
     }
@@ -176,7 +217,7 @@ impl ContenderSlot {
         fault: &Fault,
         error: Error,
         asked: Instant,
-        pause: &mut Duration,
+        pauses: &mut Pauses,
     ) -> Result<()> {
         let place = &self.place;
         let settings = place.engine.settings();
@@ -197,8 +238,7 @@ impl ContenderSlot {
         if over <= now {
             self.tell_endless_waiters(&error);
         }
-        let resume = now + jittered(*pause);
-        *pause = (*pause * 2).min(LONGEST_PAUSE);
+        let resume = now + pauses.next();
         // A try that nobody would wait for is not sent: what the server said last is the answer.
         if end <= resume {
             self.rest_until(end).await?;
@@ -269,4 +309,39 @@ pub(super) fn jittered(longest: Duration) -> Duration {
 pub(super) fn chance() -> f64 {
     let random = RandomState::new().hash_one(0_u8);
     (random >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(mut pauses: Pauses, count: usize) -> Vec<u128> {
+        let bounds = (0..count).map(|_| {
+            let bound = pauses.bound;
+            assert!(pauses.next() <= bound);
+            bound.as_millis()
+        });
+        bounds.collect()
+    }
+
+    #[test]
+    fn bounds_double_up_to_their_cap_whatever_is_drawn() {
+        assert_eq!(bounds(Pauses::after_faults(), 9), [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        assert_eq!(bounds(Pauses::between_polls(), 6), [20, 40, 80, 160, 250, 250]);
+        let after = [0, 1, 5, 6, 40, u32::MAX].map(|faults| Pauses::longest_after(faults).as_millis());
+        assert_eq!(after, [20, 40, 640, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn pauses_are_drawn_evenly_from_nothing_to_their_bound() {
+        for pauses in [Pauses::after_faults(), Pauses::between_polls()] {
+            let mut quarters = [0; 4];
+            for _ in 0..4000 {
+                let share = pauses.draw().div_duration_f64(pauses.bound);
+                quarters[(share * 4.0) as usize] += 1;
+            }
+            // By chance one is off by a fifth in less than one run of a billion.
+            assert!(quarters.iter().all(|count| (800..1200).contains(count)), "{quarters:?}");
+        }
+    }
 }

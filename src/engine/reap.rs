@@ -10,7 +10,7 @@ use super::{
     HoldNumber,
     registry::{Place, State},
 };
-use crate::backend::Pending;
+use crate::{backend::Pending, name::Field};
 
 /// A number whose old copies are watched for.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl State {
                     // No answer is waited for again: the next step asks anyway.
                     let answer = place.entry.protocol.release(number, 0).await;
                     if matches!(answer, Ok(super::Letting::Done { .. })) {
-                        tracing::warn!(lock = %place.name(), hold = %number, "released a hold that an old copy of a command left");
+                        tracing::warn!(lock = %Field(place.name()), hold = %number, "released a hold that an old copy of a command left");
                     }
                 }));
                 reap.next = now + reap.step;

@@ -22,7 +22,7 @@ use super::{
     slice::Slice,
     wake::Ear,
 };
-use crate::owner::Owner;
+use crate::{backend::Dispatch, owner::Owner};
 
 /// One mapped key of a client, shared by all owners, guards and primitives.
 pub(crate) struct Entry {
@@ -171,6 +171,15 @@ impl Place {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         self.entry.name()
+    }
+
+    /// For a command that asks for more of a hold: while this tenure of it lives.
+    pub(super) fn while_held(&self, tenure: &Arc<Tenure>) -> Arc<Dispatch> {
+        let (place, tenure) = (self.clone(), Arc::clone(tenure));
+        Dispatch::new(move || {
+            let lives = |hold: &Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(place.engine.clock());
+            place.entry.lock().hold.as_ref().is_some_and(lives)
+        })
     }
 
     /// Changes the entry, then does outside its mutex what the change left to do.

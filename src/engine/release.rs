@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     HoldNumber, Letting,
     guard::Released,
-    pause::{FIRST_PAUSE, LONGEST_PAUSE, jittered, one_at_a_time},
+    pause::{Pauses, one_at_a_time},
     reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
@@ -25,8 +25,13 @@ use super::{
 use crate::{
     backend::Fault,
     error::{Error, LostCause, Op, Result},
+    name::Field,
     owner::Owner,
 };
+
+/// So many releases of one name may be unanswered before its next try waits for an answer: whoever gives up tries faster
+/// than a server answers leaves no more than that to repeat.
+const UNANSWERED: usize = 64;
 
 /// A release that was decided and is not answered: a state of its entry, so a `Drop` that makes one never blocks and
 /// never loses it. It is final: nothing takes it back.
@@ -38,13 +43,23 @@ pub(crate) struct Releasing {
     pub(crate) outcome: Arc<Outcome>,
     /// The link on which it is on its way.
     out_on: Option<u64>,
-    /// A copy was sent and not answered: "not held" then means that it ran.
-    repeated: bool,
+    missing: Missing,
     turn: Turn,
     /// Our own subscription will hear its message.
     own: bool,
     /// Nothing of the hold is left on the server after this.
     until: Instant,
+}
+
+/// What "not held" as its answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// The hold was lost before.
+    Lost,
+    /// A copy that was sent and not answered ran, and published.
+    Copy,
+    /// The first half of an abandoned hand-over freed it: there was nothing left to free.
+    Needless,
 }
 
 /// Why something is released.
@@ -121,7 +136,7 @@ impl State {
             then: why.then,
             outcome: Arc::clone(&outcome),
             out_on: None,
-            repeated: false,
+            missing: Missing::Lost,
             turn: why.turn,
             own,
             until: now + why.lease,
@@ -129,10 +144,11 @@ impl State {
         ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true, first: None }
     }
 
-    /// Whether every release is on its way on this link: what is sent from now on comes after them. Of an abandoned
-    /// hand-over that is true once its second half is.
+    /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
+    /// them. Of an abandoned hand-over that is true once its second half is.
     pub(super) fn releases_are_out(&self, link: u64) -> bool {
-        self.releases.iter().all(|release| release.then.is_none() && release.out_on == Some(link))
+        let room = self.releases.len() < UNANSWERED;
+        room && self.releases.iter().all(|release| release.then.is_none() && release.out_on == Some(link))
     }
 
     fn releasing(&mut self, number: HoldNumber) -> Option<&mut Releasing> {
@@ -146,14 +162,22 @@ impl State {
             return Answered::Over(Ok(Released::Freed));
         };
         let release = &mut self.releases[at];
+        let published = match answer {
+            Letting::Done { listeners, .. } => listeners.is_some(),
+            Letting::NotHeld => release.missing == Missing::Copy,
+        };
         if let Some(then) = release.then.take() {
             // What the first half freed, the second need not find.
             let freed = matches!(answer, Letting::Done { .. });
-            (release.number, release.out_on, release.repeated) = (then, None, freed);
+            let missing = if freed { Missing::Needless } else { Missing::Lost };
+            (release.number, release.out_on, release.missing) = (then, None, missing);
+            if published {
+                // The message that was expected is the first half's: the second may publish one of its own.
+                release.own = self.ear.expect_own();
+            }
             return Answered::Then(then);
         }
         let release = self.releases.remove(at);
-        let published = matches!(answer, Letting::Done { listeners: Some(_), .. });
         if release.own && !published {
             self.ear.unexpect_own();
         }
@@ -162,7 +186,7 @@ impl State {
             self.slice.answered(now, heard);
         }
         Answered::Over(match answer {
-            Letting::NotHeld if !release.repeated => Err(Error::Lost {
+            Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {
                 name: Arc::clone(place.name()),
                 cause: LostCause::Gone,
                 since: std::time::Instant::now(),
@@ -175,7 +199,7 @@ impl State {
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         if let Some(at) = self.releases.iter().position(|release| release.number == number) {
             let release = self.releases.remove(at);
-            if release.own {
+            if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }
             if release.turn == Turn::Yield {
@@ -188,7 +212,7 @@ impl State {
 /// How many others a release's message reached.
 fn listeners(release: &Releasing, answer: Letting, hearing: Hearing) -> Listeners {
     match answer {
-        _ if release.repeated => Listeners::Unknown,
+        _ if release.missing != Missing::Lost => Listeners::Unknown,
         Letting::NotHeld => Listeners::None,
         Letting::Done { listeners: None, .. } => Listeners::Unknown,
         Letting::Done { listeners: Some(0), .. } => Listeners::None,
@@ -248,19 +272,18 @@ impl ReleaseJob {
 
     /// Repeats it until it is answered or the lease is over.
     async fn insist(mut self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::after_faults();
         while let Err(fault) = self.answered().await {
             self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
             if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
                 let error = Error::from_fault(fault, self.place.name(), Op::Release);
-                tracing::warn!(lock = %self.place.name(), %error, "a release was given up: its lease ends the hold");
+                tracing::warn!(lock = %Field(self.place.name()), %error, "a release was given up: its lease ends the hold");
                 self.give_up(error);
                 return;
             }
-            sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pauses.next()).await;
         }
     }
 
@@ -350,7 +373,9 @@ impl Drop for Sending<'_> {
         self.place.update(|state, _| {
             if let Some(release) = state.releasing(self.number) {
                 release.out_on = None;
-                release.repeated |= self.may_have_run;
+                if self.may_have_run {
+                    release.missing = Missing::Copy;
+                }
             }
         });
     }

@@ -28,6 +28,7 @@ use crate::{
     backend::Pending,
     error::{Error, Result},
     lease::{self, Lease, Wait},
+    name::Field,
     owner::Owner,
 };
 
@@ -78,13 +79,13 @@ impl Plan {
         };
         let Handle { engine, protocol } = self.handle;
         let Ok(protocol) = protocol else { return Box::pin(async { Err(Error::Closed) }) };
-        let span = tracing::debug_span!("acquire", lock = %protocol.name(), owner = %ask.owner);
+        let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         let acquiring = async move {
             let asked = engine.clock().now();
             let guard = acquire::acquire(&engine, &protocol, &ask).await?;
             if guard.is_some() {
                 let waited = engine.clock().now().saturating_duration_since(asked);
-                tracing::debug!(lock = %protocol.name(), owner = %ask.owner, waited_ms = millis(waited), "acquired");
+                tracing::debug!(lock = %Field(protocol.name()), owner = %ask.owner, waited_ms = millis(waited), "acquired");
             }
             Ok(guard)
         };

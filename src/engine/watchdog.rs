@@ -17,15 +17,15 @@ use tokio::{
 };
 
 use super::{
-    HoldNumber, Renewal, RenewalGroup,
+    Clock, HoldNumber, Renewal, RenewalGroup,
     effects::Said,
     hold::Term,
-    pause::{FIRST_PAUSE, LONGEST_PAUSE, chance},
+    pause::{Pauses, chance},
     registry::{Entry, Place, State},
     shared::Engine,
 };
 use crate::{
-    backend::{Fault, Pending},
+    backend::{Dispatch, Fault, FaultKind, Pending},
     error::LostCause,
 };
 
@@ -199,29 +199,39 @@ fn send(engine: &Arc<Engine>, due: Vec<Due>, under_way: &UnderWay) {
     }
 }
 
-/// One call for holds of one lease. What is over by the time it leaves is not renewed.
+/// One call for holds of one lease. What is over by the time it leaves is not renewed: where one of them ends while they
+/// wait for a link, none leaves, and the others are asked for anew.
 fn batch(engine: &Arc<Engine>, mut holds: Vec<Due>) -> Pending<Batch> {
     let command_timeout = engine.settings().command_timeout;
     let clock = engine.clock().clone();
     Box::pin(async move {
-        holds.retain(Due::lives);
-        let bound = holds.iter().filter_map(|due| due.bound).min();
-        let first = holds.first().map(|due| (Arc::clone(&due.entry.protocol), due.lease));
-        // Less than a millisecond before its bound nothing is asked for.
-        let asked = first.and_then(|(protocol, lease)| Some((protocol, Term::now(lease, bound, &clock)?)));
-        let Some((protocol, term)) = asked else { return Batch { holds, answer: None } };
-        let within = command_timeout.min(term.lease / 3);
-        let calls: Vec<_> = holds.iter().map(|due| (Arc::clone(due.entry.protocol.key()), due.number)).collect();
-        let answer = protocol.renew(&calls, term.lease, within).await;
-        Batch { holds, answer: Some((term, answer)) }
+        loop {
+            holds.retain(|due| is_held(&due.entry, due.number, &clock));
+            let bound = holds.iter().filter_map(|due| due.bound).min();
+            let first = holds.first().map(|due| (Arc::clone(&due.entry.protocol), due.lease));
+            // Less than a millisecond before its bound nothing is asked for.
+            let asked = first.and_then(|(protocol, lease)| Some((protocol, Term::now(lease, bound, &clock)?)));
+            let Some((protocol, term)) = asked else { return Batch { holds, answer: None } };
+            let within = command_timeout.min(term.lease / 3);
+            let calls: Vec<_> = holds.iter().map(|due| (Arc::clone(due.entry.protocol.key()), due.number)).collect();
+            let dispatch = while_all_held(&holds, &clock);
+            match protocol.renew(&calls, term.lease, within, &dispatch).await {
+                Err(Fault { kind: FaultKind::Withdrawn, .. }) => {}
+                answer => return Batch { holds, answer: Some((term, answer)) },
+            }
+        }
     })
 }
 
-impl Due {
-    /// Whether it is still this hold that lives.
-    fn lives(&self) -> bool {
-        self.entry.lock().hold.as_ref().is_some_and(|hold| hold.number == self.number)
-    }
+fn while_all_held(holds: &[Due], clock: &Clock) -> Arc<Dispatch> {
+    let holds: Vec<_> = holds.iter().map(|due| (Arc::clone(&due.entry), due.number)).collect();
+    let clock = clock.clone();
+    Dispatch::new(move || holds.iter().all(|(entry, number)| is_held(entry, *number, &clock)))
+}
+
+/// Whether it is still this hold that lives.
+fn is_held(entry: &Entry, number: HoldNumber, clock: &Clock) -> bool {
+    entry.lock().hold.as_ref().is_some_and(|hold| hold.number == number && hold.lives(clock))
 }
 
 fn settle(engine: &Arc<Engine>, mut batch: Batch, under_way: &UnderWay) {
@@ -270,9 +280,8 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
             Some((_, Renewal::Gone)) => state.lose(&place, LostCause::Gone, fx),
             None => {
                 let failures = hold.retry.map_or(0, |(failures, _)| failures);
-                let pause = (FIRST_PAUSE * 2_u32.saturating_pow(failures)).min(LONGEST_PAUSE);
-                hold.retry =
-                    Some((failures.saturating_add(1).min(16), clock.now() + pause.mul_f64(0.5 + jitter / 2.0)));
+                let pause = Pauses::longest_after(failures).mul_f64(jitter);
+                hold.retry = Some((failures.saturating_add(1), clock.now() + pause));
                 // A probe that had no answer is asked again; the watchdog's own are due anyway.
                 hold.probe |= !hold.watched();
             }

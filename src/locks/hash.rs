@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
-    backend::{Arg, Backend, Call, Fault, Pending, Value},
+    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Value},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     error::Result,
     keys,
@@ -75,7 +75,18 @@ impl HashLock {
         args: &[Arg<'_>],
         read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
     ) -> Pending<Result<T, Fault>> {
-        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args });
+        self.dispatched(script, args, None, read)
+    }
+
+    /// The same, for a command that its caller may withdraw until it left.
+    fn dispatched<T: 'static>(
+        &self,
+        script: &'static Script,
+        args: &[Arg<'_>],
+        dispatch: Option<&Arc<Dispatch>>,
+        read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
+    ) -> Pending<Result<T, Fault>> {
+        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch });
         Box::pin(async move { decode(script, answer.await?, read) })
     }
 }
@@ -109,9 +120,15 @@ impl Protocol for HashLock {
         true
     }
 
-    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>> {
+    fn acquire(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        holds: u32,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<Attempt, Fault>> {
         let args = [Arg::Text(&self.field(number)), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.run(&scripts::ACQUIRE, &args, |parts| {
+        self.dispatched(&scripts::ACQUIRE, &args, Some(dispatch), |parts| {
             let [status, Value::Int(retry_in_ms), Value::Int(holds), Value::Int(_)] = parts else { return None };
             Some(match Status::read(status)? {
                 Status::Done => Attempt::Granted { holds: u32::try_from(*holds).ok()?, fence: None },
@@ -158,13 +175,15 @@ impl Protocol for HashLock {
         holds: &[(Arc<str>, HoldNumber)],
         lease: Duration,
         within: Duration,
+        dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
         let keys: Vec<&str> = holds.iter().map(|(key, _)| &**key).collect();
         let fields: Vec<String> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = vec![Arg::Int(whole_ms(lease))];
         args.extend(fields.iter().map(|field| Arg::Text(field)));
         let script = &scripts::RENEW;
-        let answers = self.scope.backend.run_many(&[Call { script, keys: &keys, args: &args }], within);
+        let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };
+        let answers = self.scope.backend.run_many(&[call], within);
         let asked = holds.len();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")))?;

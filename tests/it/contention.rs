@@ -1,10 +1,19 @@
 //! Many who want one lock: never two at once, in their order, and with no more commands than it takes.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use redis::AsyncCommands;
-use relatch::{Client, Lease, Owner};
-use tokio::{runtime::Runtime, task::JoinSet};
+use relatch::{Client, Lease, Owner, Released};
+use tokio::{
+    runtime::Runtime,
+    task::{JoinSet, yield_now},
+};
 
 use crate::{
     harness::{
@@ -72,6 +81,7 @@ struct Section {
     process: usize,
 }
 
+/// Fault M25.
 #[test]
 fn sections_of_64_tasks_in_four_processes_never_overlap_and_lose_no_count() {
     let (server, name) = (Server::own(), unique_name());
@@ -159,4 +169,33 @@ async fn where_every_release_frees_the_lock_who_came_first_is_first_all_the_same
     let (order, sent) = queue_up(Lease::Watchdog, Duration::ZERO).await;
     assert_eq!(order, in_order());
     assert_eq!(sent, ["acquire", "release"].iter().cycle().take(22).copied().collect::<Vec<_>>());
+}
+
+/// Fault M11, M47.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_a_try_lets_in_holds_until_it_unlocks_on_whichever_thread_it_runs() {
+    const SECTIONS: usize = 1_000;
+    let (server, name) = (Server::shared(), unique_name());
+    let client = client(server.url()).await;
+    let sections = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..2 * TASKS {
+        let (lock, sections) = (client.lock(&name), Arc::clone(&sections));
+        tasks.spawn(async move {
+            while sections.load(Ordering::Relaxed) < SECTIONS {
+                if let Some(guard) = lock.try_lock().await.expect("the server answers") {
+                    // Other tasks run meanwhile, and this one goes on wherever there is room.
+                    for _ in 0..5 {
+                        yield_now().await;
+                        assert!(lock.is_held() && guard.is_held() && lock.hold_count() == 1);
+                    }
+                    assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
+                    sections.fetch_add(1, Ordering::Relaxed);
+                }
+                yield_now().await;
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(kept(server, &name), None);
 }

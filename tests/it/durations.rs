@@ -53,6 +53,7 @@ fn is_refusal_of<T>(option: &str, answer: &relatch::Result<T>) -> bool {
     matches!(answer, Err(Error::Invalid { what, why, .. }) if *what == option && why.contains("must be from"))
 }
 
+/// Fault D61, D69, D71.
 #[tokio::test]
 async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_connects() {
     let server = Server::own();
@@ -106,6 +107,7 @@ async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_co
     }
 }
 
+/// Fault D61.
 #[tokio::test]
 async fn a_time_out_below_a_millisecond_counts_as_a_whole_one() {
     let server = Server::own();
@@ -118,6 +120,7 @@ async fn a_time_out_below_a_millisecond_counts_as_a_whole_one() {
     }
 }
 
+/// Fault D61, D62, D65, D69.
 #[tokio::test]
 async fn a_bad_lease_or_bound_is_refused_by_its_name_and_nothing_is_sent() {
     let server = Server::own();
@@ -148,6 +151,7 @@ async fn a_bad_lease_or_bound_is_refused_by_its_name_and_nothing_is_sent() {
     assert!(held.is_held());
 }
 
+/// Fault D61, D70.
 #[tokio::test]
 async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() {
     let server = Server::own();
@@ -188,6 +192,7 @@ async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() 
     }
 }
 
+/// Fault D62, D70, D72.
 #[tokio::test]
 async fn the_key_lives_as_long_as_was_asked_for() {
     let server = Server::shared();
@@ -228,6 +233,7 @@ async fn the_key_lives_as_long_as_was_asked_for() {
     close_to(DAY * 30, left(&name).await, asked);
 }
 
+/// Fault L159.
 #[tokio::test]
 async fn an_acquisition_reaches_no_further_than_its_max_hold() {
     let server = Server::shared();
@@ -252,6 +258,7 @@ async fn an_acquisition_reaches_no_further_than_its_max_hold() {
     }
 }
 
+/// Fault M40.
 #[tokio::test]
 async fn a_wait_is_one_try_or_its_length_or_for_ever() {
     let server = Server::shared();
@@ -290,5 +297,29 @@ async fn a_short_unreachable_after_ends_a_wait_that_is_not_answered() {
         assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
         assert!(asked.elapsed() < MS * 150 + SLACK, "{after:?} took {:?}", asked.elapsed());
         assert!(proxy.log().iter().any(|entry| matches!(entry.event, Event::Request { .. })));
+    }
+}
+
+/// Fault M41, D73.
+#[tokio::test]
+async fn a_lease_belongs_to_its_hold_and_leaks_through_no_lock_that_is_used_again() {
+    let server = Server::shared();
+    let proxy = Proxy::to(server);
+    let watchdog = MS * 900;
+    let client = Client::builder().url(proxy.url()).watchdog_timeout(watchdog).connect().await.expect("connects");
+    let lock = client.lock(unique_name());
+    for lease in [Some(DAY), None, Some(LOOK), None] {
+        let acquire = lease.map_or_else(|| lock.lock(), |lease| lock.lock().lease(lease));
+        let guard = acquire.await.expect("a free lock");
+        let asked = lease.unwrap_or(watchdog);
+        assert_eq!(asked_lease(&proxy), asked.as_millis().to_string());
+        let claims = guard.expires_in().expect("it is held");
+        assert!(claims <= asked && claims + asked / 128 + SLACK > asked, "{asked:?}: {claims:?}");
+        // A hold under the watchdog is renewed after a fixed one, and a fixed one after it is not.
+        proxy.clear_log();
+        tokio::time::sleep(watchdog / 2).await;
+        let renewed = proxy.log().iter().any(|entry| entry.script().as_deref() == Some("renew"));
+        assert_eq!(renewed, lease.is_none(), "{lease:?}");
+        guard.unlock().await.expect("a hold of ours is released");
     }
 }

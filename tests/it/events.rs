@@ -173,3 +173,35 @@ async fn on_a_good_path_nothing_is_above_debug_and_every_hold_has_its_end() {
         assert_eq!((count("released"), count("acquired")), (6, 7), "{:?}", story(&traces, name));
     }
 }
+
+#[tokio::test]
+async fn a_name_is_shown_escaped_and_short_by_every_event() {
+    let traces = Traces::here();
+    let (client, other) = (connect(Server::shared()).await, connect(Server::shared()).await);
+    let unique = unique_name();
+    for (name, shown) in [
+        (format!("{unique}\n\u{1b}[2J\0\"x\""), format!("{unique}\\n\\u{{1b}}[2J\\0\\\"x\\\"")),
+        (format!("{unique}-{}", "é".repeat(30_000)), format!("{unique}-{}…", "é".repeat(99 - unique.len()))),
+    ] {
+        let lock = client.lock(&name);
+        let outer = lock.lock().await.expect("a free lock");
+        let inner = lock.lock().await.expect("ours");
+        assert!(other.lock(&name).try_lock().await.expect("the server answers").is_none());
+        eventually_async(LOOK, async || story(&traces, &shown).contains(&"renewed".to_owned())).await;
+        outer.unlock().await.expect("a nested hold");
+        inner.unlock().await.expect("a hold of ours is released");
+        let lost = lock.lock().lease(MS * 30).await.expect("free again");
+        lost.lost().await;
+        let forced = client.mutex(&name).lock().await.expect("free again");
+        assert!(lock.force_unlock().await.expect("the server answers"));
+        drop((lost, forced));
+        let said = story(&traces, &shown);
+        let steps = ["acquired", "nested", "contended", "renewed", "released", "lost", "forced release"];
+        assert!(steps.iter().all(|step| said.iter().any(|said| said == step)), "{said:?}");
+        assert!(said.iter().any(|said| said.starts_with("an inner guard outlives")), "{said:?}");
+    }
+    let ours = traces.all().into_iter().filter(Said::is_ours);
+    for text in ours.flat_map(|said| said.fields.into_values().chain([said.what])) {
+        assert!(!text.contains(char::is_control) && text.chars().count() < 500, "{text:?}");
+    }
+}

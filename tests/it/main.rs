@@ -1,7 +1,10 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod acl;
+mod bodies;
 mod bounds;
 mod callbacks;
+mod children;
 mod closing;
 mod conformance;
 mod contention;
@@ -14,22 +17,39 @@ mod examples;
 mod fairness;
 mod flushing;
 mod forcing;
+mod full;
 mod guards;
 mod harness;
 mod kept;
+mod late;
+mod leaks;
+mod listening;
+mod loaded;
+mod lost_replies;
+mod matrix;
 mod mutex;
 mod names;
 mod nesting;
+mod orders;
 mod outage;
+mod overruns;
 mod owners;
 mod parked;
 mod proxy;
 mod public_api;
+mod pushes;
+mod renewing;
 mod replays;
 mod runtimes;
 mod scale;
 mod scripts;
+mod sent;
+mod server_clock;
+mod starving;
+mod storm;
+mod throttled;
 mod tidy;
+mod ttl;
 mod waiting;
 mod with_redis;
 
@@ -42,7 +62,14 @@ const ROLES: &[Role] = &[
     ("keep", roles::keep),
     ("mutter", roles::mutter),
     ("count_up", contention::count_up),
+    ("believe", overruns::believe),
+    ("start_programs", children::start_programs),
+    ("live_on_one_thread", children::live_on_one_thread),
+    ("hold_many", loaded::hold_many),
+    ("try_in_vain", leaks::try_in_vain),
+    ("wait_long", leaks::wait_long),
     ("go_round", fairness::go_round),
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
+    ("weather_a_storm", storm::work),
 ];

@@ -5,10 +5,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use relatch::{Client, Error, Owner};
 
-use crate::harness::{Server, eventually_async};
+use crate::{
+    harness::{Server, eventually_async, monitor::Ran},
+    kept::connected,
+};
 
 /// How long a look may take on a busy machine.
 const LOOK: Duration = Duration::from_secs(10);
+const MS: Duration = Duration::from_millis(1);
 
 /// Names that something on the way could take for another one, or for none.
 fn awkward() -> Vec<String> {
@@ -55,6 +59,7 @@ async fn keys(server: &Server) -> BTreeSet<Vec<u8>> {
     keys.into_iter().collect()
 }
 
+/// Fault I124.
 #[tokio::test]
 async fn distinct_names_never_share_a_key_and_each_key_is_prefix_and_name() {
     for prefix in ["", "app:", "{app}:", "a", "Ä\0\n"] {
@@ -75,6 +80,7 @@ async fn distinct_names_never_share_a_key_and_each_key_is_prefix_and_name() {
     }
 }
 
+/// Fault I121, I122.
 #[tokio::test]
 async fn prefix_and_name_together_are_the_lock_that_a_client_without_a_prefix_sees() {
     let server = Server::own();
@@ -168,5 +174,125 @@ async fn a_waiter_listens_on_the_channel_that_redisson_derives_from_the_key() {
         let guard = waiting.await.expect("no panic").expect("the lock is free");
         eventually_async(LOOK, async || channels().await.is_empty()).await;
         guard.unlock().await.expect("a hold of ours is released");
+    }
+}
+
+/// Names of one to eight parts that something could split, join, fold or decode, always the same ones.
+fn drawn(count: usize) -> BTreeSet<String> {
+    const PARTS: &[&str] = &[
+        "a",
+        "A",
+        "é",
+        "e\u{301}",
+        "{",
+        "}",
+        "{a}",
+        ":",
+        "::",
+        "%7B",
+        "%",
+        "\\x00",
+        "\0",
+        "\n",
+        "\r\n",
+        " ",
+        "*",
+        "?",
+        "[a]",
+        "🔒",
+        "\u{feff}",
+        "\u{202e}",
+        "redisson_lock__channel",
+        "0",
+        "-1",
+        "\"",
+        "'",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move |below: usize| {
+        // Xorshift: a row of numbers that is the same on every machine.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut names = BTreeSet::new();
+    while names.len() < count {
+        let parts = 1 + next(8);
+        names.insert((0..parts).map(|_| PARTS[next(PARTS.len())]).collect());
+    }
+    names
+}
+
+/// Fault I124.
+#[tokio::test]
+async fn of_two_thousand_drawn_names_no_two_share_a_lock() {
+    let server = Server::own();
+    let client = Client::connect(server.url()).await.expect("connects");
+    let names = drawn(2_000);
+    let mut guards = Vec::new();
+    for name in &names {
+        let guard = client.mutex(name).try_lock().await.expect("the server answers");
+        guards.push(guard.unwrap_or_else(|| panic!("{name:?} is another name's lock")));
+    }
+    assert!(keys(&server).await == names.iter().map(|name| name.as_bytes().to_vec()).collect());
+    client.close().await;
+}
+
+/// How many channels somebody listens on.
+fn listened_to(server: &Server) -> usize {
+    let channels: Vec<Vec<u8>> =
+        redis::cmd("PUBSUB").arg("CHANNELS").query(&mut server.connection()).expect("PUBSUB answers");
+    channels.len()
+}
+
+/// What a command has to do with: the keys of a script, the first argument of what a script calls.
+fn keys_of(ran: &Ran) -> Vec<Vec<u8>> {
+    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse::<usize>().ok();
+    match &*ran.name() {
+        "EVAL" | "EVALSHA" => ran.words[3..][..number(&ran.words[2]).expect("so many keys")].to_vec(),
+        // The other one is the test's own look.
+        "PING" | "PUBSUB" => Vec::new(),
+        _ => vec![ran.words[1].clone()],
+    }
+}
+
+/// Fault I121, I115.
+#[tokio::test]
+async fn whatever_a_lock_does_is_done_below_its_prefix() {
+    let server = Server::own();
+    for prefix in ["app:", "{app}:", "Ä\n*:"] {
+        let builder = || Client::builder().url(server.url()).name_prefix(prefix).watchdog_timeout(MS * 300);
+        let (one, other) = (connected(builder().handover_slice(LOOK)).await, connected(builder()).await);
+        let monitor = server.monitor();
+        for name in drawn(8).into_iter().chain(["{app}".to_owned()]) {
+            let lock = one.lock(&name);
+            let outer = lock.lock().await.expect("a free lock");
+            lock.lock().await.expect("ours").unlock().await.expect("a nested hold");
+            assert!(tokio::time::timeout(MS * 150, outer.lost()).await.is_err(), "renewed meanwhile");
+            outer.extend(LOOK).await.expect("a live hold");
+            let heir = tokio::spawn(one.mutex(&name).lock().lease(LOOK));
+            let waiting = tokio::spawn(other.mutex(&name).lock());
+            eventually_async(LOOK, async || listened_to(&server) == 1).await;
+            outer.unlock().await.expect("it is handed over");
+            heir.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
+            let theirs = waiting.await.expect("no panic").expect("it is free");
+            lock.inspect().await.expect("the server answers");
+            lock.force_unlock().await.expect("the server answers");
+            drop(theirs);
+        }
+        let ran = monitor.ran();
+        let called: BTreeSet<String> = ran.iter().map(Ran::name).collect();
+        for name in ["EVALSHA", "HINCRBY", "PEXPIRE", "HDEL", "DEL", "PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE", "HGETALL"] {
+            assert!(called.contains(name), "{name} is not among {called:?}");
+        }
+        let channels = ["redisson_lock__channel:", "redisson_lock__channel:{"].map(|start| format!("{start}{prefix}"));
+        for ran in &ran {
+            let is_channel = ["PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE"].contains(&&*ran.name());
+            let starts = if is_channel { channels.to_vec() } else { vec![prefix.to_owned()] };
+            for key in keys_of(ran) {
+                assert!(starts.iter().any(|start| key.starts_with(start.as_bytes())), "{ran:?}");
+            }
+        }
     }
 }

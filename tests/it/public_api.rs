@@ -15,6 +15,7 @@ const FEATURES: &str = "cluster,sentinel,embedded";
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
+/// Fault D77.
 #[test]
 fn the_public_surface_is_the_one_that_was_agreed_on() {
     let surface = match surface() {

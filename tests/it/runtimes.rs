@@ -186,6 +186,7 @@ fn a_waiting_future_that_is_moved_or_dropped_away_from_home_leaves_nothing() {
     }
 }
 
+/// Fault C56.
 #[test]
 fn every_call_after_the_end_of_its_runtime_is_refused_and_guards_can_be_dropped() {
     for place in PLACES {

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_call_is_sent_by_hash_and_again_by_source() {
-        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text("a b"), Arg::Int(-7)] };
+        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text("a b"), Arg::Int(-7)], dispatch: None };
         let by_hash = evalsha(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
         assert_eq!(words(&by_hash), ["EVALSHA", "abc", "1", "lock", "a b", "-7"]);
         assert_eq!(words(&eval(&by_hash, &ECHO)), ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_script_outside_the_catalogue_has_its_hash_all_the_same() {
-        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text(""), Arg::Int(0)] };
+        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text(""), Arg::Int(0)], dispatch: None };
         assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
     }
 

@@ -1,9 +1,11 @@
-//! What went wrong, in the seam's words: the driver's errors and the server's refusals as [`Fault`]s. Decides nothing.
+//! What went wrong, in the seam's words: the driver's errors and the server's refusals as [`Fault`]s. Decides nothing, and
+//! leaves what a server's words mean to `words.rs`.
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use redis::{ErrorKind, RedisError, ServerError};
 
+use super::words::{self, Meaning};
 use crate::backend::{Fault, FaultKind};
 
 /// A server's refusal.
@@ -29,14 +31,27 @@ pub(super) fn failed(error: &RedisError, may_have_run: bool) -> Fault {
         };
         return refused_in(words);
     }
-    let kind = match error.kind() {
-        ErrorKind::AuthenticationFailed => FaultKind::Permission,
-        ErrorKind::Io if error.is_timeout() => FaultKind::Timeout,
-        // After bytes that are no reply nothing on that link can be trusted: it is as good as cut.
-        ErrorKind::Io | ErrorKind::Parse => FaultKind::Dropped,
-        _ => FaultKind::Other,
+    let listed = KINDS.iter().find(|(kind, _)| *kind == error.kind());
+    let kind = match listed {
+        _ if error.is_timeout() => FaultKind::Timeout,
+        Some((_, kind)) => *kind,
+        None => FaultKind::Other,
     };
     fault(kind, may_have_run, error.to_string())
+}
+
+/// The same for a link that could not be opened: whoever reads it must know where it was to lead. Never with credentials.
+pub(super) fn unconnected(error: &RedisError, address: &str) -> Fault {
+    let failed = failed(error, false);
+    if error.code().is_some() {
+        return failed;
+    }
+    fault(failed.kind, false, format!("{address}: {}", failed.source))
+}
+
+/// A link that was not open in time.
+pub(super) fn too_slow(within: Duration, address: &str) -> Fault {
+    fault(FaultKind::Timeout, false, format!("{address}: no answer within {within:?}"))
 }
 
 /// No answer in time.
@@ -57,6 +72,11 @@ pub(super) fn silent() -> Fault {
 /// There was no link to send on.
 pub(super) fn no_link() -> Fault {
     fault(FaultKind::Dropped, false, "no link in time".to_owned())
+}
+
+/// Nobody wanted it any more when it was to be sent.
+pub(super) fn withdrawn() -> Fault {
+    fault(FaultKind::Withdrawn, false, "it was withdrawn before it was sent".to_owned())
 }
 
 /// The backend was closed.
@@ -86,182 +106,69 @@ fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
 }
 
 fn refused_in(words: String) -> Fault {
-    let kind = kind_of(&words);
-    // A command that is refused at its start did nothing. One that a script ran into may come after others that did, but
-    // for what the server only refuses while the script has written nothing.
-    let nothing_written = matches!(kind, FaultKind::ReadOnly | FaultKind::Unready | FaultKind::OutOfMemory);
-    let may_have_run = raised_inside(&words) && !nothing_written;
+    let Meaning { kind, may_have_run } = words::meaning(&words);
     fault(kind, may_have_run, words)
 }
 
-/// Whether a running script raised it. Redis 6 and 7 both name the script's chunk then.
-fn raised_inside(words: &str) -> bool {
-    words.contains("user_script")
-}
-
-fn kind_of(words: &str) -> FaultKind {
-    let code = words.split(' ').next().unwrap_or_default();
-    if let Some(kind) = kind_of_code(code) {
-        return kind;
-    }
-    // Before Redis 7 an error that a script ran into stands behind a dash inside an ERR of the script's own.
-    if raised_inside(words)
-        && let Some(kind) = words.split(' ').filter_map(|word| word.strip_prefix('-')).find_map(kind_of_code)
-    {
-        return kind;
-    }
-    WORDS.iter().find(|(part, _)| words.contains(part)).map_or(FaultKind::Other, |(_, kind)| *kind)
-}
-
-fn kind_of_code(code: &str) -> Option<FaultKind> {
-    CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
-}
-
-const CODES: &[(&str, FaultKind)] = &[
-    ("LOADING", FaultKind::Unready),
-    ("TRYAGAIN", FaultKind::Unready),
-    ("CLUSTERDOWN", FaultKind::Unready),
-    ("MASTERDOWN", FaultKind::Unready),
-    ("NOREPLICAS", FaultKind::Unready),
-    ("BUSY", FaultKind::Unready),
-    ("READONLY", FaultKind::ReadOnly),
-    ("MISCONF", FaultKind::ReadOnly),
-    ("NOPERM", FaultKind::Permission),
-    ("NOAUTH", FaultKind::Permission),
-    ("WRONGPASS", FaultKind::Permission),
-    ("DENIED", FaultKind::Permission),
-    ("WRONGTYPE", FaultKind::WrongType),
-    ("OOM", FaultKind::OutOfMemory),
-];
-
-/// Refusals that have no code of their own but ERR.
-const WORDS: &[(&str, FaultKind)] = &[
-    ("unknown command 'EVAL", FaultKind::ScriptDisabled),
-    ("unknown command `EVAL", FaultKind::ScriptDisabled),
-    ("unknown command 'eval", FaultKind::ScriptDisabled),
-    ("unknown command `eval", FaultKind::ScriptDisabled),
-    ("max number of clients reached", FaultKind::Unready),
-    ("The user executing the script can't", FaultKind::Permission),
+/// The driver's kinds of error where no server said anything; any other is not for us to understand.
+const KINDS: &[(ErrorKind, FaultKind)] = &[
+    (ErrorKind::AuthenticationFailed, FaultKind::Permission),
+    // Or a timeout, if the error says so.
+    (ErrorKind::Io, FaultKind::Dropped),
+    // After bytes that are no reply nothing on that link can be trusted: it is as good as cut.
+    (ErrorKind::Parse, FaultKind::Dropped),
 ];
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
-    use crate::backend::redis::testing::Server;
-
-    fn reply(line: &str) -> Fault {
-        let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        let redis::Value::ServerError(error) = reply else { panic!("{reply:?}") };
-        refused(&error)
-    }
-
-    #[test]
-    fn every_refusal_has_its_kind_and_keeps_its_words() {
-        use FaultKind::*;
-        let in_6 = "ERR Error running script (call to f_1b936e3fe509bcbc9cd0664897bbe8fd0cac101b): @user_script:1:";
-        let in_7 = "script: 1b936e3fe509bcbc9cd0664897bbe8fd0cac101b, on @user_script:1.";
-        for (line, kind, may_have_run) in [
-            ("LOADING Redis is loading the dataset in memory", Unready, false),
-            ("BUSY Redis is busy running a script.", Unready, false),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", Unready, false),
-            ("CLUSTERDOWN Hash slot not served", Unready, false),
-            ("MASTERDOWN Link with MASTER is down", Unready, false),
-            ("NOREPLICAS Not enough good replicas to write.", Unready, false),
-            (&format!("NOREPLICAS Not enough good replicas to write. {in_7}"), Unready, false),
-            ("ERR max number of clients reached", Unready, false),
-            ("READONLY You can't write against a read only replica.", ReadOnly, false),
-            (&format!("READONLY You can't write against a read only replica. {in_7}"), ReadOnly, false),
-            (&format!("{in_6} -READONLY You can't write against a read only replica."), ReadOnly, false),
-            ("MISCONF Redis is configured to save RDB snapshots, but", ReadOnly, false),
-            ("NOPERM this user has no permissions to run the 'evalsha' command", Permission, false),
-            (
-                &format!("ERR The user executing the script can't run this command or subcommand {in_7}"),
-                Permission,
-                true,
-            ),
-            ("NOAUTH Authentication required.", Permission, false),
-            ("WRONGPASS invalid username-password pair or user is disabled.", Permission, false),
-            ("DENIED Redis is running in protected mode", Permission, false),
-            ("WRONGTYPE Operation against a key holding the wrong kind of value", WrongType, false),
-            (&format!("WRONGTYPE Operation against a key {in_7}"), WrongType, true),
-            (&format!("{in_6} -WRONGTYPE Operation against a key"), WrongType, true),
-            ("OOM command not allowed when used memory > 'maxmemory'.", OutOfMemory, false),
-            ("-OOM command not allowed when used memory > 'maxmemory'.", Other, false),
-            (&format!("OOM command not allowed when used memory > 'maxmemory'. {in_7}"), OutOfMemory, false),
-            (&format!("{in_6} -OOM command not allowed when used memory > 'maxmemory'."), OutOfMemory, false),
-            ("ERR unknown command 'EVALSHA', with args beginning with: 'a'", ScriptDisabled, false),
-            ("ERR unknown command `evalsha`, with args beginning with: `a`", ScriptDisabled, false),
-            ("ERR unknown command 'HELLO', with args beginning with: '3'", Other, false),
-            ("MOVED 3999 127.0.0.1:6381", Other, false),
-            ("CROSSSLOT Keys in request don't hash to the same slot", Other, false),
-            ("ERR something new", Other, false),
-            ("ODD", Other, false),
-            (&format!("{in_6} attempt to index a nil value"), Other, true),
-        ] {
-            let fault = reply(line);
-            assert_eq!((fault.kind, fault.may_have_run), (kind, may_have_run), "{line}");
-            assert_eq!(fault.source.to_string(), line);
-        }
-    }
 
     #[test]
     fn errors_that_are_no_reply_have_their_kind() {
-        use std::io;
-        for (kind, expected) in [
-            (io::ErrorKind::TimedOut, FaultKind::Timeout),
-            (io::ErrorKind::ConnectionRefused, FaultKind::Dropped),
-            (io::ErrorKind::BrokenPipe, FaultKind::Dropped),
-            (io::ErrorKind::Other, FaultKind::Dropped),
-        ] {
-            let fault = failed(&io::Error::from(kind).into(), true);
-            assert_eq!((fault.kind, fault.may_have_run), (expected, true), "{kind:?}");
+        let made = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
+        let unreadable = redis::parse_redis_value(b"?\r\n").unwrap_err();
+        let rows = [
+            (made(io::ErrorKind::TimedOut), ErrorKind::Io, FaultKind::Timeout),
+            (made(io::ErrorKind::ConnectionRefused), ErrorKind::Io, FaultKind::Dropped),
+            (made(io::ErrorKind::ConnectionReset), ErrorKind::Io, FaultKind::Dropped),
+            (made(io::ErrorKind::BrokenPipe), ErrorKind::Io, FaultKind::Dropped),
+            (made(io::ErrorKind::UnexpectedEof), ErrorKind::Io, FaultKind::Dropped),
+            (made(io::ErrorKind::InvalidData), ErrorKind::Io, FaultKind::Dropped),
+            (unreadable, ErrorKind::Parse, FaultKind::Dropped),
+            ((ErrorKind::AuthenticationFailed, "no").into(), ErrorKind::AuthenticationFailed, FaultKind::Permission),
+            ((ErrorKind::InvalidClientConfig, "no").into(), ErrorKind::InvalidClientConfig, FaultKind::Other),
+            ((ErrorKind::UnexpectedReturnType, "no").into(), ErrorKind::UnexpectedReturnType, FaultKind::Other),
+        ];
+        for (kind, _) in KINDS {
+            assert!(rows.iter().any(|(_, tested, _)| tested == kind), "{kind:?} has no row here");
         }
-        let fault = failed(&(ErrorKind::AuthenticationFailed, "no").into(), false);
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Permission, false));
+        for (error, kind, expected) in rows {
+            assert_eq!(error.kind(), kind, "{error:?}");
+            for sent in [true, false] {
+                let fault = failed(&error, sent);
+                assert_eq!((fault.kind, fault.may_have_run), (expected, sent), "{error:?}");
+            }
+        }
     }
 
     #[test]
-    fn a_real_server_refuses_in_these_words() {
-        let server = Server::with(&["--rename-command", "EVAL", ""]);
-        assert_eq!(refusal(&server, &["EVAL", "return 1", "0"]).kind, FaultKind::ScriptDisabled);
-
-        let server = Server::start();
-        let inside = |script: &str| refusal(&server, &["EVAL", script, "1", "key"]);
-        let _: () = server.ask(&["SET", "key", "text"]);
-        let fault = inside("return redis.call('HGET', KEYS[1], 'field')");
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::WrongType, true), "{fault:?}");
-
-        let _: () = server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-        let fault = inside("return redis.call('SET', KEYS[1], '')");
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::OutOfMemory, false), "{fault:?}");
-        // Why it did nothing: a script that has written once is not stopped half-way.
-        let dirty = "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'more')";
-        let _: () = server.ask(&["EVAL", dirty, "1", "key"]);
-        let _: () = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-
-        let _: () = server.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-        let fault = inside("return redis.call('SET', KEYS[1], '')");
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Unready, false), "{fault:?}");
-        let _: () = server.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-
-        let _: () = server.ask(&["ACL", "SETUSER", "default", "-set", "resetkeys", "~other"]);
-        let fault = inside("return 1");
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Permission, false), "{fault:?}");
-        let fault = refusal(&server, &["EVAL", "return redis.call('SET', 'other', '')", "0"]);
-        assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
-        let fault = refusal(&server, &["EVAL", "return redis.call('GET', 'key')", "0"]);
-        assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
-
-        let _: () = server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
-        let fault = refusal(&server, &["EVAL", "return redis.call('DEL', 'other')", "0"]);
-        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::ReadOnly, false), "{fault:?}");
+    fn a_part_that_is_a_refusal_says_that_the_script_ran() {
+        let redis::Value::ServerError(error) = redis::parse_redis_value(b"-READONLY no\r\n").unwrap() else { panic!() };
+        assert_eq!((refused(&error).kind, refused(&error).may_have_run), (FaultKind::ReadOnly, false));
+        let fault = refused_within(&error);
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
+        assert_eq!(fault.source.to_string(), "READONLY no");
     }
 
-    fn refusal(server: &Server, words: &[&str]) -> Fault {
-        let mut cmd = redis::Cmd::new();
-        cmd.arg(words);
-        let client = redis::Client::open(server.url()).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        failed(&cmd.query::<redis::Value>(&mut connection).unwrap_err(), false)
+    #[test]
+    fn whoever_cannot_connect_hears_where_and_a_server_s_words_stay_as_they_are() {
+        let refused = RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
+        let fault = unconnected(&refused, "host:1");
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Dropped, false));
+        assert!(fault.source.to_string().starts_with("host:1: "), "{}", fault.source);
+        let said = redis::parse_redis_value(b"-NOAUTH no\r\n").unwrap().extract_error().unwrap_err();
+        assert_eq!(unconnected(&said, "host:1").source.to_string(), "NOAUTH no");
     }
 }

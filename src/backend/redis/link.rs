@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{PushInfo, PushKind, RedisError, aio::MultiplexedConnection};
+use redis::{Client, ErrorKind, PushInfo, PushKind, RedisConnectionInfo, RedisError, aio::MultiplexedConnection};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, sleep_until, timeout_at},
@@ -19,7 +19,7 @@ use super::{
     codec, faults,
     options::{Clients, link_config},
 };
-use crate::backend::Fault;
+use crate::backend::{Fault, Value};
 
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
@@ -44,10 +44,11 @@ pub(super) enum Cause {
 impl Link {
     /// Connects. `parent` ends the link, too.
     pub(super) async fn open(clients: &Clients, parent: &CancellationToken, within: Duration) -> Result<Self, Fault> {
+        let address = || clients.resp2.get_connection_info().addr().to_string();
         match timeout_at(Instant::now() + within, connect(clients, parent)).await {
             Ok(Ok(link)) => Ok(link),
-            Ok(Err(error)) => Err(faults::failed(&error, false)),
-            Err(_) => Err(faults::timeout(within, false)),
+            Ok(Err(error)) => Err(faults::unconnected(&error, &address())),
+            Err(_) => Err(faults::too_slow(within, &address())),
         }
     }
 
@@ -86,18 +87,19 @@ impl Link {
         }
     }
 
-    /// Whether scripts may be run here at all: a script that nobody has is asked for.
+    /// Whether scripts may be run here at all, in both ways: a script that nobody has is asked for, and one is sent.
     pub(super) async fn probe(&self, within: Duration) -> Result<(), Fault> {
-        let mut probe = redis::cmd("EVALSHA");
-        probe.arg("0000000000000000000000000000000000000000").arg(0);
+        let mut probe = redis::pipe();
+        probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(0);
+        probe.cmd("EVAL").arg("return 1").arg(0);
         let mut connection = self.connection();
         let deadline = Instant::now() + within;
-        match timeout_at(deadline, connection.send_packed_command(&probe)).await {
-            Ok(Ok(reply)) if codec::is_unknown_script(&reply) => Ok(()),
-            Ok(Ok(reply)) => codec::value(reply).map(|_| ()),
-            Ok(Err(error)) => Err(faults::failed(&error, false)),
-            Err(_) => Err(faults::timeout(within, false)),
-        }
+        let replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, 2)).await {
+            Ok(replies) => replies.map_err(|error| faults::failed(&error, false))?,
+            Err(_) => return Err(faults::timeout(within, false)),
+        };
+        let refused = replies.into_iter().filter(|reply| !codec::is_unknown_script(reply));
+        refused.map(codec::value).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
     }
 
     /// Watches until the link is over. Whoever drops a command early leaves nobody waiting for its answer, so a link
@@ -156,13 +158,36 @@ async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, 
         }
     }
     let config = link_config();
-    let connection = clients.resp2.get_multiplexed_async_connection_with_config(&config).await?;
-    Ok(Link::new(connection, gone, false))
+    match clients.resp2.get_multiplexed_async_connection_with_config(&config).await {
+        Ok(connection) => Ok(Link::new(connection, gone, false)),
+        Err(error) => Err(in_the_servers_words(&clients.resp2, error).await),
+    }
+}
+
+/// Of credentials that are refused in the older protocol, the driver tells only that they are. So they are shown once
+/// more, by hand.
+async fn in_the_servers_words(client: &Client, error: RedisError) -> RedisError {
+    let info = client.get_connection_info();
+    let credentials = info.redis_settings();
+    let Some(password) = credentials.password().filter(|_| error.kind() == ErrorKind::AuthenticationFailed) else {
+        return error;
+    };
+    let mut auth = redis::cmd("AUTH");
+    auth.arg(credentials.username()).arg(password);
+    let asked = async {
+        let bare = Client::open(info.clone().set_redis_settings(RedisConnectionInfo::default()))?;
+        let mut connection = bare.get_multiplexed_async_connection_with_config(&link_config()).await?;
+        connection.send_packed_command(&auth).await
+    };
+    match asked.await {
+        Ok(redis::Value::ServerError(refusal)) => refusal.into(),
+        _ => error,
+    }
 }
 
 /// An old server, or something in front of it, that knows no HELLO. Refused credentials are no reason to ask again.
 fn refuses_hello(error: &RedisError) -> bool {
-    error.kind() == redis::ErrorKind::RESP3NotSupported || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
+    error.kind() == ErrorKind::RESP3NotSupported || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
 }
 
 impl Link {
@@ -216,3 +241,6 @@ impl Answers {
         self.start + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,15 +5,17 @@
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: commands over one link, and the link's replacement |
 //! | `current` | which link is the current one, and who sends first where there is none |
+//! | `command` | what one command carries on its way |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
-//! | `faults` | errors to faults |
+//! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
 //! | `backoff` | pauses between attempts to connect |
 
 mod backoff;
 mod codec;
+mod command;
 mod current;
 mod faults;
 mod link;
@@ -21,6 +23,7 @@ mod options;
 mod pubsub;
 mod standalone;
 mod task;
+mod words;
 
 #[cfg(test)]
 mod testing;

@@ -61,6 +61,10 @@ impl Target {
 
     /// The driver's clients for links under these options.
     pub(super) fn clients(&self, options: Options) -> Result<Clients, redis::RedisError> {
+        #[cfg(feature = "rustls")]
+        if let redis::ConnectionAddr::TcpTls { .. } = self.info.addr() {
+            have_cryptography();
+        }
         let tcp = tcp_settings(self.info.tcp_settings(), options.command_timeout);
         let info = self.info.clone().set_tcp_settings(tcp);
         let speaking = |protocol| {
@@ -77,6 +81,15 @@ impl Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target").field("addr", &self.info.addr().to_string()).finish_non_exhaustive()
+    }
+}
+
+/// The driver takes what the process has chosen, and panics if that is nothing.
+#[cfg(feature = "rustls")]
+fn have_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error means that somebody else chose meanwhile.
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 

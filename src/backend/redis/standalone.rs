@@ -3,7 +3,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     backoff::{self, Backoff},
     codec::{self, Hashes},
+    command::{Dispatches, Timer, UnderWay, Way},
     current::{Current, Found, Turn},
     faults,
     link::{Answers, Cause, Link},
@@ -67,15 +68,17 @@ impl Backend for Standalone {
         let shared = self.shared.clone();
         let script = call.script;
         let cmd = codec::evalsha(&shared.hashes, call);
+        let dispatches = Dispatches::of([call]);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
-        Box::pin(unconstrained(async move { shared.run(cmd, script).await }))
+        Box::pin(unconstrained(async move { shared.run(cmd, script, dispatches).await }))
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
         let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
-        Box::pin(unconstrained(async move { shared.run_many(pipeline, scripts, within).await }))
+        let dispatches = Dispatches::of(calls);
+        Box::pin(unconstrained(async move { shared.run_many(pipeline, scripts, within, dispatches).await }))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -113,24 +116,33 @@ struct Shared {
 }
 
 impl Shared {
-    async fn run(self: Arc<Self>, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
+    async fn run(self: Arc<Self>, cmd: Cmd, script: &'static Script, dispatches: Dispatches) -> Result<Value, Fault> {
         let started = Instant::now();
         match self.way().await? {
-            way @ Way::Open(..) => self.run_by(way, started, cmd, script).await,
+            way @ Way::Open(..) => self.run_by(way, started, cmd, script, &dispatches).await,
             way @ Way::Line(_) => {
                 let runtime = self.runtime.clone();
-                Task::spawn(&runtime, async move { self.run_by(way, started, cmd, script).await }).answer().await
+                let task = async move { self.run_by(way, started, cmd, script, &dispatches).await };
+                Task::spawn(&runtime, task).answer().await
             }
         }
     }
 
-    async fn run_by(&self, way: Way, started: Instant, cmd: Cmd, script: &'static Script) -> Result<Value, Fault> {
+    async fn run_by(
+        &self,
+        way: Way,
+        started: Instant,
+        cmd: Cmd,
+        script: &'static Script,
+        dispatches: &Dispatches,
+    ) -> Result<Value, Fault> {
         let within = self.command_timeout;
         let sleep = pin!(self.sleep_until(started + within));
         let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(way, &mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_command(&cmd);
+        dispatches.leave()?;
         let reply = self.answer(&link, send, turn, &mut timer).await?;
         if !codec::is_unknown_script(&reply) {
             return codec::value(reply);
@@ -138,6 +150,7 @@ impl Shared {
         timer.sent = Instant::now();
         let cmd = codec::eval(&cmd, script);
         let send = connection.send_packed_command(&cmd);
+        dispatches.leave()?;
         codec::value(self.answer(&link, send, None, &mut timer).await?)
     }
 
@@ -146,16 +159,18 @@ impl Shared {
         pipeline: redis::Pipeline,
         scripts: Vec<&'static Script>,
         within: Duration,
+        dispatches: Dispatches,
     ) -> Vec<Result<Value, Fault>> {
         if scripts.is_empty() {
             return Vec::new();
         }
         let (started, count) = (Instant::now(), scripts.len());
         let replies = match self.way().await {
-            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within).await,
+            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
             Ok(way @ Way::Line(_)) => {
                 let runtime = self.runtime.clone();
-                let task = async move { self.run_many_by(way, started, &pipeline, &scripts, within).await };
+                let task =
+                    async move { self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await };
                 Task::spawn(&runtime, task).answer().await
             }
             Err(fault) => Err(fault),
@@ -173,12 +188,14 @@ impl Shared {
         pipeline: &redis::Pipeline,
         scripts: &[&'static Script],
         within: Duration,
+        dispatches: &Dispatches,
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
         let sleep = pin!(self.sleep_until(started + within));
         let mut timer = Timer { sleep, within, sent: started };
         let (link, turn) = self.link(way, &mut timer).await?;
         let mut connection = link.connection();
         let send = connection.send_packed_commands(pipeline, 0, scripts.len());
+        dispatches.leave()?;
         let replies = self.answer(&link, send, turn, &mut timer).await?;
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
@@ -195,8 +212,12 @@ impl Shared {
         }
         timer.sent = Instant::now();
         let send = connection.send_packed_commands(&again, 0, unknown.len());
+        let healed = match dispatches.leave() {
+            Ok(()) => self.answer(&link, send, None, &mut timer).await,
+            Err(fault) => Err(fault),
+        };
         // The answers that did come stay, whatever becomes of the others.
-        let healed = match self.answer(&link, send, None, &mut timer).await {
+        let healed = match healed {
             Ok(healed) => healed.into_iter().map(Ok).collect(),
             Err(fault) => vec![Err(fault); unknown.len()],
         };
@@ -352,54 +373,22 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// How a command comes to a link.
-enum Way {
-    /// There it is, to be sent on in the same poll.
-    Open(Arc<Link>, Option<Turn>),
-    /// Not yet. From here on a task of ours sees to it: a caller that is not polled would hold up all behind it.
-    Line(Pending<Result<(Arc<Link>, Turn), Fault>>),
-}
-
-/// The one deadline of a command, counted from its first poll.
-struct Timer<'a> {
-    sleep: Pin<&'a mut Sleep>,
-    within: Duration,
-    /// When the command was sent last, or is about to be.
-    sent: Instant,
-}
-
-/// A command between its sending and its answer. Dropped in between, by the caller or by the deadline, it leaves a link
-/// that has yet to show that it lives.
-struct UnderWay<'a> {
-    link: &'a Link,
-    sent: Instant,
-    command_timeout: Duration,
-    over: bool,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        if !self.over {
-            self.link.unanswered(self.sent, self.command_timeout);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
         net::TcpListener,
         os::unix::net::UnixListener,
+        sync::atomic::{AtomicBool, Ordering},
         task::{Context, Waker},
     };
 
     use super::*;
     use crate::backend::{
-        FaultKind,
+        Dispatch, FaultKind,
         redis::testing::{COUNT, Server, eventually, options},
     };
 
-    const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[] };
+    const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None };
 
     async fn refused(target: &Target, options: Options) -> Fault {
         let started = Instant::now();
@@ -450,9 +439,13 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         let tcp = Target::parse(&format!("redis://{address}")).unwrap();
-        assert_eq!(refused(&tcp, options(300)).await.kind, FaultKind::Timeout);
+        let named = |fault: Fault| {
+            assert!(fault.source.to_string().starts_with(&address.to_string()), "{fault:?}");
+            fault.kind
+        };
+        assert_eq!(named(refused(&tcp, options(300)).await), FaultKind::Timeout);
         drop(free);
-        assert_eq!(refused(&tcp, options(500)).await.kind, FaultKind::Dropped);
+        assert_eq!(named(refused(&tcp, options(500)).await), FaultKind::Dropped);
 
         let _silent = UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap())).unwrap();
         assert_eq!(refused(&nobody, options(300)).await.kind, FaultKind::Timeout);
@@ -462,6 +455,7 @@ mod tests {
     async fn connecting_tells_a_wrong_password_and_forbidden_scripts() {
         let server = Server::start();
         for rules in [
+            "ACL SETUSER dave on >s3cret +@all -eval ~* &*",
             "ACL SETUSER alice on >s3cret +@all ~* &*",
             "ACL SETUSER bob on >s3cret +@all -evalsha ~* &*",
             "ACL SETUSER carol on >s3cret +@all -hello ~* &*",
@@ -472,17 +466,21 @@ mod tests {
             |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
         for protocol in ["", "&protocol=resp2"] {
             let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
-            assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
+            assert!(fault.kind == FaultKind::Permission && fault.source.to_string().contains("WRONGPASS"), "{fault:?}");
             assert!(!format!("{fault:?} {}", fault.source).contains("wr0ng"));
             let fault = refused(&target("bob", &format!("s3cret{protocol}")), options(3000)).await;
             assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
             assert!(fault.source.to_string().contains("evalsha"));
+            let fault = refused(&target("dave", &format!("s3cret{protocol}")), options(3000)).await;
+            assert!(fault.kind == FaultKind::Permission && fault.source.to_string().contains("'eval'"), "{fault:?}");
             for user in ["alice", "carol"] {
                 let target = target(user, &format!("s3cret{protocol}"));
                 assert!(connect(&target, options(3000)).await.is_ok(), "{user}{protocol}");
             }
         }
         let server = Server::with(&["--rename-command", "EVALSHA", ""]);
+        assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
+        let server = Server::with(&["--rename-command", "EVAL", ""]);
         assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
         let server = Server::with(&["--rename-command", "HELLO", ""]);
         let backend = connect(&server.target(), options(3000)).await.unwrap();
@@ -521,6 +519,48 @@ mod tests {
         }
         assert_eq!(backend.link(), 2);
         assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_wanted_when_a_link_comes_is_never_sent() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(5000)).await.unwrap();
+        server.hide();
+        eventually("the link is seen to be gone", || !backend.shared.current.seen().0).await;
+        let wanted = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&wanted);
+        let pointless = Dispatch::new(move || asked.load(Ordering::Relaxed));
+        let withdrawn = Dispatch::new(|| true);
+        let calls = [&pointless, &withdrawn].map(|dispatch| Call { dispatch: Some(dispatch), ..CALL });
+        let mut waiting: Vec<_> = calls.iter().map(|call| backend.run(call)).collect();
+        let mut many = backend.run_many(&[CALL, calls[0]], Duration::from_secs(5));
+        assert!(waiting.iter_mut().all(|future| poll(future).is_pending()) && poll(&mut many).is_pending());
+        let last = backend.run(&CALL);
+        wanted.store(false, Ordering::Relaxed);
+        assert!(withdrawn.withdraw());
+        server.show();
+        assert_eq!(last.await.unwrap(), Value::Int(1), "nothing ran before it");
+        for future in waiting {
+            let fault = future.await.unwrap_err();
+            assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Withdrawn, false));
+        }
+        assert!(many.await.into_iter().all(|answer| answer.unwrap_err().kind == FaultKind::Withdrawn));
+        assert_eq!(backend.shared.current.seen(), (true, 0));
+    }
+
+    #[tokio::test]
+    async fn what_waited_in_vain_for_a_link_never_left_and_what_was_sent_did() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(300)).await.unwrap();
+        let sent = Dispatch::new(|| true);
+        server.freeze();
+        let mut under_way = backend.run(&Call { dispatch: Some(&sent), ..CALL });
+        assert!(poll(&mut under_way).is_pending());
+        assert!(!sent.withdraw() && under_way.await.unwrap_err().may_have_run);
+        eventually("the link is given up", || !backend.shared.current.seen().0).await;
+        let kept = Dispatch::new(|| true);
+        let fault = backend.run(&Call { dispatch: Some(&kept), ..CALL }).await.unwrap_err();
+        assert!(!fault.may_have_run && kept.withdraw());
     }
 
     #[tokio::test]

@@ -80,6 +80,7 @@ async fn with_a_live_subscription_a_waiter_tries_once_for_each_remaining_ttl() {
     assert_eq!(freed.elapsed(), Duration::ZERO);
 }
 
+/// Fault G105.
 #[tokio::test(start_paused = true)]
 async fn where_subscriptions_are_refused_a_waiter_polls_with_a_bounded_pause() {
     let bench = Bench::new();
@@ -88,11 +89,12 @@ async fn where_subscriptions_are_refused_a_waiter_polls_with_a_bounded_pause() {
     let waiter = start(bench.lock("a").lock()).await;
     sleep(10 * SECOND).await;
     let tries = bench.world.sent(Verb::Acquire).len();
-    assert!((20..=100).contains(&tries), "{tries}");
+    // One in 125 ms on average, some of them at once: chance alone does not make it twice as many.
+    assert!((40..=160).contains(&tries), "{tries}");
     bench.world.other_frees("a");
     let freed = Instant::now();
     drop(waiter.await.unwrap().unwrap());
-    assert!(freed.elapsed() <= 400 * MS, "{:?}", freed.elapsed());
+    assert!(freed.elapsed() <= 251 * MS, "{:?}", freed.elapsed());
 }
 
 /// Fault B28.

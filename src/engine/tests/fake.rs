@@ -12,14 +12,14 @@ use std::{
 
 use tokio::{
     sync::{oneshot, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
     copies::Copies,
     server::{Hearing, Server},
 };
-use crate::backend::{Backend, Call, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value};
+use crate::backend::{Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verb {
@@ -101,6 +101,8 @@ impl Gate {
 pub(super) struct World {
     this: Weak<World>,
     pub(super) command_timeout: Duration,
+    /// Whether there is a link; calls wait for one.
+    linked: watch::Sender<bool>,
     inside: Mutex<Inside>,
     /// Calls that somebody waits for.
     under_way: AtomicUsize,
@@ -131,8 +133,14 @@ impl World {
             last_answer: Instant::now(),
             closed: false,
         };
-        let under_way = AtomicUsize::new(0);
-        Arc::new_cyclic(|this| Self { this: this.clone(), command_timeout, inside: Mutex::new(inside), under_way })
+        let (linked, under_way) = (watch::Sender::new(true), AtomicUsize::new(0));
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            command_timeout,
+            linked,
+            inside: Mutex::new(inside),
+            under_way,
+        })
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -242,6 +250,17 @@ impl World {
         self.inside().link += 1;
     }
 
+    /// From now on calls wait for a link, each for as long as it may take.
+    pub(super) fn unlink(&self) {
+        self.linked.send_replace(false);
+    }
+
+    /// There is a link again: who waited for it goes.
+    pub(super) fn relink(&self) {
+        self.new_link();
+        self.linked.send_replace(true);
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.inside().closed
     }
@@ -250,16 +269,26 @@ impl World {
         &self,
         mut sent: Sent,
         within: Duration,
+        dispatch: Option<&Arc<Dispatch>>,
         run: impl Fn(&mut Server) -> T + Send + Sync + 'static,
     ) -> Pending<Result<T, Fault>> {
         let Some(world) = self.this.upgrade() else { return Box::pin(async { Err(fault(FaultKind::Closed)) }) };
+        let dispatch = dispatch.map(Arc::clone);
         Box::pin(async move {
+            let deadline = Instant::now() + within;
+            if !*world.linked.borrow() {
+                let linked = async { world.linked.subscribe().wait_for(|linked| *linked).await.map(drop) };
+                let _ = timeout_at(deadline, linked).await.map_err(|_| fault(FaultKind::Dropped))?;
+            }
+            if dispatch.is_some_and(|dispatch| !dispatch.leaves()) {
+                return Err(fault(FaultKind::Withdrawn));
+            }
             sent.at = Instant::now();
             let keys = sent.keys.clone();
             let fate = world.inside().fate(sent).ok_or_else(|| fault(FaultKind::Closed))?;
             world.under_way.fetch_add(1, Ordering::Relaxed);
             let _under_way = UnderWay(&world);
-            world.carry_out(fate, &keys, within, run).await
+            world.carry_out(fate, &keys, deadline - Instant::now(), run).await
         })
     }
 

@@ -271,7 +271,7 @@ async fn what_an_old_acquire_and_an_old_hand_over_make_together_lives_for_a_thir
     world.next(Verb::Acquire, [Fate::Broken]);
     let guard = lock.lock().await.unwrap();
     let waiter = start(lock.lock()).await;
-    world.next(Verb::HandOver, [Fate::Refused(FaultKind::Timeout)]);
+    world.next(Verb::HandOver, [Fate::Never]);
     drop(guard);
     drop(waiter.await.unwrap().unwrap());
     turn().await;

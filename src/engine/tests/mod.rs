@@ -7,6 +7,7 @@ mod close;
 mod copies;
 mod fake;
 mod hand_over;
+mod links;
 mod loss;
 mod model;
 

@@ -29,6 +29,7 @@ impl Seen {
     }
 }
 
+/// Fault A2.
 #[tokio::test(start_paused = true)]
 async fn no_two_acquisitions_ever_have_the_same_number() {
     let bench = Bench::new();

@@ -9,7 +9,7 @@ use super::{
     server::{Server, channel},
 };
 use crate::{
-    backend::{Fault, Pending},
+    backend::{Dispatch, Fault, Pending},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     lease::whole_ms,
 };
@@ -36,10 +36,11 @@ impl FakeLock {
     fn send<T: Send + 'static>(
         &self,
         sent: Sent,
+        dispatch: Option<&Arc<Dispatch>>,
         run: impl Fn(&mut Server, &Arc<str>) -> T + Send + Sync + 'static,
     ) -> Pending<Result<T, Fault>> {
         let key = Arc::clone(&self.name);
-        self.world.send(sent, self.world.command_timeout, move |server| run(server, &key))
+        self.world.send(sent, self.world.command_timeout, dispatch, move |server| run(server, &key))
     }
 }
 
@@ -69,21 +70,27 @@ impl Protocol for FakeLock {
         self.passes
     }
 
-    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32) -> Pending<Result<Attempt, Fault>> {
+    fn acquire(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        holds: u32,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<Attempt, Fault>> {
         let lease = sendable(lease);
         let sent = self.sent(Verb::Acquire, vec![number.0], holds, lease);
-        self.send(sent, move |server, key| server.acquire(key, number.0, lease, holds))
+        self.send(sent, Some(dispatch), move |server, key| server.acquire(key, number.0, lease, holds))
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
         let sent = self.sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
-        self.send(sent, move |server, key| server.release(key, number.0, holds))
+        self.send(sent, None, move |server, key| server.release(key, number.0, holds))
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
         let lease = sendable(lease);
         let sent = self.sent(Verb::HandOver, vec![from.0, to.0], 1, lease);
-        self.send(sent, move |server, key| server.hand_over(key, from.0, to.0, lease))
+        self.send(sent, None, move |server, key| server.hand_over(key, from.0, to.0, lease))
     }
 
     fn renewal_group(&self) -> RenewalGroup {
@@ -95,18 +102,19 @@ impl Protocol for FakeLock {
         holds: &[(Arc<str>, HoldNumber)],
         lease: Duration,
         within: Duration,
+        dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
         let (holds, lease) = (holds.to_vec(), sendable(lease));
         let numbers = holds.iter().map(|(_, number)| number.0).collect();
         let keys = holds.iter().map(|(key, _)| Arc::clone(key)).collect();
         let sent = Sent { keys, ..self.sent(Verb::Renew, numbers, 0, lease) };
-        self.world.send(sent, within, move |server| {
+        self.world.send(sent, within, Some(dispatch), move |server| {
             holds.iter().map(|(key, number)| server.renew(key, number.0, lease)).collect()
         })
     }
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
-        self.send(self.sent(Verb::Inspect, Vec::new(), 0, Duration::ZERO), Server::sight)
+        self.send(self.sent(Verb::Inspect, Vec::new(), 0, Duration::ZERO), None, Server::sight)
     }
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
@@ -115,7 +123,7 @@ impl Protocol for FakeLock {
             true => vec![None],
             false => numbers.iter().copied().map(Some).collect(),
         };
-        self.send(self.sent(Verb::ForceRelease, numbers, 0, Duration::ZERO), move |server, key| {
+        self.send(self.sent(Verb::ForceRelease, numbers, 0, Duration::ZERO), None, move |server, key| {
             server.force_release(key, &seen)
         })
     }

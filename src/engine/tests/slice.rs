@@ -89,6 +89,49 @@ async fn somebody_else_s_message_ends_a_cool_down_and_our_own_does_not() {
     bench.nothing_is_left("a").await;
 }
 
+/// A hold of a waiter with a fixed lease, taken when the two before it have had and left the lock.
+async fn third_of_three(world: &World, lock: &Lock, leaves: impl AsyncFnOnce(LockGuard)) -> LockGuard {
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock().lease(LEASE)).await;
+    let _third = start(lock.lock()).await;
+    world.other_frees("a");
+    leaves(first.await.unwrap().unwrap()).await;
+    second.await.unwrap().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_message_of_an_abandoned_hand_over_s_first_half_is_our_own() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::HandOver, [Fate::Never]);
+    let leaves = async |guard: LockGuard| {
+        // It comes after the answers to both halves.
+        world.server(|server| server.lag = 3 * MS);
+        drop(guard);
+    };
+    let guard = third_of_three(world, &lock, leaves).await;
+    assert_eq!(world.sent(Verb::Release).len(), 2);
+    sleep(SLICE).await;
+    assert!(guard.is_held() && world.sent(Verb::Renew).is_empty(), "somebody else was thought to have freed it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_message_of_a_release_whose_answer_was_lost_is_our_own() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Release, [Fate::Lost]);
+    let leaves = async |guard: LockGuard| {
+        sleep(2 * SLICE).await;
+        world.server(|server| server.lag = COMMAND_TIMEOUT + SECOND);
+        drop(guard);
+    };
+    let guard = third_of_three(world, &lock, leaves).await;
+    assert_eq!(world.sent(Verb::Release).len(), 2);
+    sleep(2 * SECOND).await;
+    assert!(guard.is_held() && world.sent(Verb::Renew).is_empty(), "somebody else was thought to have freed it");
+}
+
 #[tokio::test(start_paused = true)]
 async fn our_own_subscription_is_nobody_to_wait_for() {
     let bench = Bench::new();

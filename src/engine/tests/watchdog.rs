@@ -101,10 +101,12 @@ async fn no_answer_leaves_the_deadline_alone_and_is_retried_with_pauses_until_th
     // The timer's own resolution is a millisecond.
     assert!((promised..=promised + MS).contains(&started.elapsed()), "{:?}", started.elapsed());
     let tries = world.sent(Verb::Renew);
-    assert!((20..60).contains(&tries.len()), "{}", tries.len());
-    for pair in tries.windows(2) {
+    // One in half a second on average; chance alone does not make it twice as many.
+    assert!((20..90).contains(&tries.len()), "{}", tries.len());
+    let bounds = (0..).map(|tries| (20 * MS * 2_u32.pow(tries.min(10))).min(SECOND));
+    for (pair, bound) in tries.windows(2).zip(bounds) {
         let pause = pair[1].at - pair[0].at;
-        assert!((10 * MS..=SECOND + MS).contains(&pause), "{pause:?}");
+        assert!(pause <= bound + MS, "{pause:?} where {bound:?} is the bound");
     }
     sleep(LEASE).await;
     assert_eq!(world.sent(Verb::Renew).len(), tries.len(), "a lost hold is not renewed");
@@ -125,6 +127,7 @@ async fn a_renewal_that_succeeds_after_failures_ends_the_trouble() {
     assert_eq!(due[4], due[3] + 10);
 }
 
+/// Fault D78.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_has_a_third_of_a_short_lease_to_be_answered() {
     let bench = Bench::with(|settings| settings.watchdog_timeout = 3 * SECOND);
@@ -236,6 +239,8 @@ fn place_of(kind: FaultKind) -> usize {
         FaultKind::Other => 8,
         FaultKind::Unexpected => 9,
         FaultKind::Closed => 10,
+        // Nothing that happens to a renewal: it is the engine's own doing.
+        FaultKind::Withdrawn => usize::MAX,
     }
 }
 

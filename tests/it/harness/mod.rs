@@ -7,7 +7,9 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 
 pub(crate) mod server;
+pub(crate) mod stepping;
 pub(crate) mod traces;
+pub(crate) mod usage;
 mod watcher;
 
 use std::{

@@ -16,7 +16,11 @@ use std::{
 use redis::{Client, Commands, Connection, aio::MultiplexedConnection};
 use rustix::process::Signal;
 
-use super::{monitor::Monitor, watcher::Watcher};
+use super::{
+    monitor::Monitor,
+    stepping::{self, Step},
+    watcher::Watcher,
+};
 
 /// How long a server may take until it answers; a busy machine needs a good part of it.
 const START: Duration = Duration::from_secs(20);
@@ -33,6 +37,7 @@ pub(crate) struct Server {
     port: Option<u16>,
     password: Option<String>,
     shared: bool,
+    steppable: bool,
 }
 
 /// What a server shall be told before it starts.
@@ -40,6 +45,7 @@ pub(crate) struct Server {
 pub(crate) struct Builder {
     lines: Vec<String>,
     tcp: bool,
+    steppable: bool,
     password: Option<String>,
 }
 
@@ -163,6 +169,12 @@ impl Server {
         self.harmed().signal(Signal::CONT);
     }
 
+    /// Steps the server's wall clock away from what it would be, for a server that was built for that.
+    pub(crate) fn step_clock(&self, step: Step) {
+        assert!(self.steppable, "this server was not built with steppable_clock()");
+        step.take(self.harmed().folder());
+    }
+
     /// Ends the server's process at once.
     pub(crate) fn kill(&self) {
         self.harmed().end();
@@ -223,6 +235,12 @@ impl Builder {
         self
     }
 
+    /// Let the test step its wall clock.
+    pub(crate) fn steppable_clock(mut self) -> Self {
+        self.steppable = true;
+        self
+    }
+
     /// Ask for a password, which the server's own urls and connections then carry.
     pub(crate) fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
@@ -231,7 +249,11 @@ impl Builder {
 
     /// Starts it and waits until it answers.
     pub(crate) fn start(self) -> Server {
-        let mut watcher = Watcher::new(&program());
+        let stepped_by = self.steppable.then(stepping::library);
+        let mut watcher = Watcher::new(&program(), stepped_by.as_deref());
+        if self.steppable {
+            Step::NONE.take(watcher.folder());
+        }
         let socket = watcher.folder().join("redis.sock");
         for _ in 0..PORTS {
             let port = self.tcp.then(free_port);
@@ -240,8 +262,8 @@ impl Builder {
             watcher.start();
             match await_pong(&socket, self.password.as_deref(), watcher.folder()) {
                 Ok(()) => {
-                    let (watcher, password) = (Mutex::new(watcher), self.password);
-                    return Server { watcher, socket, port, password, shared: false };
+                    let (watcher, password, steppable) = (Mutex::new(watcher), self.password, self.steppable);
+                    return Server { watcher, socket, port, password, shared: false, steppable };
                 }
                 Err(NoStart::PortTaken) => watcher.end(),
                 Err(why) => panic!("the server did not start: {why}"),
@@ -434,6 +456,25 @@ mod tests {
         assert!(redis::cmd("PING").exec(&mut connection).expect_err("nobody answers").is_timeout());
         server.thaw();
         set(&server, "a");
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_stepped_takes_the_ends_of_keys_with_it() {
+        let server = Server::builder().steppable_clock().start();
+        let mut connection = server.connection();
+        let hour = Duration::from_secs(3600);
+        let mut left_after = |step: Step| -> i64 {
+            let _: () = connection.pset_ex("a", 1, 60_000).expect("the server takes a write");
+            server.step_clock(step);
+            let left = connection.pttl("a").expect("PTTL answers");
+            server.step_clock(Step::NONE);
+            left
+        };
+        assert_eq!(left_after(Step::Forward(hour)), -2, "an hour on it is gone");
+        assert!(
+            (3_630_000..=3_660_000).contains(&left_after(Step::Back(hour))),
+            "an hour back it has that much longer to live"
+        );
     }
 
     #[test]

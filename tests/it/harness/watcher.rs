@@ -20,7 +20,9 @@ use super::eventually;
 /// How long a server may take to stand still.
 const STOP: Duration = Duration::from_secs(10);
 
-/// `$1` is the server's program. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
+/// `$1` is the server's program, `$2` the library that steps its wall clock if that is wanted: it is told by a file how
+/// far, and leaves the monotonic clock alone. The C library comes with it, since a server that brings an allocator of
+/// its own asks for the time before the other one is ready. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
 /// and a server sets its own handlers for them.
 const SHELL: &str = r#"
 trap '' HUP INT TERM PIPE
@@ -29,7 +31,8 @@ pid=
 echo "$folder"
 while read -r order; do
     case $order in
-        start) "$1" "$folder/redis.conf" </dev/null >>"$folder/log" 2>&1 & pid=$!; echo "$pid" ;;
+        start) ${2:+env "LD_PRELOAD=$2:libc.so.6" "FAKETIME_TIMESTAMP_FILE=$folder/clock" FAKETIME_NO_CACHE=1 \
+            FAKETIME_DONT_FAKE_MONOTONIC=1} "$1" "$folder/redis.conf" </dev/null >>"$folder/log" 2>&1 & pid=$!; echo "$pid" ;;
         end) kill -KILL "$pid"; wait "$pid"; pid=; echo ended ;;
     esac
 done
@@ -49,10 +52,11 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// A shell with a temporary folder, and no server yet.
-    pub(super) fn new(program: &Path) -> Self {
+    pub(super) fn new(program: &Path, stepped_by: Option<&Path>) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", SHELL, "watcher"])
             .arg(program)
+            .args(stepped_by)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

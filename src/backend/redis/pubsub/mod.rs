@@ -20,7 +20,7 @@ use redis::{
 use tokio::{
     runtime::Handle,
     sync::mpsc,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,10 @@ use self::{
     channels::Channels,
     requests::{Requests, Verb},
 };
-use super::{backoff::Backoff, faults};
+use super::{
+    backoff::{self, Backoff},
+    faults,
+};
 use crate::backend::{Listener, Subscription};
 
 /// Takes subscriptions from any thread and hands them to the one task that serves them.
@@ -87,8 +90,13 @@ struct Abandoned;
 impl Server {
     async fn serve(mut self) {
         while let Ok((sink, stream)) = self.open().await {
+            let opened = Instant::now();
             let served = self.serve_link(sink, stream).await;
             self.channels.interrupt();
+            // Not at its first answer: a link that is cut each time it has confirmed a channel would be opened in a loop.
+            if opened.elapsed() > backoff::CAP {
+                self.backoff.reset();
+            }
             if served.is_err() {
                 return;
             }
@@ -149,7 +157,6 @@ impl Server {
                         tracing::debug!(why, "the subscription link is over");
                         return Ok(());
                     }
-                    self.backoff.reset();
                 }
                 message = stream.next() => match message {
                     Some(message) => self.channels.deliver(&message),
@@ -230,6 +237,7 @@ mod tests {
         other.hears(&["Subscribed"]).await;
     }
 
+    /// Fault G99.
     #[tokio::test]
     async fn nothing_stays_subscribed_and_nothing_is_opened_before_it_is_wanted() {
         let server = Server::start();
@@ -283,6 +291,25 @@ mod tests {
         assert_eq!(backend.link(), 1);
     }
 
+    /// Fault G101.
+    #[tokio::test]
+    async fn a_link_that_is_cut_each_time_it_has_confirmed_is_opened_with_growing_pauses() {
+        let server = Server::start();
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        let ear = Arc::new(Ear::default());
+        let _subscription = backend.subscribe(name("a"), ear.clone());
+        let end = Instant::now() + Duration::from_secs(2);
+        let mut cuts = 0;
+        while Instant::now() < end {
+            cuts += server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+            sleep(Duration::from_millis(1)).await;
+        }
+        // The bounds of the pauses, 10 ms and doubling, add up to this time with eight; half of each is drawn on average.
+        assert!((3..60).contains(&cuts), "{cuts} links in two seconds");
+        eventually("it is subscribed in the end", || channels(&server) == ["a"]).await;
+    }
+
+    /// Fault G101.
     #[tokio::test]
     async fn a_restarted_server_is_listened_to_again() {
         let mut server = Server::start();
@@ -326,6 +353,7 @@ mod tests {
         assert!(pings.contains("cmdstat_ping"));
     }
 
+    /// Fault I117.
     #[tokio::test]
     async fn a_refused_channel_is_told_once_and_the_others_live_on() {
         let server = Server::start();

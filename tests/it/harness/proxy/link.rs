@@ -35,6 +35,9 @@ const PAUSES: u64 = 20;
 /// The request by which a server forgets its scripts.
 const FLUSH: &[u8] = b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n";
 
+/// What is sent instead of a request that the proxy answers, so that its reply comes in its turn.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
 /// One connection from a client and the one to the server that belongs to it.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -184,6 +187,7 @@ impl Link {
                     return;
                 }
             }
+            let bytes = if matches!(verdict.action, Action::Answer(_)) { PING } else { frame.bytes() };
             let copies = if verdict.action == Action::Duplicate { 2 } else { 1 };
             if verdict.action == Action::DuplicateLater {
                 tokio::spawn(run_apart(Arc::clone(&self.shared), frame.clone(), verdict.held()));
@@ -192,7 +196,7 @@ impl Link {
                 let (to, verdict) = (words.clone(), verdict.clone());
                 let kind = if copy > 0 { Answer::Unasked } else { Answer::expected(&words) };
                 self.owed().push_back(Owed { to, verdict, kind });
-                if self.write(&mut server, frame.bytes()).await.is_err() {
+                if self.write(&mut server, bytes).await.is_err() {
                     // The server is gone; the reading pump notices and ends the link.
                     return;
                 }
@@ -239,6 +243,7 @@ impl Link {
             return Some(Answered { frame, action: Action::Pass, gate: Gate::Open });
         };
         let (action, gate) = (verdict.action, verdict.reply_gate());
+        let frame = if let Action::Answer(answer) = action { Frame::made(answer) } else { frame };
         self.note(Event::Reply { to, frame: frame.clone() });
         (kind != Answer::Unasked).then_some(Answered { frame, action, gate })
     }
@@ -266,7 +271,7 @@ impl Link {
     async fn write(&self, writer: &mut Writer, bytes: &[u8]) -> std::io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let throttle = self.shared.throttle.load(Ordering::Acquire);
+            let throttle = self.shared.throttle_of(self.number);
             if throttle == 0 {
                 return writer.write_all(rest).await;
             }
@@ -347,7 +352,7 @@ async fn run_apart(shared: Arc<Shared>, frame: Frame, gate: Gate) {
     };
     let number = shared.next_connection();
     shared.log.note(number, Event::Opened);
-    shared.log.note(number, Event::Request { words: frame.words(), action: Action::Pass });
+    shared.log.note(number, Event::Copied { words: frame.words() });
     if writer.write_all(frame.bytes()).await.is_err() {
         return;
     }

@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Refused,
     /// A request came, and this happened to it or will happen to its reply.
     Request { words: Vec<Vec<u8>>, action: Action },
+    /// A copy of an earlier request went to the server, on a connection of its own.
+    Copied { words: Vec<Vec<u8>> },
     /// The server answered a request.
     Reply { to: Vec<Vec<u8>>, frame: Frame },
     /// The server sent something that answers no request.

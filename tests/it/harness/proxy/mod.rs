@@ -50,8 +50,15 @@ struct Shared {
     door: watch::Sender<Door>,
     links: Mutex<Vec<Weak<Link>>>,
     connections: AtomicU64,
-    /// Bytes a second in each direction of a connection; zero is no throttle.
-    throttle: AtomicU64,
+    throttle: Mutex<Throttle>,
+}
+
+/// How slow connections are, in bytes a second and direction; zero is no throttle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Throttle {
+    bytes_a_second: u64,
+    /// The one connection that it is about; `None` for all.
+    only: Option<u64>,
 }
 
 /// What happens to a client that connects.
@@ -97,7 +104,7 @@ impl Proxy {
             door: watch::Sender::new(Door::Open),
             links: Mutex::default(),
             connections: AtomicU64::new(0),
-            throttle: AtomicU64::new(0),
+            throttle: Mutex::default(),
         });
         let at_hand = runtime.enter();
         let listener = Listener::bind(&asked).expect("the proxy listens");
@@ -147,7 +154,12 @@ impl Proxy {
 
     /// No more than so many bytes a second pass in each direction of a connection; zero lifts it.
     pub(crate) fn throttle(&self, bytes_a_second: u64) {
-        self.shared.throttle.store(bytes_a_second, Ordering::Release);
+        self.shared.slow_down(Throttle { bytes_a_second, only: None });
+    }
+
+    /// The same for one connection, and no other.
+    pub(crate) fn throttle_connection(&self, number: u64, bytes_a_second: u64) {
+        self.shared.slow_down(Throttle { bytes_a_second, only: Some(number) });
     }
 
     /// How many connections are open.
@@ -158,6 +170,15 @@ impl Proxy {
     /// Everything that came by, in order.
     pub(crate) fn log(&self) -> Vec<Entry> {
         self.shared.log.entries()
+    }
+
+    /// The requests of clients in which this is one of the words, in order. Copies that the proxy made are not among them.
+    pub(crate) fn commands_of(&self, word: &str) -> Vec<Entry> {
+        let asks = |entry: &Entry| match &entry.event {
+            Event::Request { words, .. } => words.iter().any(|it| it == word.as_bytes()),
+            _ => false,
+        };
+        self.log().into_iter().filter(asks).collect()
     }
 
     /// The log starts anew.
@@ -199,6 +220,15 @@ impl Shared {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
         links.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn slow_down(&self, throttle: Throttle) {
+        *self.throttle.lock().unwrap_or_else(PoisonError::into_inner) = throttle;
+    }
+
+    fn throttle_of(&self, connection: u64) -> u64 {
+        let Throttle { bytes_a_second, only } = *self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        if only.is_none_or(|only| only == connection) { bytes_a_second } else { 0 }
     }
 
     fn next_connection(&self) -> u64 {

@@ -25,6 +25,13 @@ impl Frame {
         Ok(Some(Self { bytes: std::mem::replace(buffer, rest) }))
     }
 
+    /// A whole frame that somebody wrote down.
+    pub(super) fn made(text: &str) -> Self {
+        let bytes = text.as_bytes().to_vec();
+        debug_assert_eq!(end_of_frame(&bytes, 0), Ok(Some(bytes.len())), "{text:?} is no frame");
+        Self { bytes }
+    }
+
     /// The frame as it came.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

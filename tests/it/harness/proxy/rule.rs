@@ -53,6 +53,8 @@ pub(crate) enum Action {
     CutMidReply,
     /// From this request (or push) on nothing passes either way; the connection stays open.
     Silence,
+    /// The request never reaches the server, and the client gets this reply for it: a whole frame, like `-LOADING no\r\n`.
+    Answer(&'static str),
 }
 
 /// A rule that a proxy follows. Dropping it leaves the rule in force.

@@ -1,0 +1,87 @@
+//! One command between its caller and its link: still to be withdrawn, or gone. It sends nothing and waits for nothing.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What the caller and the backend tell each other about one command.
+///
+/// A command may wait for a link, and things change meanwhile. So the backend asks in the moment in which it hands the
+/// command to a link, and not before; and a caller that stops waiting can know whether it ever got so far.
+pub(crate) struct Dispatch {
+    stage: Mutex<Stage>,
+    wanted: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Left,
+    Withdrawn,
+}
+
+impl Dispatch {
+    /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
+    pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { stage: Mutex::new(Stage::Waiting), wanted: Box::new(wanted) })
+    }
+
+    /// The backend's question, right before each sending: whether the command may go. From the first yes on it has left.
+    pub(crate) fn leaves(&self) -> bool {
+        if !(self.wanted)() {
+            return false;
+        }
+        let mut stage = self.stage();
+        if *stage == Stage::Waiting {
+            *stage = Stage::Left;
+        }
+        *stage == Stage::Left
+    }
+
+    /// The caller wants it no more: whether it never left, and now never will.
+    pub(crate) fn withdraw(&self) -> bool {
+        let mut stage = self.stage();
+        if *stage == Stage::Waiting {
+            *stage = Stage::Withdrawn;
+        }
+        *stage == Stage::Withdrawn
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Dispatch").field(&*self.stage()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn what_left_cannot_be_withdrawn_and_what_was_withdrawn_does_not_leave() {
+        let gone = Dispatch::new(|| true);
+        assert!(gone.leaves() && !gone.withdraw() && gone.leaves());
+        let kept = Dispatch::new(|| true);
+        assert!(kept.withdraw() && !kept.leaves() && kept.withdraw());
+    }
+
+    #[test]
+    fn what_is_not_wanted_does_not_leave_and_is_asked_for_anew_each_time() {
+        let wanted = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&wanted);
+        let dispatch = Dispatch::new(move || asked.load(Ordering::Relaxed));
+        assert!(!dispatch.leaves());
+        wanted.store(true, Ordering::Relaxed);
+        assert!(dispatch.leaves());
+        wanted.store(false, Ordering::Relaxed);
+        assert!(!dispatch.leaves() && !dispatch.withdraw());
+    }
+}

@@ -1,0 +1,116 @@
+//! What a server's words of refusal mean: one table, a row for each. It builds no fault and knows no driver.
+
+use crate::backend::FaultKind;
+
+/// What a refusal comes to. Whether it is worth another try is [`FaultKind::heals`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meaning {
+    pub(super) kind: FaultKind,
+    pub(super) may_have_run: bool,
+}
+
+/// Reads a refusal, from its code to its last word.
+pub(super) fn meaning(words: &str) -> Meaning {
+    let inside = raised_inside(words);
+    let Some(row) = row(words) else { return Meaning { kind: FaultKind::Other, may_have_run: inside } };
+    Meaning { kind: row.kind, may_have_run: inside && row.written == Written::Perhaps }
+}
+
+fn row(words: &str) -> Option<&'static Row> {
+    let code = words.split(' ').next().unwrap_or_default();
+    // Before Redis 7 an error that a script ran into stands, with or without its sign, inside an ERR of the script's own.
+    let nested = || words.split(' ').map(|word| word.trim_start_matches('-')).find_map(of_code);
+    let with_code = of_code(code).or_else(|| if raised_inside(words) { nested() } else { None });
+    with_code.or_else(|| {
+        let words = words.to_lowercase();
+        ROWS.iter().find(|row| matches!(row.says, Says::Words(part) if words.contains(part)))
+    })
+}
+
+fn of_code(code: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| matches!(row.says, Says::Code(known) if known == code))
+}
+
+/// Whether a running script raised it. Redis 6 and 7 both name the script's chunk then.
+fn raised_inside(words: &str) -> bool {
+    words.contains("user_script")
+}
+
+#[derive(Debug)]
+struct Row {
+    says: Says,
+    kind: FaultKind,
+    written: Written,
+}
+
+/// By what it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    /// The first word.
+    Code(&'static str),
+    /// What a refusal says that has no code of its own but ERR, in small letters.
+    Words(&'static str),
+}
+
+/// What a script that ran into it had written before. A command that is refused as such has done nothing in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// The server refuses so only as long as the script has written nothing.
+    Nothing,
+    Perhaps,
+}
+
+const fn code(code: &'static str, kind: FaultKind, written: Written) -> Row {
+    Row { says: Says::Code(code), kind, written }
+}
+
+const fn says(words: &'static str, kind: FaultKind, written: Written) -> Row {
+    Row { says: Says::Words(words), kind, written }
+}
+
+const ROWS: &[Row] = {
+    use FaultKind::{Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
+    use Written::{Nothing, Perhaps};
+    &[
+        // It cannot now.
+        code("LOADING", Unready, Nothing),
+        code("BUSY", Unready, Nothing),
+        code("MASTERDOWN", Unready, Nothing),
+        code("NOREPLICAS", Unready, Nothing),
+        code("CLUSTERDOWN", Unready, Nothing),
+        code("TRYAGAIN", Unready, Nothing),
+        code("UNBLOCKED", Unready, Nothing),
+        // Only a script that has written nothing can be stopped.
+        says("script killed by user", Unready, Nothing),
+        says("max number of clients reached", Unready, Nothing),
+        says("max number of clients + cluster connections reached", Unready, Nothing),
+        // It may not write.
+        code("READONLY", ReadOnly, Nothing),
+        code("MISCONF", ReadOnly, Nothing),
+        // Another node would: whoever came here by this road is at the wrong address.
+        code("MOVED", Other, Nothing),
+        code("ASK", Other, Nothing),
+        code("CROSSSLOT", Other, Nothing),
+        // It does not let us.
+        code("NOAUTH", Permission, Nothing),
+        code("WRONGPASS", Permission, Nothing),
+        code("DENIED", Permission, Nothing),
+        code("NOPERM", Permission, Perhaps),
+        says("the user executing the script can't", Permission, Perhaps),
+        says("called without any password configured", Permission, Nothing),
+        // It will not, until somebody does something about it.
+        code("WRONGTYPE", WrongType, Perhaps),
+        code("OOM", OutOfMemory, Nothing),
+        says("unknown command 'eval", ScriptDisabled, Nothing),
+        says("unknown command `eval", ScriptDisabled, Nothing),
+        // What none of our commands is answered with, if all is well.
+        code("NOSCRIPT", Other, Nothing),
+        code("UNKILLABLE", Other, Perhaps),
+        code("NOTBUSY", Other, Nothing),
+        code("EXECABORT", Other, Nothing),
+        code("NOPROTO", Other, Nothing),
+    ]
+};
+
+#[cfg(test)]
+mod tests;

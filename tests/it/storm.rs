@@ -1,0 +1,164 @@
+//! A fleet of processes on a few names while links, processes and the server fail at random: what they wrote down must
+//! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one.
+//!
+//! | what | file |
+//! | --- | --- |
+//! | which faults come when | `plan.rs` |
+//! | what does them | `chaos.rs` |
+//! | what a process and a section do | `worker.rs`, `section.rs` |
+//! | what they write down | `log.rs`, `counter.rs` |
+//! | the processes as a whole | `fleet.rs` |
+//! | what must be true of it | `checker.rs` |
+
+mod chaos;
+mod checker;
+mod counter;
+mod fleet;
+mod log;
+mod plan;
+mod section;
+mod worker;
+
+use std::{
+    env, thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use self::{
+    chaos::Done,
+    checker::Findings,
+    fleet::Fleet,
+    plan::{for_process, for_server},
+    worker::Footprint,
+};
+
+pub(crate) use self::worker::work;
+
+const PROCESSES: u64 = 6;
+const NAMES: usize = 3;
+/// No hold is asked for longer at a time.
+const LONGEST_LEASE: Duration = Duration::from_millis(750);
+/// How long one command may take.
+const COMMAND: Duration = Duration::from_millis(300);
+/// How late a command may run that somebody sent and has no answer to.
+const LONGEST_HOLDUP: Duration = Duration::from_secs(5);
+/// How long nobody is harassed before and after.
+const CALM: Duration = Duration::from_millis(800);
+/// How long the storm lasts unless the environment says otherwise.
+const STORM: Duration = Duration::from_secs(10);
+/// How many complaints are shown.
+const SHOWN: usize = 5;
+
+fn name(number: usize) -> &'static str {
+    ["storm:north", "storm:east", "storm:south"][number]
+}
+
+/// Whether there are faults.
+#[derive(Clone, Copy)]
+enum Weather {
+    Rough,
+    Calm,
+}
+
+/// What came of a run: what was wrong besides the chronicle, and what the checker found in it.
+struct Outcome {
+    wrong: Vec<String>,
+    findings: Findings,
+    summary: String,
+}
+
+/// One whole run of a fleet, harassed or not.
+fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str) -> Outcome {
+    let mut fleet = Fleet::launch(seed, manners);
+    fleet.say("go");
+    thread::sleep(CALM);
+    let mut wrong = fleet.rest();
+    let first = fleet.footprints();
+    fleet.say("go");
+    let (done, seen) = match weather {
+        Weather::Rough => rage(&mut fleet, seed, storm),
+        Weather::Calm => {
+            thread::sleep(storm);
+            (Vec::new(), Vec::new())
+        }
+    };
+    wrong.extend(seen);
+    thread::sleep(CALM);
+    wrong.extend(fleet.rest());
+    let last = fleet.has_not_grown(&first);
+    let growth = match &last {
+        Ok(last) => growth(&first, last),
+        Err(_) => "unknown".to_owned(),
+    };
+    wrong.extend(last.err().map(|states| format!("at rest the processes are not what they were\n{states}")));
+    let faults = faults(&done);
+    let (chronicle, ends) = fleet.close(done);
+    wrong.extend(ends);
+    let findings = checker::check(chronicle);
+    let Findings { claims, raises, excused, ends, latest, .. } = &findings;
+    let summary = format!(
+        "seed {seed}, {storm:?}: {claims} holds, {raises} counted, {excused} overlaps after losses of the server, \
+         growth {growth}\n  faults {faults}\n  ends {ends:?}\n  latest {latest:?}"
+    );
+    Outcome { wrong, findings, summary }
+}
+
+/// Everything at once: each process, the server, and a look at its keys.
+fn rage(fleet: &mut Fleet, seed: u64, storm: Duration) -> (Vec<Done>, Vec<String>) {
+    let until = Instant::now() + storm;
+    let (server, ships) = (&fleet.server, &mut fleet.ships);
+    thread::scope(|scope| {
+        let looks = scope.spawn(|| chaos::watch_keys(server, until));
+        let mut done = vec![scope.spawn(|| chaos::harass_server(server, for_server(seed, NAMES), until))];
+        for ship in ships {
+            let plan = for_process(seed, ship.number);
+            done.push(scope.spawn(move || chaos::harass(ship, plan, until)));
+        }
+        let done = done.into_iter().map(|lane| lane.join().expect("no lane panics")).collect();
+        (done, looks.join().expect("the look at the keys does not panic"))
+    })
+}
+
+fn faults(done: &[Done]) -> String {
+    let mut faults = std::collections::BTreeMap::new();
+    for (kind, number) in done.iter().flat_map(|done| &done.faults) {
+        *faults.entry(kind).or_insert(0) += number;
+    }
+    format!("{faults:?}")
+}
+
+fn growth(first: &[Footprint], last: &[Footprint]) -> String {
+    let kib: Vec<isize> =
+        first.iter().zip(last).map(|(first, last)| last.resident_kib as isize - first.resident_kib as isize).collect();
+    format!("{kib:?} KiB, {} tasks and {} descriptors each", last[0].tasks, last[0].descriptors)
+}
+
+/// Fault B26, D63, E82, G99, M1, M2, M44.
+#[test]
+fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
+    let asked = |variable: &str| env::var(variable).ok().map(|text| text.parse::<u64>().expect("a whole number"));
+    let drawn = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the epoch is over").as_nanos();
+    let seed = asked("RELATCH_STORM_SEED").unwrap_or_else(|| drawn() as u64 % 1_000_000);
+    let storm = asked("RELATCH_STORM_SECS").map_or(STORM, Duration::from_secs);
+    let Outcome { wrong, findings, summary } = run(seed, storm, Weather::Rough, "good");
+    println!("{summary}");
+    let complaints: Vec<String> =
+        wrong.into_iter().chain(findings.complaints.iter().map(ToString::to_string)).collect();
+    let shown = complaints.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(
+        complaints.is_empty(),
+        "{} complaints, of which the first are\n\n{shown}\n\nAgain with RELATCH_STORM_SEED={seed} \
+         RELATCH_STORM_SECS={}",
+        complaints.len(),
+        storm.as_secs(),
+    );
+    assert!(findings.claims > 100 && findings.raises > 30, "nothing happened");
+}
+
+#[test]
+fn a_fleet_that_now_and_then_enters_without_the_lock_is_found_out() {
+    let Outcome { findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging");
+    let complains = |about: &str| findings.complaints.iter().any(|complaint| complaint.what.contains(about));
+    assert!(complains("two believe to hold name"), "{:?}", findings.complaints);
+    assert!(complains("an update of the counter"), "{:?}", findings.complaints);
+}

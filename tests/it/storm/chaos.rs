@@ -1,0 +1,217 @@
+//! Does to processes, links and the server what the plan says, and writes down when. It looks at no lock.
+
+use std::{
+    collections::BTreeMap,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use redis::Connection;
+use relatch::Client;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    LONGEST_HOLDUP, LONGEST_LEASE,
+    checker::{Freeze, Loss},
+    fleet::Ship,
+    name,
+    plan::{ProcessFault, ServerFault, Step},
+};
+use crate::harness::{
+    Server,
+    clock::monotonic,
+    proxy::{Door, Rule},
+};
+
+/// What was done to one process or to the server.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) faults: BTreeMap<String, usize>,
+    pub(super) freezes: Vec<Freeze>,
+    pub(super) losses: Vec<Loss>,
+}
+
+/// How a fault ends.
+enum Relief {
+    Thaw(Duration),
+    Lift(Rule),
+    OpenDoor,
+    FullSpeed,
+}
+
+/// The faults of one process, until that instant; all of them end with it.
+pub(super) fn harass(ship: &mut Ship, plan: impl Iterator<Item = Step<ProcessFault>>, until: Instant) -> Done {
+    let mut done = Done::default();
+    let mut reliefs: Vec<(Instant, Relief)> = Vec::new();
+    let mut due = Instant::now();
+    for step in plan {
+        due += step.after;
+        let stop = due.min(until);
+        while let Some(next) = reliefs.iter().position(|(at, _)| *at <= stop && is_first(&reliefs, *at)) {
+            let (at, relief) = reliefs.remove(next);
+            wait_for(at);
+            relieve(ship, relief, &mut done);
+        }
+        wait_for(stop);
+        if due >= until {
+            break;
+        }
+        *done.faults.entry(step.fault.kind()).or_default() += 1;
+        ship.proxy.clear_log();
+        strike(ship, step.fault, &mut reliefs, &mut done);
+    }
+    reliefs.into_iter().for_each(|(_, relief)| relieve(ship, relief, &mut done));
+    done
+}
+
+fn is_first(reliefs: &[(Instant, Relief)], at: Instant) -> bool {
+    reliefs.iter().all(|(other, _)| at <= *other)
+}
+
+fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Relief)>, done: &mut Done) {
+    let frozen = reliefs.iter().any(|(_, relief)| matches!(relief, Relief::Thaw(_)));
+    let (pause, relief) = match fault {
+        ProcessFault::Freeze(_) if frozen => return,
+        ProcessFault::Freeze(pause) => {
+            let from = monotonic();
+            ship.process.freeze();
+            (pause, Relief::Thaw(from))
+        }
+        ProcessFault::Kill => {
+            ship.replace();
+            let of_the_old = reliefs.extract_if(.., |(_, relief)| matches!(relief, Relief::Thaw(_)));
+            return of_the_old.for_each(|(_, relief)| relieve(ship, relief, done));
+        }
+        ProcessFault::Rule(target, action, pause) => (pause, Relief::Lift(ship.proxy.rule(target.matches(), action))),
+        ProcessFault::Cut => return ship.proxy.cut_all(),
+        ProcessFault::Silence => return ship.proxy.silence_all(),
+        ProcessFault::Door(door, pause) => {
+            ship.proxy.door(door);
+            (pause, Relief::OpenDoor)
+        }
+        ProcessFault::Throttle(rate, pause) => {
+            ship.proxy.throttle(rate);
+            (pause, Relief::FullSpeed)
+        }
+    };
+    reliefs.push((Instant::now() + pause, relief));
+}
+
+fn relieve(ship: &Ship, relief: Relief, done: &mut Done) {
+    match relief {
+        Relief::Thaw(from) => {
+            ship.process.thaw();
+            done.freezes.push(Freeze { process: ship.number, from, until: monotonic() });
+        }
+        Relief::Lift(rule) => {
+            rule.remove();
+            rule.let_go();
+        }
+        Relief::OpenDoor => ship.proxy.door(Door::Open),
+        Relief::FullSpeed => ship.proxy.throttle(0),
+    }
+}
+
+/// The faults of the server, until that instant; all of them end with it.
+pub(super) fn harass_server(server: &Server, plan: impl Iterator<Item = Step<ServerFault>>, until: Instant) -> Done {
+    let mut done = Done::default();
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime starts");
+    let bystander = runtime.block_on(crate::kept::client(server.url()));
+    let mut due = Instant::now();
+    for step in plan {
+        due += step.after;
+        wait_for(due.min(until));
+        if due >= until {
+            break;
+        }
+        *done.faults.entry(step.fault.kind().to_owned()).or_default() += 1;
+        strike_server(server, &step.fault, (&runtime, &bystander), &mut done);
+        // What one fault took longer than planned does not bring the next ones all at once.
+        due = due.max(Instant::now());
+    }
+    runtime.block_on(bystander.close());
+    done
+}
+
+fn strike_server(server: &Server, fault: &ServerFault, bystander: (&Runtime, &Client), done: &mut Done) {
+    let from = monotonic();
+    match fault {
+        ServerFault::FlushScripts => server.flush_scripts(),
+        ServerFault::KillClients(kind) => {
+            // Its own connection may be of that kind.
+            let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg(*kind).exec(&mut server.connection());
+        }
+        ServerFault::Sleep(pause) => {
+            let asleep = redis::cmd("DEBUG").arg("SLEEP").arg(pause.as_secs_f64()).exec(&mut server.connection());
+            asleep.expect("the server sleeps");
+        }
+        ServerFault::Freeze(pause) => {
+            server.freeze();
+            sleep(*pause);
+            server.thaw();
+        }
+        ServerFault::RestartEmpty => {
+            server.restart_empty();
+            done.losses.push(Loss { name: None, from, until: monotonic() });
+        }
+        ServerFault::Force(which) => {
+            let (runtime, client) = bystander;
+            let forced = runtime.block_on(client.lock(name(*which)).force_unlock());
+            // Without an answer it may run later.
+            let late = if forced.is_ok() { Duration::ZERO } else { LONGEST_HOLDUP };
+            done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late });
+        }
+    }
+}
+
+/// Looks at every key again and again; says what it must not have seen.
+pub(super) fn watch_keys(server: &Server, until: Instant) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut connection = None;
+    while Instant::now() < until {
+        sleep(Duration::from_millis(10));
+        connection = connection.or_else(|| impatient(server));
+        let Some(open) = &mut connection else { continue };
+        match ttls(open) {
+            Ok(ttls) => wrong.extend(ttls.iter().filter_map(|(key, ttl_ms)| complaint(key, *ttl_ms))),
+            // The server may be away for a while.
+            Err(_) => connection = None,
+        }
+    }
+    wrong
+}
+
+fn impatient(server: &Server) -> Option<Connection> {
+    let patience = Duration::from_millis(200);
+    let connection = server.client().get_connection_with_timeout(patience).ok()?;
+    connection.set_read_timeout(Some(patience)).ok()?;
+    Some(connection)
+}
+
+/// Every key and its TTL as the server says it, in one step.
+fn ttls(connection: &mut Connection) -> redis::RedisResult<Vec<(String, i64)>> {
+    const LOOK: &str = "local seen = {} \
+        for _, key in ipairs(redis.call('KEYS', '*')) do \
+            seen[#seen + 1] = key seen[#seen + 1] = redis.call('PTTL', key) \
+        end return seen";
+    redis::cmd("EVAL").arg(LOOK).arg(0).query(connection)
+}
+
+fn complaint(key: &str, ttl_ms: i64) -> Option<String> {
+    let known = (0..super::NAMES).any(|known| name(known) == key);
+    let ends = (0..=LONGEST_LEASE.as_millis() as i64).contains(&ttl_ms) || ttl_ms == -2;
+    (!known || !ends).then(|| format!("at {} the key {key} has a TTL of {ttl_ms} ms", monotonic().as_nanos()))
+}
+
+fn wait_for(instant: Instant) {
+    sleep(instant.saturating_duration_since(Instant::now()));
+}
+
+#[test]
+fn a_key_that_is_no_lock_has_no_ttl_or_outlives_every_lease_is_complained_about() {
+    let longest = LONGEST_LEASE.as_millis() as i64;
+    assert_eq!(complaint(name(0), longest), None);
+    for (key, ttl_ms) in [(name(0), -1), (name(1), longest + 1), ("other", 5)] {
+        assert!(complaint(key, ttl_ms).is_some(), "{key} {ttl_ms}");
+    }
+}

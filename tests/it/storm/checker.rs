@@ -1,0 +1,227 @@
+//! What must be true of everything that was written down. It takes a chronicle and gives complaints; it knows no
+//! process, no server and no clock, so that it can be shown chronicles that it must complain about.
+
+mod counts;
+mod overlaps;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    time::Duration,
+};
+
+use super::{
+    LONGEST_HOLDUP, LONGEST_LEASE,
+    counter::{Guard, Raise},
+    log::{Event, Line, What},
+};
+
+/// Everything that happened, as processes and the test wrote it down.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chronicle {
+    pub(super) lives: Vec<Life>,
+    pub(super) losses: Vec<Loss>,
+    pub(super) freezes: Vec<Freeze>,
+    /// The history of each name's counter.
+    pub(super) counters: Vec<Vec<Raise>>,
+}
+
+/// One process from its start to its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    pub(super) process: u64,
+    pub(super) life: u64,
+    /// When it was gone, if it was killed.
+    pub(super) killed: Option<Duration>,
+    pub(super) lines: Vec<Line>,
+}
+
+/// The server lost what it had between these two instants: all of it, or one name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    pub(super) name: Option<usize>,
+    pub(super) from: Duration,
+    pub(super) until: Duration,
+}
+
+/// A process stood still for a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Freeze {
+    pub(super) process: u64,
+    pub(super) from: Duration,
+    pub(super) until: Duration,
+}
+
+/// Something that must not be, with what happened around it.
+#[derive(Clone, Debug)]
+pub(super) struct Complaint {
+    pub(super) what: String,
+    pub(super) excerpt: String,
+}
+
+/// What the checker has looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    pub(super) complaints: Vec<Complaint>,
+    pub(super) claims: usize,
+    pub(super) raises: usize,
+    /// Pairs of claims that overlap because the server had lost one of the holds.
+    pub(super) excused: usize,
+    /// Ends by what was asked and how it ended.
+    pub(super) ends: BTreeMap<String, usize>,
+    /// The latest end of each kind, after the time that it was given; what was spent frozen does not count.
+    pub(super) latest: BTreeMap<String, Duration>,
+}
+
+/// Until when a guard's hold was believed in for sure, and from when.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    guard: Guard,
+    name: usize,
+    /// Guards of one section are one owner's.
+    section: (u64, u64),
+    from: Duration,
+    to: Duration,
+}
+
+/// How much is shown around a complaint.
+const BEFORE: Duration = Duration::from_millis(150);
+const AFTER: Duration = Duration::from_millis(50);
+const MOST_LINES: usize = 80;
+
+/// Judges a chronicle.
+pub(super) fn check(chronicle: Chronicle) -> Findings {
+    let chronicle = &chronicle.with_forced();
+    let mut findings = Findings::default();
+    let claims = claims(chronicle);
+    findings.claims = claims.values().map(Vec::len).sum();
+    for (name, claims) in &claims {
+        overlaps::check(chronicle, *name, claims, &mut findings);
+    }
+    counts::check(chronicle, &mut findings);
+    waits::check(chronicle, &mut findings);
+    findings
+}
+
+impl Chronicle {
+    /// Holds that a process forced away are lost as well. Its command may be held up on its way.
+    fn with_forced(mut self) -> Self {
+        for life in &self.lives {
+            for line in &life.lines {
+                let Event::Asked { number: asked, what: What::Force, name, .. } = line.event else { continue };
+                let is_end = |line: &&Line| matches!(line.event, Event::Ended { number, .. } if number == asked);
+                let ended = life.lines.iter().find(is_end).map(|line| line.at).or(life.killed);
+                let until = ended.unwrap_or(Duration::MAX / 2) + LONGEST_HOLDUP;
+                self.losses.push(Loss { name: Some(name), from: line.at, until });
+            }
+        }
+        self
+    }
+
+    /// Whether the server had lost a hold of this name, and its holder may not have been told yet. The bound is the
+    /// deadline that the holder had: one lease.
+    fn is_excused(&self, name: usize, from: Duration, to: Duration) -> bool {
+        let covers = |loss: &Loss| {
+            loss.name.is_none_or(|lost| lost == name) && loss.from <= from && to <= loss.until + LONGEST_LEASE
+        };
+        self.losses.iter().any(covers)
+    }
+
+    /// How long a process stood still between two instants.
+    fn frozen(&self, process: u64, from: Duration, to: Duration) -> Duration {
+        let of_it = self.freezes.iter().filter(|freeze| freeze.process == process);
+        of_it.map(|freeze| freeze.until.min(to).saturating_sub(freeze.from.max(from))).sum()
+    }
+
+    /// Everything about a name that was written down around an instant.
+    fn excerpt(&self, name: usize, from: Duration, to: Duration) -> String {
+        let (from, to) = (from.saturating_sub(BEFORE), to + AFTER);
+        let mut shown: Vec<(Duration, String)> = Vec::new();
+        for life in &self.lives {
+            let names = life.names();
+            let near = life.lines.iter().filter(|line| (from..=to).contains(&line.at));
+            let about = near.filter(|line| names.get(&(line.task, line.section)) == Some(&name));
+            let told = |line: &Line| (line.at, format!("process {}.{}: {line}", life.process, life.life));
+            shown.extend(about.map(told));
+            shown.extend(
+                life.killed
+                    .filter(|at| (from..=to).contains(at))
+                    .map(|at| (at, format!("{} process {}.{} is killed", at.as_nanos(), life.process, life.life))),
+            );
+        }
+        for Loss { name, from: at, until } in self.losses.iter().filter(|loss| loss.from <= to && loss.until >= from) {
+            let whose = name.map_or("all names".to_owned(), |name| format!("name {name}"));
+            shown.push((*at, format!("{} the server loses {whose} until {}", at.as_nanos(), until.as_nanos())));
+        }
+        for Freeze { process, from: at, until } in self.freezes.iter().filter(|it| it.from <= to && it.until >= from) {
+            shown.push((*at, format!("{} process {process} is frozen until {}", at.as_nanos(), until.as_nanos())));
+        }
+        shown.sort();
+        let left_out = shown.len().saturating_sub(MOST_LINES);
+        let mut text: Vec<String> = shown.into_iter().take(MOST_LINES).map(|(_, line)| line).collect();
+        text.extend((left_out > 0).then(|| format!("… {left_out} more lines")));
+        text.join("\n")
+    }
+}
+
+impl Life {
+    /// Which name each section is about.
+    fn names(&self) -> HashMap<(u64, u64), usize> {
+        let about = |line: &Line| match line.event {
+            Event::Asked { name, what: What::Lock, .. } => Some(((line.task, line.section), name)),
+            _ => None,
+        };
+        self.lines.iter().filter_map(about).collect()
+    }
+}
+
+/// All claims, by name.
+fn claims(chronicle: &Chronicle) -> BTreeMap<usize, Vec<Claim>> {
+    let mut by_name: BTreeMap<usize, Vec<Claim>> = BTreeMap::new();
+    for life in &chronicle.lives {
+        let names = life.names();
+        let mut of_guards: BTreeMap<u64, Claim> = BTreeMap::new();
+        for line in &life.lines {
+            let Event::Held { guard, seen } = line.event else { continue };
+            let section = (line.task, line.section);
+            // The first look proves from its end on, the last one up to its start.
+            let claim = of_guards.entry(guard).or_insert_with(|| Claim {
+                guard: Guard { process: life.process, life: life.life, number: guard },
+                name: names.get(&section).copied().unwrap_or_default(),
+                section,
+                from: seen,
+                to: seen,
+            });
+            claim.to = line.at;
+        }
+        for claim in of_guards.into_values().filter(|claim| claim.from < claim.to) {
+            by_name.entry(claim.name).or_default().push(claim);
+        }
+    }
+    by_name
+}
+
+impl Claim {
+    fn is_of_another_owner(&self, other: &Self) -> bool {
+        let owner = |claim: &Self| (claim.guard.process, claim.guard.life, claim.section);
+        owner(self) != owner(other)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Guard { process, life, number } = self.guard;
+        let (task, section) = self.section;
+        write!(f, "guard {number} of process {process}.{life} task {task} section {section}")?;
+        write!(f, " from {} to {}", self.from.as_nanos(), self.to.as_nanos())
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}\n", self.what, self.excerpt)
+    }
+}

@@ -1,0 +1,247 @@
+//! What happens when, drawn from a seed: the same seed gives the same faults at the same times. It does none of them.
+
+use std::time::Duration;
+
+use crate::harness::proxy::{
+    Action, Door,
+    matching::{Match, any, command, push, script},
+};
+
+use super::LONGEST_LEASE;
+
+/// Random numbers that are the same for the same seed (splitmix64).
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    /// One of many independent sequences of one seed.
+    pub(super) fn new(seed: u64, lane: &[u64]) -> Self {
+        let mut random = Self(seed);
+        for number in lane {
+            random.0 = random.next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        }
+        random
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One of the numbers below this.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// True so many times in a thousand.
+    pub(super) fn once_in_a_while(&mut self, in_a_thousand: usize) -> bool {
+        self.below(1000) < in_a_thousand
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// A time from one number of milliseconds up to another.
+    pub(super) fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_micros(from * 1000 + self.next() % ((to - from) * 1000 + 1))
+    }
+
+    /// Mostly short, sometimes longer than any lease.
+    fn pause(&mut self) -> Duration {
+        if self.once_in_a_while(350) { LONGEST_LEASE + self.millis(50, 700) } else { self.millis(5, 300) }
+    }
+}
+
+/// A fault, and when it comes after the one before it.
+#[derive(Clone, Debug)]
+pub(super) struct Step<F> {
+    pub(super) after: Duration,
+    pub(super) fault: F,
+}
+
+/// What may happen to one process or to its links.
+#[derive(Clone, Debug)]
+pub(super) enum ProcessFault {
+    /// SIGSTOP, and SIGCONT that much later.
+    Freeze(Duration),
+    /// SIGKILL, and a new process in its place.
+    Kill,
+    /// The proxy does this to traffic that matches, and lets go what it held that much later.
+    Rule(Target, Action, Duration),
+    Cut,
+    Silence,
+    /// So it is with new connections for so long.
+    Door(Door, Duration),
+    /// So many bytes a second for so long.
+    Throttle(u64, Duration),
+}
+
+/// The nth of one kind of traffic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) what: &'static str,
+    nth: usize,
+}
+
+/// What may happen to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ServerFault {
+    FlushScripts,
+    KillClients(&'static str),
+    /// It answers nobody for so long, and takes no connection.
+    Sleep(Duration),
+    /// SIGSTOP, and SIGCONT that much later.
+    Freeze(Duration),
+    RestartEmpty,
+    /// Somebody frees this name whoever holds it.
+    Force(usize),
+}
+
+const SCRIPTS: &[&str] =
+    &["acquire", "acquire", "release", "release", "renew", "hand_over", "inspect", "force_release"];
+const ACTIONS: &[Action] = &[
+    Action::HoldRequest,
+    Action::HoldReply,
+    Action::SwallowRequest,
+    Action::SwallowReply,
+    Action::Duplicate,
+    Action::DuplicateLater,
+    Action::DuplicateLater,
+    Action::FlushScriptsFirst,
+    Action::CutBefore,
+    Action::CutAfter,
+    Action::CutMidRequest,
+    Action::CutMidReply,
+    Action::Silence,
+];
+
+impl Target {
+    /// For a proxy, from now on.
+    pub(super) fn matches(self) -> Match {
+        let what = match self.what {
+            "any" => any(),
+            "message" => push("message"),
+            "SUBSCRIBE" | "UNSUBSCRIBE" => command(self.what),
+            verb => script(verb),
+        };
+        what.nth(self.nth)
+    }
+}
+
+impl ProcessFault {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(100) {
+            0..12 => Self::Freeze(random.pause()),
+            12..16 => Self::Kill,
+            16..21 => Self::Cut,
+            21..24 => Self::Silence,
+            24..28 => Self::Door(random.pick(&[Door::Refusing, Door::Silent]), random.millis(20, 600)),
+            28..32 => Self::Throttle(random.pick(&[500, 2_000, 10_000]), random.millis(50, 600)),
+            _ => Self::rule(random),
+        }
+    }
+
+    fn rule(random: &mut Random) -> Self {
+        let what = match random.below(10) {
+            0 => "any",
+            1 => "SUBSCRIBE",
+            2 => "UNSUBSCRIBE",
+            3 => "message",
+            _ => random.pick(SCRIPTS),
+        };
+        let action = match random.below(ACTIONS.len() + 4) {
+            0 | 1 => Action::DelayRequest(random.millis(1, 500)),
+            2 | 3 => Action::DelayReply(random.millis(1, 500)),
+            other => ACTIONS[other - 4],
+        };
+        let target = Target { what, nth: 1 + random.below(3) };
+        Self::Rule(target, action, random.pause())
+    }
+
+    /// For the count of what happened.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Self::Freeze(_) => "freeze process".to_owned(),
+            Self::Kill => "kill process".to_owned(),
+            Self::Rule(_, action, _) => {
+                let action = format!("{action:?}");
+                action.split('(').next().unwrap_or_default().to_owned()
+            }
+            Self::Cut => "cut all".to_owned(),
+            Self::Silence => "silence all".to_owned(),
+            Self::Door(door, _) => format!("door {door:?}"),
+            Self::Throttle(..) => "throttle".to_owned(),
+        }
+    }
+}
+
+impl ServerFault {
+    fn draw(random: &mut Random, names: usize) -> Self {
+        match random.below(100) {
+            0..20 => Self::FlushScripts,
+            20..34 => Self::KillClients("normal"),
+            34..48 => Self::KillClients("pubsub"),
+            48..62 => Self::Sleep(random.pause()),
+            62..76 => Self::Freeze(random.pause()),
+            76..86 => Self::RestartEmpty,
+            _ => Self::Force(random.below(names)),
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::FlushScripts => "flush scripts",
+            Self::KillClients("normal") => "kill client links",
+            Self::KillClients(_) => "kill pubsub links",
+            Self::Sleep(_) => "server sleeps",
+            Self::Freeze(_) => "freeze server",
+            Self::RestartEmpty => "restart empty",
+            Self::Force(_) => "force from outside",
+        }
+    }
+}
+
+/// The faults of one process.
+pub(super) fn for_process(seed: u64, process: u64) -> impl Iterator<Item = Step<ProcessFault>> {
+    let mut random = Random::new(seed, &[1, process]);
+    std::iter::repeat_with(move || Step { after: random.millis(30, 1_300), fault: ProcessFault::draw(&mut random) })
+}
+
+/// The faults of the server.
+pub(super) fn for_server(seed: u64, names: usize) -> impl Iterator<Item = Step<ServerFault>> {
+    let mut random = Random::new(seed, &[2]);
+    std::iter::repeat_with(move || Step {
+        after: random.millis(100, 2_000),
+        fault: ServerFault::draw(&mut random, names),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_faults_at_the_same_times_again_and_another_seed_others() {
+        let first = |seed| format!("{:?}{:?}", plan(seed), for_server(seed, 3).take(40).collect::<Vec<_>>());
+        assert_eq!(first(7), first(7));
+        assert_ne!(first(7), first(8));
+        assert_ne!(format!("{:?}", plan(7)[0]), format!("{:?}", plan(7)[1]));
+    }
+
+    fn plan(seed: u64) -> Vec<Vec<Step<ProcessFault>>> {
+        (0..6).map(|process| for_process(seed, process).take(40).collect()).collect()
+    }
+
+    #[test]
+    fn every_kind_of_fault_comes() {
+        let kinds: BTreeSet<String> = for_process(1, 0).take(2000).map(|step| step.fault.kind()).collect();
+        assert_eq!(kinds.len(), 7 + ACTIONS.len() - 1 + 2, "{kinds:?}");
+        let kinds: BTreeSet<&str> = for_server(1, 3).take(500).map(|step| step.fault.kind()).collect();
+        assert_eq!(kinds.len(), 7, "{kinds:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! One process of the storm: a client and a few tasks that go from section to section until they are told to rest.
+//! What a section does is in `section.rs`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use relatch::{Client, Owner};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    COMMAND, LONGEST_LEASE, NAMES,
+    counter::{Counter, Guard},
+    log::Log,
+    plan::Random,
+    section::Section,
+};
+use crate::{harness::process::Parent, kept::connected};
+
+const TASKS: u64 = 4;
+/// So many sections of a thousand are dropped wherever they are.
+const ABANDONED: usize = 30;
+
+/// What the tasks of a process share.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) client: Client,
+    pub(super) log: Log,
+    pub(super) counters: Vec<Counter>,
+    pub(super) manners: Manners,
+    /// Which process, and the how manieth in its place.
+    me: (u64, u64),
+    seed: u64,
+    numbers: AtomicU64,
+    rest: AtomicBool,
+}
+
+/// How a process behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manners {
+    /// As a user should.
+    Good,
+    /// Now and then it enters without the lock.
+    Barging,
+}
+
+/// What a process at rest is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footprint {
+    pub(super) tasks: usize,
+    pub(super) descriptors: usize,
+    pub(super) resident_kib: usize,
+}
+
+/// Connects, goes, rests, tells its state and closes as it is told to. Its arguments: where to connect, where to write,
+/// the seed, which process it is, the how manieth in its place, and its manners.
+pub(crate) fn work(parent: &mut Parent, args: &[String]) {
+    let number = |at: usize| args[at].parse::<u64>().expect("a number");
+    let (folder, seed, process, life) = (PathBuf::from(&args[1]), number(2), number(3), number(4));
+    let manners = if args[5] == "barging" { Manners::Barging } else { Manners::Good };
+    let threads = 1 + process as usize % 2;
+    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().expect("a runtime starts");
+    let worker = Arc::new(Worker {
+        client: runtime.block_on(connect(&args[0], process)),
+        log: Log::open(&log_path(&folder, process, life)),
+        counters: (0..NAMES).map(|name| Counter::open(&folder, name)).collect(),
+        manners,
+        me: (process, life),
+        seed,
+        numbers: AtomicU64::new(0),
+        rest: AtomicBool::new(false),
+    });
+    let mut tasks = JoinSet::new();
+    let mut rounds = 0;
+    parent.say("connected");
+    loop {
+        match parent.hear().as_str() {
+            "go" => {
+                worker.rest.store(false, Ordering::Release);
+                for task in 0..TASKS {
+                    let task = rounds * TASKS + task;
+                    tasks.spawn_on(Arc::clone(&worker).go(task), runtime.handle());
+                }
+                rounds += 1;
+            }
+            "rest" => {
+                worker.rest.store(true, Ordering::Release);
+                runtime.block_on(async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} });
+                parent.say("resting");
+            }
+            "state" => parent.say(&Footprint::now(&runtime).to_string()),
+            "close" => {
+                runtime.block_on(worker.client.close());
+                parent.say("closed");
+            }
+            "end" => return,
+            other => panic!("told to {other}"),
+        }
+    }
+}
+
+pub(super) fn log_path(folder: &Path, process: u64, life: u64) -> PathBuf {
+    folder.join(format!("log-{process}-{life}"))
+}
+
+/// Until it is connected: the faults are there from the start.
+async fn connect(url: &str, process: u64) -> Client {
+    let slice = Duration::from_millis([10, 0, 10, 40, 10, 1][process as usize % 6]);
+    let watchdog = if process.is_multiple_of(2) { LONGEST_LEASE } else { LONGEST_LEASE * 2 / 3 };
+    let builder = Client::builder()
+        .url(url)
+        .watchdog_timeout(watchdog)
+        .command_timeout(COMMAND)
+        .unreachable_after(COMMAND * 4)
+        .handover_slice(slice);
+    loop {
+        match builder.clone().connect().await {
+            Ok(client) => return client,
+            Err(error) if error.is_transient() => sleep(Duration::from_millis(50)).await,
+            Err(_) => return connected(builder).await,
+        }
+    }
+}
+
+impl Worker {
+    /// A number for something that is asked.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn guard(&self, number: u64) -> Guard {
+        Guard { process: self.me.0, life: self.me.1, number }
+    }
+
+    async fn go(self: Arc<Self>, task: u64) {
+        let mut random = Random::new(self.seed, &[3, self.me.0, self.me.1, task]);
+        let mut number = 0;
+        while !self.rest.load(Ordering::Acquire) {
+            let section = Section::draw(Arc::clone(&self), (task, number), &mut random);
+            let dropped_after = random.once_in_a_while(ABANDONED).then(|| random.millis(0, 60));
+            let limit = dropped_after.unwrap_or(Duration::MAX);
+            // One of its own, or the task's again and again.
+            let ran = if random.once_in_a_while(300) {
+                timeout(limit, Owner::new().scope(section.run())).await
+            } else {
+                timeout(limit, section.run()).await
+            };
+            drop(ran);
+            number += 1;
+            sleep(random.millis(0, 30)).await;
+        }
+    }
+}
+
+impl Footprint {
+    fn now(runtime: &Runtime) -> Self {
+        let status = fs::read_to_string("/proc/self/status").expect("a process has a state");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        Self {
+            tasks: runtime.metrics().num_alive_tasks(),
+            descriptors: fs::read_dir("/proc/self/fd").expect("a process has descriptors").count(),
+            resident_kib: resident.and_then(|kib| kib.parse().ok()).expect("a process has a size"),
+        }
+    }
+
+    pub(super) fn parse(line: &str) -> Self {
+        let numbers: Vec<usize> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
+        let [tasks, descriptors, resident_kib] = numbers[..] else { panic!("no footprint: {line}") };
+        Self { tasks, descriptors, resident_kib }
+    }
+}
+
+impl std::fmt::Display for Footprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.tasks, self.descriptors, self.resident_kib)
+    }
+}
