@@ -28,6 +28,7 @@ async fn a_release_is_repeated_with_growing_pauses_until_it_is_answered() {
     bench.nothing_is_left("a").await;
 }
 
+/// Fault C54.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_never_answered_is_given_up_with_its_lease() {
     let bench = Bench::new();
@@ -43,6 +44,7 @@ async fn a_release_that_is_never_answered_is_given_up_with_its_lease() {
     assert!((7..=11).contains(&sent.len()), "one after the other, each for a command timeout: {}", sent.len());
 }
 
+/// Fault M36.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_release_that_ran_is_freed_when_it_is_asked_again() {
     let bench = Bench::new();

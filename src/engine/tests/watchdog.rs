@@ -23,6 +23,7 @@ async fn a_renewal_leaves_a_third_of_the_lease_after_the_last_one_left() {
     assert_eq!(due_at(world, started).len(), 6);
 }
 
+/// Fault M15.
 #[tokio::test(start_paused = true)]
 async fn renewals_go_in_batches_of_at_most_a_hundred_and_one_node_s_together() {
     let bench = Bench::new();
@@ -325,7 +326,7 @@ async fn an_answer_to_a_renewal_that_comes_after_the_deadline_does_not_bring_the
     world.always(Verb::Renew, Fate::Refused(FaultKind::Unready));
     sleep(LEASE - 2 * SECOND).await;
     world.always(Verb::Renew, Fate::Held(gate.clone()));
-    let lost = timeout(2 * SECOND, guard.lost()).await.expect("its deadline came");
+    let lost = ends(timeout(2 * SECOND, guard.lost())).await.expect("its deadline came");
     assert_eq!(cause(&lost), Some(LostCause::Expired));
     assert!(world.ttl("a") > LEASE - 2 * SECOND, "the server did renew it");
     let sent = world.record().len();
