@@ -18,8 +18,13 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// The script around a command of the shell.
 fn with_redis(command: &str) -> Command {
-    let mut script = Command::new(SCRIPT);
-    script.args(["sh", "-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Whoever started the tests in the background may have made them ignore an interruption, and a shell cannot trap that.
+    let mut script = Command::new("env");
+    script
+        .args(["--default-signal=INT", SCRIPT, "sh", "-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     script
 }
 
