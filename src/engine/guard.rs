@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Renewal,
-    hold::{End, Hold, Tenure, Term},
+    hold::{End, Hold, Tenure},
     registry::Place,
     unlock::Stage,
 };
@@ -273,10 +273,8 @@ impl LockGuard {
         self.place.engine.on_own_runtime()?;
         let lease = lease::fixed_lease("lease", lease)?;
         let (place, clock) = (&self.place, self.place.engine.clock());
-        let Some((number, bound)) = self.look(|hold| (hold.number, hold.bound())) else {
-            return Err(self.why_not_held());
-        };
-        let Some(term) = Term::now(lease, bound, clock).filter(|term| !term.cut) else {
+        let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
+        let Some((number, term)) = asked else {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure));
@@ -300,7 +298,7 @@ impl LockGuard {
     /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        self.look(Hold::granted).unwrap_or(0)
+        self.look(|hold| hold.granted()).unwrap_or(0)
     }
 
     /// The fencing token, where the primitive gives one; the locks of this version give none.
@@ -361,7 +359,7 @@ impl LockGuard {
     }
 
     /// Reads from the live hold, if this guard still has its share of it.
-    fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+    fn look<R>(&self, read: impl FnOnce(&mut Hold) -> R) -> Option<R> {
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
             let hold = state.live(&self.tenure)?;

@@ -87,7 +87,7 @@ impl State {
         let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
-            let why = Why { number: hold.number, then: None, turn, lease: hold.lease(), unclean: hold.unclean };
+            let why = Why { number: hold.number, then: None, turn, lease: hold.may_last(now), unclean: hold.unclean };
             let mut job = self.release(place, why, outcome);
             job.commands = hold.commands.take();
             self.promote(place, fx);
@@ -111,7 +111,7 @@ impl State {
             place: place.clone(),
             from: hold.number,
             to: None,
-            lease: hold.lease(),
+            lease: hold.may_last(now),
             unclean: hold.unclean,
             commands: hold.commands.take(),
             waiter: Some(waiter),
@@ -135,9 +135,9 @@ impl State {
         let held = now.saturating_duration_since(hold.taken);
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
-        let lease = hold.lease();
+        let lease = hold.may_last(now);
         let may_be_there = matches!(cause, LostCause::Expired | LostCause::Forced);
-        hold.wake = Some(Wake { until: now + lease, release: may_be_there && !hold.untaken });
+        hold.wake = Some(Wake { until: now + hold.lease(), release: may_be_there && !hold.untaken });
         match cause {
             // At its bound the hold ends for everybody: whoever still works was told so.
             LostCause::MaxHold => {
@@ -188,19 +188,21 @@ impl State {
     }
 
     /// Detached tickets of lost holds are remembered for a lease.
-    pub(super) fn forget_detached(&mut self, place: &Place) {
+    pub(super) fn forget_detached(&mut self, place: &Place, fx: &mut Effects) {
         let now = place.engine.clock().now();
         let (over, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lost)
             .into_iter()
             .partition(|hold| hold.remembered_until().is_some_and(|until| until <= now));
         self.lost = stay;
-        // A lease after the loss nothing is left on the server.
-        drop(over);
+        // By then nothing is left on the server, unless more was asked for than was ever answered.
+        for hold in over.iter().filter(|hold| !hold.kept_for(now).is_zero()) {
+            self.release_lost(hold, place, fx);
+        }
     }
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
         if hold.wake.is_some_and(|wake| wake.release) {
-            let why = Why::ended(hold.number, hold.lease(), false);
+            let why = Why::ended(hold.number, hold.may_last(place.engine.clock().now()), false);
             fx.release(self.release(place, why, Arc::new(Outcome::default())));
         }
     }
@@ -213,13 +215,15 @@ fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
 /// Whether the next owner may have the hold as it stands, without a word to the server.
 fn passable(place: &Place, hold: &Hold, last: Lease, waiter: &Waiter) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
-    let left = hold.deadline(place.engine.clock()).saturating_duration_since(place.engine.clock().now());
+    let now = place.engine.clock().now();
+    let left = hold.deadline(place.engine.clock()).saturating_duration_since(now);
     place.entry.protocol.passes()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && hold.told == Some(1)
         && matches!((last, waiter.lease), (Lease::Watchdog, Lease::Watchdog))
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&left)
+        && hold.kept_for(now) <= watchdog
 }
 
 /// A hold on its way to the head of the local queue. Dropped before it is answered, it is undone in order: the old

@@ -50,6 +50,8 @@ pub(crate) struct Hold {
     reached: Instant,
     /// How far the fixed leases of its tickets were to reach, those of ended ones included.
     floor: Instant,
+    /// How long the server may keep it, by anything that was sent, answered or not.
+    kept: Instant,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
     /// Failed renewals in a row, for their back-off, and when the next try is due.
@@ -133,6 +135,7 @@ impl Hold {
             told: Some(1),
             renewed: term.sent,
             reached: term.sent + term.lease,
+            kept: term.sent + term.lease,
             renewing: false,
             retry: None,
             probe: false,
@@ -171,6 +174,28 @@ impl Hold {
     /// The smallest bound of the live tickets rules.
     pub(crate) fn bound(&self) -> Option<Instant> {
         self.tickets.iter().filter_map(|ticket| ticket.max_hold).min()
+    }
+
+    /// A command that raises the TTL is about to leave.
+    pub(crate) fn sends(&mut self, until: Instant) {
+        self.kept = self.kept.max(until);
+    }
+
+    /// An extension by this much from now is about to leave; `None` if it would reach beyond a bound.
+    pub(crate) fn extends(&mut self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
+        let term = Term::now(lease, self.bound(), clock).filter(|term| !term.cut)?;
+        self.sends(term.sent + term.lease);
+        Some((self.number, term))
+    }
+
+    /// How much longer the server may keep it, whatever was answered.
+    pub(crate) fn kept_for(&self, now: Instant) -> Duration {
+        self.kept.saturating_duration_since(now)
+    }
+
+    /// How long its end may have to be repeated until nothing of it is left on the server.
+    pub(crate) fn may_last(&self, now: Instant) -> Duration {
+        self.lease().max(self.kept_for(now))
     }
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.

@@ -130,6 +130,7 @@ impl Nest {
                 return None;
             };
             hold.told = None;
+            hold.sends(term.sent + term.lease);
             Some((term, hold.count().max(2)))
         })
     }

@@ -147,7 +147,7 @@ impl Place {
         let due = self.update(|state, fx| {
             state.scheduled = None;
             state.expire(self, fx);
-            state.forget_detached(self);
+            state.forget_detached(self, fx);
             for reap in state.reaps_due(self, now) {
                 fx.spawn(reap);
             }
@@ -171,6 +171,7 @@ impl State {
         let until = hold.kept_back(watchdog).unwrap_or_else(|| hold.deadline(clock));
         let left = until.saturating_duration_since(now);
         let lease = if hold.watched() { watchdog.max(left) } else { left };
+        hold.sends(now + lease);
         hold.renewing = true;
         hold.probe = false;
         Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound() })

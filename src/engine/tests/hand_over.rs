@@ -315,3 +315,21 @@ async fn an_abandoned_hand_over_is_given_up_with_its_lease_whichever_half_of_it_
         assert!((7..=12).contains(&sent.len()), "one after the other, each for a command timeout: {}", sent.len());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_server_may_keep_for_longer_than_was_answered_is_handed_over() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    world.next(Verb::Renew, [Fate::Lost]);
+    // Given up within the slice.
+    assert!(polled(&mut Box::pin(guard.extend(100 * LEASE)), 1).await.is_none());
+    assert!(world.ttl("a") > 99 * LEASE);
+    let waiter = start(lock.lock()).await;
+    drop(guard);
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(world.sent(Verb::HandOver).len(), 1);
+    assert!(world.ttl("a") <= LEASE, "the next owner's process may die, too");
+    drop(next);
+    bench.nothing_is_left("a").await;
+}

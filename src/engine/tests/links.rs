@@ -52,7 +52,7 @@ async fn of_many_tries_that_wait_for_a_link_those_that_were_given_up_are_never_s
     drop(guard);
 }
 
-/// Fault A14.
+/// Fault B14.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_waits_for_a_link_is_not_sent_for_a_hold_that_is_over_by_then() {
     for lost in [false, true] {

@@ -328,3 +328,55 @@ async fn a_count_that_nobody_answers_is_told_no_longer_than_its_hold_lasts() {
     drop(outer);
     bench.nothing_is_left("a").await;
 }
+
+/// What was asked for counts, and not what was answered: the server may keep the hold for that long.
+#[tokio::test(start_paused = true)]
+async fn after_an_extension_without_an_answer_a_release_is_repeated_for_as_long_as_that_may_last() {
+    for nested in [false, true] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let guard = lock.lock_as(&owner).await.unwrap();
+        let asked = 100 * LEASE;
+        if nested {
+            world.next(Verb::Acquire, [Fate::Lost, Fate::Lost, Fate::Lost, Fate::Lost]);
+            assert!(timeout(SECOND, lock.lock_as(&owner).lease(asked)).await.is_err(), "it has no answer");
+        } else {
+            world.next(Verb::Renew, [Fate::Lost]);
+            assert!(matches!(guard.extend(asked).await, Err(Error::Unreachable { .. })));
+        }
+        assert!(world.ttl("a") > 99 * LEASE);
+        world.always(Verb::Release, Fate::Never);
+        drop(guard);
+        sleep(LEASE * 3).await;
+        assert!(world.holder("a").is_some());
+        world.heal();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.holder("a"), None, "nested: {nested}");
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// As above, for holds that were lost: with a guard that ends later, and detached, where nobody ends it.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_is_forgotten() {
+    for detached in [false, true] {
+        let bench = Bench::new();
+        let world = &bench.world;
+        let guard = bench.lock("a").lock().await.unwrap();
+        world.next(Verb::Renew, [Fate::Lost]);
+        assert!(guard.extend(100 * LEASE).await.is_err());
+        world.always(Verb::Renew, Fate::Never);
+        assert_eq!(cause(&guard.lost().await), Some(LostCause::Expired));
+        if detached {
+            guard.detach();
+        } else {
+            world.always(Verb::Release, Fate::Never);
+            drop(guard);
+        }
+        sleep(LEASE * 3).await;
+        world.heal();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.holder("a"), None, "detached: {detached}");
+        bench.nothing_is_left("a").await;
+    }
+}
