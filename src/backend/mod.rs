@@ -34,7 +34,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Which link the next command takes; another number after every replacement.
     fn link(&self) -> u64;
 
-    /// When the command link last answered anything; when it was opened, if it never did.
+    /// When a script was last answered, by a refusal too; when the first link was opened, if none ever was. A server that
+    /// lets one in and answers no script is silent.
     fn last_answer(&self) -> Instant;
 
     /// Ends both links. Commands under way and later ones answer with [`FaultKind::Closed`].

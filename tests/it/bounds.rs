@@ -9,7 +9,12 @@ use tokio::{
 };
 
 use crate::{
-    harness::{Server, clock::monotonic, unique_name},
+    harness::{
+        Server,
+        clock::monotonic,
+        proxy::{Action, Proxy, matching::script},
+        unique_name,
+    },
     kept::connected,
 };
 
@@ -122,4 +127,18 @@ async fn the_bound_of_an_outer_acquisition_ends_with_it() {
     assert!(inner.is_held());
     assert!(inner.expires_in().is_some_and(|left| left > LEASE / 2), "{:?}", inner.expires_in());
     assert_eq!(inner.unlock().await.expect("it is held"), Released::Freed);
+}
+
+/// Its links open, and are asked whether they live and say so; but no script is ever answered.
+#[tokio::test]
+async fn a_server_that_lets_everybody_in_and_answers_no_script_is_unreachable_in_time() {
+    let proxy = Proxy::to(Server::shared());
+    let options = Client::builder().url(proxy.url()).command_timeout(COMMAND).unreachable_after(UNREACHABLE);
+    let client = connected(options).await;
+    let swallowed = proxy.rule(script("acquire"), Action::SwallowRequest);
+    let lock = client.lock(unique_name());
+    let (answer, took) = timeout(LEASE, timed(lock.lock())).await.expect("it does not wait for ever");
+    assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+    assert!(took < UNREACHABLE + AWAKE, "{took:?}");
+    assert!(swallowed.seen() > 1, "it was asked for again, over another link");
 }

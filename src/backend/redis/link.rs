@@ -132,7 +132,7 @@ impl Link {
             biased;
             () = self.gone() => {}
             pong = timeout_at(since + command_timeout, connection.send_packed_command(&ping)) => match pong {
-                Ok(Ok(_)) => answers.note(),
+                Ok(Ok(_)) => {}
                 Ok(Err(_)) => self.end(Cause::Cut),
                 Err(_) => self.end(Cause::Silent),
             }
@@ -221,7 +221,7 @@ impl Suspicion {
     }
 }
 
-/// When the server last answered, over any of its links.
+/// When the server last answered a script, over any of its links.
 pub(super) struct Answers {
     start: Instant,
     nanos: AtomicU64,

@@ -336,7 +336,6 @@ async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
             // The old socket goes before a new one comes: what stood unsent in it must not arrive.
             drop(link);
             link = reopen(shared, &mut backoff).await;
-            shared.answers.note();
             shared.current.up(link.clone());
         }
     };
