@@ -60,6 +60,8 @@ pub(crate) struct Hold {
     pub(crate) probe: bool,
     /// One of its acquires was sent and never answered: an old copy may still run.
     pub(crate) unclean: bool,
+    /// Who tells the server the newest count in the background: one at a time.
+    pub(crate) teller: Teller,
     /// Count-changing commands go one at a time; made when the first nested acquisition comes.
     pub(crate) commands: Option<Arc<Semaphore>>,
     pub(crate) taken: Instant,
@@ -68,6 +70,15 @@ pub(crate) struct Hold {
     /// Set with the loss.
     pub(crate) wake: Option<Wake>,
     deadline: Deadline,
+}
+
+/// Whether a count is being told in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Teller {
+    None,
+    UnderWay,
+    /// It changed again: to be told once more before it ends.
+    Again,
 }
 
 /// What is left of a lost hold.
@@ -140,6 +151,7 @@ impl Hold {
             retry: None,
             probe: false,
             unclean: false,
+            teller: Teller::None,
             commands: None,
             taken: clock.now(),
             untaken: false,
@@ -279,6 +291,8 @@ impl Hold {
     /// The next owner takes the same hold over, number and deadline and all.
     pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
         self.tenure = tenure;
+        // The old tenure's finds that its hold is over.
+        self.teller = Teller::None;
         self.tickets.clear();
         self.tickets.push(first);
         self.taken = now;

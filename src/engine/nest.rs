@@ -13,7 +13,7 @@ use super::{
     acquire::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
-    hold::{Hold, Tenure, Term, Ticket},
+    hold::{Hold, Teller, Tenure, Term, Ticket},
     pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
 };
@@ -52,6 +52,14 @@ impl State {
     pub(super) fn live(&mut self, tenure: &Arc<Tenure>) -> Option<&mut Hold> {
         self.hold.as_mut().filter(|hold| Arc::ptr_eq(&hold.tenure, tenure))
     }
+
+    /// The teller of a hold is through: whether it may go.
+    fn is_told(&mut self, tenure: &Arc<Tenure>) -> bool {
+        let Some(hold) = self.live(tenure) else { return true };
+        let again = hold.teller == Teller::Again;
+        hold.teller = if again { Teller::UnderWay } else { Teller::None };
+        !again
+    }
 }
 
 impl Nest {
@@ -85,12 +93,14 @@ impl Nest {
         let mut pauses = Pauses::after_faults();
         loop {
             let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
-            self.unanswered = true;
+            let earlier = std::mem::replace(&mut self.unanswered, true);
             let dispatch = place.while_held(&self.tenure);
             let answer = place.entry.protocol.acquire(self.number, term.lease, holds, &dispatch);
             let fault = match bounded(cut_off, answer).await {
                 None => {
-                    return Err(unanswered(&place, !dispatch.withdraw(), "no answer before the wait was over"));
+                    let left = !dispatch.withdraw();
+                    self.unanswered = earlier || left;
+                    return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
                     return Ok(self.enter(ask, term, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
@@ -100,10 +110,14 @@ impl Nest {
                     self.outer_gone();
                     return Ok(Nested::OuterLost);
                 }
-                // The outer hold was lost while this waited for a link.
-                Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => continue,
                 Some(Err(fault)) => fault,
             };
+            // What did not run changed no count.
+            self.unanswered = earlier || fault.may_have_run;
+            // The outer hold was lost while this waited for a link.
+            if fault.kind == FaultKind::Withdrawn {
+                continue;
+            }
             let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
             let resume = clock.now() + pauses.next();
             let too_late = cut_off.is_none_or(|cut_off| cut_off <= resume);
@@ -188,13 +202,26 @@ pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Resu
     result.map(|()| Released::StillHeld(left))
 }
 
-/// Goes on telling in the background, until it is answered or the hold is over.
+/// Goes on telling in the background, until it is answered or the hold is over. However many counts are left untold,
+/// one task tells the newest.
 pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
+    let is_new = place.update(|state, _| {
+        let hold = state.live(tenure)?;
+        let teller = if hold.teller == Teller::None { Teller::UnderWay } else { Teller::Again };
+        (std::mem::replace(&mut hold.teller, teller) == Teller::None).then_some(())
+    });
+    if is_new.is_none() {
+        return;
+    }
     let (place, tenure) = (place.clone(), Arc::clone(tenure));
     Arc::clone(&place.engine).spawn(Box::pin(async move {
         let mut pauses = Pauses::after_faults();
-        while tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
-            sleep(pauses.next()).await;
+        loop {
+            if tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
+                sleep(pauses.next()).await;
+            } else if place.update(|state, _| state.is_told(&tenure)) {
+                return;
+            }
         }
     }));
 }

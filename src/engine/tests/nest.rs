@@ -205,3 +205,44 @@ async fn nothing_is_asked_for_on_behalf_of_a_hold_whose_end_was_decided() {
     assert_eq!(broken.load(Ordering::Relaxed), 0);
     bench.nothing_is_left("a").await;
 }
+
+/// Tasks that are alive, besides the test itself.
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_nested_acquisitions_come_to_nothing_one_task_tells_the_count() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let guard = lock.lock_as(&owner).await.unwrap();
+    let before = tasks();
+    // What did not run left nothing to tell.
+    world.always(Verb::Acquire, Fate::Refused(FaultKind::Unready));
+    for _ in 0..100 {
+        assert!(matches!(lock.try_lock_as(&owner).await, Err(Error::Unreachable { .. })));
+    }
+    turn().await;
+    assert_eq!((tasks(), world.sent(Verb::Release).len()), (before, 0));
+    // What may have run is told, by one, and as long as it takes.
+    world.heal();
+    world.always(Verb::Release, Fate::Never);
+    for _ in 0..100 {
+        assert!(polled(&mut lock.lock_as(&owner), 1).await.is_none());
+        turn().await;
+    }
+    assert_eq!(tasks(), before + 1);
+    sleep(10 * SECOND).await;
+    assert_eq!(tasks(), before + 1);
+    assert_eq!(world.holder("a").map(|(_, count)| count), Some(2), "one too many");
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a").map(|(_, count)| count), Some(1));
+    assert_eq!(tasks(), before);
+    // And the next one that is not certain finds a teller again.
+    assert!(polled(&mut lock.lock_as(&owner), 1).await.is_none());
+    sleep(SECOND).await;
+    assert_eq!(world.holder("a").map(|(_, count)| count), Some(1));
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
