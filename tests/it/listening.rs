@@ -71,7 +71,8 @@ async fn a_subscription_that_breaks_while_it_is_made_keeps_neither_its_waiter_no
             entered(waiter).await.unlock().await.expect("it is held");
             listeners_are(server, &name, 0).await;
         }
-        assert!(broken.seen() >= 3, "{fault:?}: each waiter subscribes");
+        let again = usize::from(fault != Action::SwallowReply);
+        assert!(broken.seen() >= 3 + again, "{fault:?}: not subscribed again");
     }
 }
 

@@ -284,12 +284,16 @@ async fn a_release_that_fails_three_times_is_released_when_it_is_asked_again_and
         let field = held(server, &name).field;
         let failing = proxy.rule(script("release").first(3), loss);
         assert_may_have_run(guard.unlock().await);
-        let mut outcome = guard.unlock().await;
-        while let Err(error) = outcome {
-            assert!(matches!(error, Error::Unreachable { .. }), "{loss:?}: {error:?}");
-            outcome = guard.unlock().await;
-        }
-        assert_eq!(outcome.expect("it was answered"), Released::Freed, "{loss:?}");
+        let answered = async {
+            loop {
+                match guard.unlock().await {
+                    Err(error) => assert!(matches!(error, Error::Unreachable { .. }), "{loss:?}: {error:?}"),
+                    Ok(outcome) => return outcome,
+                }
+            }
+        };
+        let outcome = tokio::time::timeout(SOON, answered).await.expect("it is answered in the end");
+        assert_eq!(outcome, Released::Freed, "{loss:?}");
         assert_eq!((kept(server, &name), failing.seen() >= 4), (None, true), "{loss:?}");
         let next = lock.try_lock().owner(&owner).await.expect("the server answers").expect("it is free");
         assert_ne!(held(server, &name).field, field);

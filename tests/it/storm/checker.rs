@@ -47,6 +47,12 @@ pub(super) struct Loss {
     pub(super) until: Duration,
 }
 
+impl Loss {
+    fn covers(&self, name: usize, from: Duration, to: Duration) -> bool {
+        self.name.is_none_or(|lost| lost == name) && self.from <= from && to <= self.until + LONGEST_LEASE
+    }
+}
+
 /// A process stood still for a while.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Freeze {
@@ -87,6 +93,9 @@ struct Claim {
     to: Duration,
 }
 
+/// A slice, and as much as a task that was woken may be late on a busy machine.
+const PASSING: Duration = Duration::from_millis(60);
+
 /// How much is shown around a complaint.
 const BEFORE: Duration = Duration::from_millis(150);
 const AFTER: Duration = Duration::from_millis(50);
@@ -124,10 +133,16 @@ impl Chronicle {
     /// Whether the server had lost a hold of this name, and its holder may not have been told yet. The bound is the
     /// deadline that the holder had: one lease.
     fn is_excused(&self, name: usize, from: Duration, to: Duration) -> bool {
-        let covers = |loss: &Loss| {
-            loss.name.is_none_or(|lost| lost == name) && loss.from <= from && to <= loss.until + LONGEST_LEASE
+        self.losses.iter().any(|loss| loss.covers(name, from, to))
+    }
+
+    /// As above, for a claim that another one began beside: it was there when the server lost its hold, or the hold was
+    /// passed on within a slice by somebody who had not been told.
+    fn is_excused_of(&self, earlier: &Claim, from: Duration, to: Duration) -> bool {
+        let was_there = |loss: &Loss| {
+            earlier.from <= loss.until + PASSING + self.frozen(earlier.guard.process, loss.until, earlier.from)
         };
-        self.losses.iter().any(covers)
+        self.losses.iter().any(|loss| loss.covers(earlier.name, from, to) && was_there(loss))
     }
 
     /// How long a process stood still between two instants.

@@ -230,3 +230,17 @@ fn answers_that_cannot_be_are_found() {
         complains(&answered(what, answer), "is answered", answer);
     }
 }
+
+#[test]
+fn two_that_both_began_after_a_loss_are_not_excused_unless_the_first_was_passed_on_at_once() {
+    let after = |from: u64| {
+        let mut chronicle = two((from, from + 60), (from + 50, from + 70));
+        chronicle.losses = vec![loss(10, 20)];
+        chronicle
+    };
+    assert_eq!(content(&after(80)).excused, 1, "within a slice");
+    complains(&after(81), "two believe to hold name 0 for 10ms", "");
+    let mut frozen = after(81);
+    frozen.freezes = vec![Freeze { process: 0, from: at(30), until: at(31) }];
+    assert_eq!(content(&frozen).excused, 1, "it stood still meanwhile");
+}
