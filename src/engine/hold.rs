@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     HoldNumber,
     clock::{self, Clock},
+    nest::Teller,
 };
 use crate::{
     error::{Error, LostCause},
@@ -70,15 +71,6 @@ pub(crate) struct Hold {
     /// Set with the loss.
     pub(crate) wake: Option<Wake>,
     deadline: Deadline,
-}
-
-/// Whether a count is being told in the background.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Teller {
-    None,
-    UnderWay,
-    /// It changed again: to be told once more before it ends.
-    Again,
 }
 
 /// What is left of a lost hold.

@@ -13,7 +13,7 @@ use super::{
     acquire::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
-    hold::{Hold, Teller, Tenure, Term, Ticket},
+    hold::{Hold, Tenure, Term, Ticket},
     pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
 };
@@ -33,6 +33,15 @@ pub(crate) struct Nest {
     /// A command was sent and its count is not certain.
     unanswered: bool,
     granted: bool,
+}
+
+/// Whether a count is being told in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Teller {
+    None,
+    UnderWay,
+    /// It changed again: to be told once more before it ends.
+    Again,
 }
 
 pub(crate) enum Nested {
