@@ -7,6 +7,8 @@ use tokio::time::Instant;
 use crate::{error::UnexpectedReply, script::Script};
 
 mod dispatch;
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
 pub(crate) mod redis;
 
 pub(crate) use dispatch::Dispatch;
