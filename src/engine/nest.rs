@@ -99,7 +99,7 @@ impl Nest {
         let Some(_turn) = bounded(cut_off, turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
-        let mut pauses = Pauses::after_faults();
+        let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             let earlier = std::mem::replace(&mut self.unanswered, true);
@@ -224,7 +224,7 @@ pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     }
     let (place, tenure) = (place.clone(), Arc::clone(tenure));
     Arc::clone(&place.engine).spawn(Box::pin(async move {
-        let mut pauses = Pauses::after_faults();
+        let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             if tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
                 sleep(pauses.next()).await;

@@ -11,9 +11,7 @@
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
-//! | `backoff` | pauses between attempts to connect |
 
-mod backoff;
 mod codec;
 mod command;
 mod current;
@@ -23,7 +21,7 @@ mod options;
 mod pubsub;
 mod standalone;
 mod task;
-mod words;
+pub(super) mod words;
 
 #[cfg(test)]
 mod testing;
