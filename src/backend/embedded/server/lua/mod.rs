@@ -75,8 +75,8 @@ struct Known {
 impl Scripts {
     pub(super) fn new(db: &Shared) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-        // With its own protection it would put a function of its own between an error and who explains it.
-        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        // Lua's own `pcall` and `xpcall`: others put a frame between an error and who explains it.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let random = Arc::new(Random::default());
         let functions = host::functions(&lua, db, &random)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
