@@ -26,7 +26,7 @@ mod task;
 mod words;
 
 #[cfg(test)]
-mod testing;
+pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;
