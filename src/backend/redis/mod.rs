@@ -24,7 +24,7 @@ mod task;
 pub(super) mod words;
 
 #[cfg(test)]
-mod testing;
+pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;

@@ -16,7 +16,7 @@ pub(super) fn float(word: &[u8]) -> Result<f64, Words> {
 
 /// How many, from zero.
 pub(super) fn count(word: &[u8]) -> Result<usize, Words> {
-    usize::try_from(integer(word)?).map_err(|_| NOT_POSITIVE)
+    numbers::integer(word).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)
 }
 
 pub(super) fn scores(least: &[u8], most: &[u8]) -> Result<Scores, Words> {

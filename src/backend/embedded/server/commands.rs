@@ -1,5 +1,9 @@
 //! Which commands there are, how many words each takes, and whether it writes. What they do is in the files of their types.
 
+use self::{
+    Effect::{Grows, Reads, Writes},
+    Words::{AtLeast, Exactly},
+};
 use super::{
     database::{Answer, Database},
     general, hashes, keys, lists, sorted, strings,
@@ -77,9 +81,6 @@ const fn data(
 const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
     Command { name, words, effect: Effect::Reads, deed }
 }
-
-use Effect::{Grows, Reads, Writes};
-use Words::{AtLeast, Exactly};
 
 /// Sorted by name.
 static COMMANDS: &[Command] = &[

@@ -119,7 +119,7 @@ impl Condition {
                 b"xx" => asked.ending = true,
                 b"gt" => asked.later = true,
                 b"lt" => asked.sooner = true,
-                _ => return Err(format!("ERR Unsupported option {}", words::line(words::c_string(word))).into()),
+                _ => return Err(format!("ERR Unsupported option {}", words::error_line(words::c_string(word))).into()),
             }
         }
         if asked.endless && (asked.ending || asked.later || asked.sooner) {

@@ -201,7 +201,7 @@ fn pairs<'a>(members: impl Iterator<Item = (&'a [u8], f64)>, scored: Scored) -> 
 
 pub(super) fn zrange(db: &mut Database, words: &[&[u8]]) -> Answer {
     let range = Range::of(words, Range::default())?;
-    if !range.by_score && range.limit.is_some() {
+    if !range.by_score && range.limit.is_some_and(|(_, most)| most != -1) {
         let words = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
         return Err(words.into());
     }
@@ -252,8 +252,8 @@ impl Range {
                     let integer = |word| numbers::integer(word).ok_or(NO_INTEGER);
                     range.limit = Some((integer(skipped)?, integer(most)?));
                 }
-                b"byscore" if !range.fixed => range.by_score = true,
-                b"rev" if !range.fixed => range.backwards = true,
+                b"byscore" if !range.fixed && !range.by_score => range.by_score = true,
+                b"rev" if !range.fixed && !range.backwards => range.backwards = true,
                 b"bylex" if !range.fixed => return Err("ERR BYLEX is not supported".into()),
                 _ => return Err(SYNTAX),
             }

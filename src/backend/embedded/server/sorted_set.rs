@@ -86,6 +86,8 @@ impl SortedSet {
     }
 
     pub(super) fn set(&mut self, member: &[u8], score: f64) {
+        // The server keeps small sets as text, and of the two zeros only one.
+        let score = score + 0.0;
         match self.scores.insert(member.to_vec(), score) {
             Some(score) => {
                 self.order.remove(&Place { score, member: member.to_vec() });

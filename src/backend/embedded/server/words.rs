@@ -52,6 +52,12 @@ pub(super) fn c_string(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
+/// The same for an error, which does not end with a line's end.
+pub(super) fn error_line(bytes: &[u8]) -> String {
+    let ends = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    line(&bytes[..bytes.iter().rposition(|byte| !ends(byte)).map_or(0, |last| last + 1)])
+}
+
 /// What fits into one line of the protocol.
 pub(super) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")

@@ -56,7 +56,7 @@ impl Reading {
 
     fn table(&mut self, table: &Table) -> mlua::Result<Reply> {
         if let Value::String(words) = table.raw_get("err")? {
-            return Ok(Reply::Error(words::line(words::c_string(&words.as_bytes()))));
+            return Ok(Reply::Error(words::error_line(words::c_string(&words.as_bytes()))));
         }
         if let Value::String(status) = table.raw_get("ok")? {
             return Ok(Reply::Status(words::line(&status.as_bytes())));

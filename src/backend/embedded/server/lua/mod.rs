@@ -137,7 +137,8 @@ impl Scripts {
             (b"load", _) => Err(words::arity("script|load")),
             (b"exists", _) => Err(words::arity("script|exists")),
             _ => {
-                let shown = words::line(&words[1][..words[1].len().min(128)]);
+                let shown = words::c_string(words[1]);
+                let shown = words::line(&shown[..shown.len().min(128)]);
                 Err(format!("ERR unknown subcommand '{shown}'. Try SCRIPT HELP.").into())
             }
         }

@@ -1,5 +1,10 @@
 //! The server as a caller sees it: what a script answers, leaves behind and publishes.
 
+mod bench;
+mod differential;
+mod real;
+mod steps;
+
 use super::*;
 use crate::script::reentrant;
 
