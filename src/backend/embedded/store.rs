@@ -225,6 +225,29 @@ impl EmbeddedStore {
         self.store.with(World::restart);
     }
 
+    /// How many bytes keys and values may take, about, before the store refuses to write, as a server does whose memory is
+    /// full. What frees something still runs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore, Error, RefusedKind};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// let guard = client.lock("report").lock().await?;
+    /// store.limit_memory(1);
+    /// let refused = client.lock("other").lock().await;
+    /// assert!(matches!(refused, Err(Error::Refused { kind: RefusedKind::OutOfMemory, .. })));
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn limit_memory(&self, bytes: usize) {
+        self.store.with(|world| world.limit_memory(bytes));
+    }
+
     /// Sets the store's clock forward, and only that: keys run out so much sooner than their holders expect.
     ///
     /// # Examples

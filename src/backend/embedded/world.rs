@@ -33,6 +33,8 @@ pub(super) struct World {
     server: Server,
     pub(super) chance: Chance,
     pub(super) weather: Option<Weather>,
+    /// What the server may keep, where that was said.
+    memory: Option<usize>,
     clock: Clock,
     pub(super) members: BTreeMap<Uuid, Member>,
     /// Who listens where, as the server knows it.
@@ -141,6 +143,7 @@ impl World {
             server: Server::default(),
             chance,
             weather: None,
+            memory: None,
             clock: Clock::default(),
             members: BTreeMap::new(),
             audience: BTreeMap::new(),
@@ -279,6 +282,14 @@ impl World {
     pub(super) fn forget_everything(&mut self) {
         self.server = Server::default();
         self.audience.clear();
+        if let Some(bytes) = self.memory {
+            self.server.limit(bytes);
+        }
+    }
+
+    pub(super) fn limit_memory(&mut self, bytes: usize) {
+        self.memory = Some(bytes);
+        self.server.limit(bytes);
     }
 
     fn publish(&mut self) {
