@@ -23,12 +23,13 @@ const FEATURES: &[(&str, bool)] = &[
     ("cli", cfg!(feature = "cli")),
 ];
 
-/// The names of all examples.
+/// The names of all examples that this build has.
 fn names() -> Vec<String> {
     let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).expect("there are examples");
     let paths = files.map(|file| file.expect("the folder can be read").path());
     let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     let mut names: Vec<_> = sources.map(|path| path.file_stem().expect("a name").display().to_string()).collect();
+    names.retain(|name| name != "timeline" || cfg!(feature = "embedded"));
     names.sort();
     names
 }
@@ -125,4 +126,26 @@ fn the_quickstart_shows_contention_nesting_the_watchdog_and_a_loss() {
     for line in wanted {
         assert!(rest.any(|said| said.contains(line)), "no line with {line:?} at its place in\n{said}");
     }
+}
+
+#[cfg(feature = "embedded")]
+#[test]
+fn the_timeline_shows_a_hand_over_a_wake_up_a_loss_and_who_came_next() {
+    let output = Run::start("timeline", Server::shared()).end();
+    let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+    assert!(output.status.success(), "{said}");
+    let rows: Vec<Vec<char>> = ["ann, task 1", "ann, task 2", "ben", "cyd"]
+        .map(|who| {
+            let row = said.lines().find_map(|line| line.trim_start().strip_prefix(who));
+            row.unwrap_or_else(|| panic!("no row of {who} in\n{said}")).trim().chars().collect()
+        })
+        .into();
+    let mut holders: Vec<usize> = Vec::new();
+    for column in 0..rows[0].len() {
+        holders.extend((0..rows.len()).filter(|row| rows[*row][column] == '█'));
+    }
+    holders.dedup();
+    assert_eq!(holders, [0, 1, 2, 3, 0], "\n{said}");
+    let lost: Vec<bool> = rows.iter().map(|row| row.contains(&'×')).collect();
+    assert_eq!(lost, [false, false, false, true], "\n{said}");
 }
