@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     HoldNumber,
-    reap::Reap,
     registry::Place,
     release::{Outcome, Why},
 };
@@ -96,7 +95,7 @@ impl Drop for HalfBuilt {
         } else if unclean {
             self.place.update(|state, _| {
                 let now = self.place.engine.clock().now();
-                state.reaps.push(Reap::new(self.number, self.lease, &self.place, now));
+                state.reaps.add(self.number, self.lease, &self.place, now);
             });
         }
     }

@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::Instant,
+};
 
 use super::{
     HoldNumber, Moved,
@@ -12,7 +15,6 @@ use super::{
     hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
     pause::one_at_a_time,
     queue::{Told, Waiter},
-    reap::Reap,
     registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
@@ -104,7 +106,7 @@ impl State {
             return Ending::Passed;
         }
         if hold.unclean {
-            self.reaps.push(Reap::new(hold.number, hold.lease(), place, now));
+            self.reaps.add(hold.number, hold.lease(), place, now);
         }
         self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
         Ending::HandOver(HandOver {
@@ -155,7 +157,7 @@ impl State {
             _ => {
                 self.slice.forget();
                 if hold.unclean {
-                    self.reaps.push(Reap::new(hold.number, lease, place, now));
+                    self.reaps.add(hold.number, lease, place, now);
                 }
             }
         }
@@ -249,6 +251,11 @@ impl HandOver {
 
     pub(super) fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
+    }
+
+    /// Nothing of the old hold is left on the server after this.
+    pub(super) fn until(&self) -> Instant {
+        self.place.engine.clock().now() + self.lease
     }
 
     /// Sends it in the background, where nobody's pause holds the waiter up, and waits for what comes of it.
@@ -347,7 +354,7 @@ impl Drop for HandOver {
             job.commands = self.commands.take();
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
-                state.reaps.push(Reap::new(to, self.lease, &self.place, self.place.engine.clock().now()));
+                state.reaps.add(to, self.lease, &self.place, self.place.engine.clock().now());
             }
             state.handing = None;
             state.promote_waiter(waiter, &self.place, fx);

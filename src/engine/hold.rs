@@ -45,6 +45,8 @@ pub(crate) struct Hold {
     pub(crate) pending: u32,
     /// The count on the server as far as answers told; `None` while one is missing.
     pub(crate) told: Option<u32>,
+    /// The newest count-changing command: the answers to older ones tell nothing any more.
+    pub(crate) asked: u64,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
     renewed: Instant,
     /// How far the lease reaches by what was asked for: bounds may have kept it short.
@@ -136,6 +138,7 @@ impl Hold {
             tickets: vec![first],
             pending: 0,
             told: Some(1),
+            asked: 0,
             renewed: term.sent,
             reached: term.sent + term.lease,
             kept: term.sent + term.lease,

@@ -54,6 +54,20 @@ impl Hold {
     fn commands(&mut self) -> Arc<Semaphore> {
         Arc::clone(self.commands.get_or_insert_with(|| Arc::new(Semaphore::new(1))))
     }
+
+    /// A count-changing command is about to leave.
+    fn asks(&mut self) -> u64 {
+        self.told = None;
+        self.asked += 1;
+        self.asked
+    }
+
+    /// It was answered. Whoever stopped polling may bring an answer that newer commands have overtaken.
+    fn answers(&mut self, asked: u64, holds: u32) {
+        if asked == self.asked {
+            self.told = Some(holds);
+        }
+    }
 }
 
 impl State {
@@ -101,7 +115,7 @@ impl Nest {
         };
         let mut pauses = Pauses::after_faults();
         loop {
-            let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
+            let Some((term, holds, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             let earlier = std::mem::replace(&mut self.unanswered, true);
             let dispatch = place.while_held(&self.tenure);
             let answer = place.entry.protocol.acquire(self.number, term.lease, holds, &dispatch);
@@ -112,7 +126,7 @@ impl Nest {
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
-                    return Ok(self.enter(ask, term, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
+                    return Ok(self.enter(ask, term, (asked, holds), fence).map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
                     self.unanswered = false;
@@ -138,7 +152,7 @@ impl Nest {
     }
 
     /// What to ask for; `None` once the outer hold is lost.
-    fn next_term(&self, ask: &Ask) -> Option<(Term, u32)> {
+    fn next_term(&self, ask: &Ask) -> Option<(Term, u32, u64)> {
         let clock = self.place.engine.clock();
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
@@ -152,20 +166,20 @@ impl Nest {
                 state.lose(&self.place, LostCause::MaxHold, fx);
                 return None;
             };
-            hold.told = None;
             hold.sends(term.sent + term.lease);
-            Some((term, hold.count().max(2)))
+            Some((term, hold.count().max(2), hold.asks()))
         })
     }
 
-    fn enter(&mut self, ask: &Ask, term: Term, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
+    fn enter(&mut self, ask: &Ask, term: Term, count: (u64, u32), fence: Option<u64>) -> Option<LockGuard> {
+        let (asked, holds) = count;
         let place = &self.place;
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
             let Some(hold) = state.live(&self.tenure) else { return false };
             hold.pending -= 1;
-            hold.told = Some(holds);
+            hold.answers(asked, holds);
             hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
             true
         });
@@ -261,14 +275,13 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
         if hold.told == Some(count) {
             return None;
         }
-        hold.told = None;
-        Some((hold.number, count))
+        Some((hold.number, count, hold.asks()))
     });
-    let Some((number, count)) = news else { return over() };
+    let Some((number, count, asked)) = news else { return over() };
     let answer = place.entry.protocol.release(number, count).await;
     // By its number: a hold that was passed on meanwhile is still the one that was asked about.
     place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
-        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.told = Some(*holds),
+        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.answers(asked, *holds),
         (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}
     });

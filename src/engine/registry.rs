@@ -16,7 +16,7 @@ use super::{
     hold::{Hold, Tenure},
     pause::Trouble,
     queue::Queue,
-    reap::Reap,
+    reap::Reaps,
     release::Releasing,
     shared::Engine,
     slice::Slice,
@@ -46,7 +46,7 @@ pub(crate) struct State {
     pub(crate) handing: Option<Heir>,
     pub(crate) queue: Queue,
     pub(crate) releases: Vec<Releasing>,
-    pub(crate) reaps: Vec<Reap>,
+    pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
     /// The latest tries had no answer that counts.
@@ -100,7 +100,7 @@ impl State {
             handing: None,
             queue: Queue::default(),
             releases: Vec::new(),
-            reaps: Vec::new(),
+            reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
             trouble: None,
@@ -156,7 +156,7 @@ impl State {
             sooner(hold.due(engine.settings().watchdog_timeout));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
-        sooner(self.reaps.iter().map(|reap| reap.next).min());
+        sooner(self.reaps.next());
         if self.is_idle() {
             sooner(Some(self.slice.remembers_until().unwrap_or_else(Instant::now)));
         }

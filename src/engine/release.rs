@@ -17,7 +17,6 @@ use super::{
     HoldNumber, Letting,
     guard::Released,
     pause::{Pauses, one_at_a_time},
-    reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
     wake::Hearing,
@@ -124,7 +123,7 @@ impl State {
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
         let now = place.engine.clock().now();
         if why.unclean {
-            self.reaps.push(Reap::new(why.number, why.lease, place, now));
+            self.reaps.add(why.number, why.lease, place, now);
         }
         let own = self.ear.expect_own();
         self.slice.released(now, why.turn);
@@ -141,7 +140,8 @@ impl State {
             own,
             until: now + why.lease,
         });
-        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true, first: None }
+        let (place, number, until) = (place.clone(), why.number, now + why.lease);
+        ReleaseJob { place, number, commands: None, outcome, until, waiting: true, first: None }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -240,6 +240,7 @@ pub(crate) struct ReleaseJob {
     /// The hold's count-changing commands go before it, one at a time.
     pub(super) commands: Option<Arc<Semaphore>>,
     outcome: Arc<Outcome>,
+    until: Instant,
     /// Not started yet; a started one does not start itself again when its runtime ends.
     waiting: bool,
     /// Wants to hear what came of the first sending.
@@ -262,6 +263,11 @@ impl ReleaseJob {
         drop(self);
         // Nobody to answer: the runtime is ending, and the client with it.
         answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Nothing of the hold is left on the server after this.
+    pub(super) fn until(&self) -> Instant {
+        self.until
     }
 
     fn tell_first(&mut self, result: &Result<Released>) {
@@ -324,6 +330,7 @@ impl Drop for ReleaseJob {
                 number: self.number,
                 commands: self.commands.take(),
                 outcome: Arc::clone(&self.outcome),
+                until: self.until,
                 waiting: false,
                 first: self.first.take(),
             };

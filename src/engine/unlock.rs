@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
+
 use super::{
     HoldNumber,
     guard::{LockGuard, Released},
@@ -25,6 +27,8 @@ pub(super) enum Stage {
     UnderWay {
         number: HoldNumber,
         outcome: Arc<Outcome>,
+        /// Nothing of the hold is left on the server after this.
+        until: Instant,
     },
     Over(Result<Released>),
 }
@@ -35,7 +39,7 @@ enum Step {
     Tell(u32),
     Release(ReleaseJob),
     HandOver(HandOver),
-    Ask(HoldNumber, Arc<Outcome>),
+    Ask(HoldNumber, Arc<Outcome>, Instant),
 }
 
 impl LockGuard {
@@ -47,7 +51,7 @@ impl LockGuard {
             Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
             Step::Release(job) => job.once().await,
             Step::HandOver(hand_over) => hand_over.once().await,
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Ask(number, outcome, until) => self.ask(number, outcome, until).await,
         };
         if result.as_ref().err().is_none_or(Error::is_lost) {
             *self.stage() = Stage::Over(result.clone());
@@ -71,7 +75,7 @@ impl LockGuard {
                 hand_over.outcome().of_detached(self.owner());
                 hand_over.once().await
             }
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Ask(number, outcome, until) => self.ask(number, outcome, until).await,
             Step::Answer(result) => result,
         }
     }
@@ -91,7 +95,7 @@ impl LockGuard {
         match &*stage {
             Stage::Held => {}
             Stage::Told { left } => return Step::Tell(*left),
-            Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
+            Stage::UnderWay { number, outcome, until } => return Step::Ask(*number, Arc::clone(outcome), *until),
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
         let (ending, fx) = self.place.change(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
@@ -105,11 +109,14 @@ impl LockGuard {
             Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
             Ending::Release(job) => {
                 let outcome = Arc::clone(job.outcome());
-                (Stage::UnderWay { number: job.number(), outcome }, Step::Release(job))
+                (Stage::UnderWay { number: job.number(), outcome, until: job.until() }, Step::Release(job))
             }
             Ending::HandOver(hand_over) => {
                 let outcome = Arc::clone(hand_over.outcome());
-                (Stage::UnderWay { number: hand_over.from(), outcome }, Step::HandOver(hand_over))
+                (
+                    Stage::UnderWay { number: hand_over.from(), outcome, until: hand_over.until() },
+                    Step::HandOver(hand_over),
+                )
             }
         };
         *stage = next;
@@ -121,16 +128,16 @@ impl LockGuard {
     }
 
     /// The release was decided before: waits for what the background makes of it, or sends it anew if that gave up.
-    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>) -> Result<Released> {
+    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>, until: Instant) -> Result<Released> {
         let place = &self.place;
         match outcome.wait(place.engine.settings().command_timeout).await {
             None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
             Some(Err(error)) if !error.is_lost() => {
                 let outcome = Arc::new(Outcome::default());
-                let lease = place.engine.settings().watchdog_timeout;
+                let lease = until.saturating_duration_since(place.engine.clock().now());
                 let job = place
                     .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
-                *self.stage() = Stage::UnderWay { number, outcome };
+                *self.stage() = Stage::UnderWay { number, outcome, until };
                 job.once().await
             }
             Some(result) => result,

@@ -148,8 +148,8 @@ impl Place {
             state.scheduled = None;
             state.expire(self, fx);
             state.forget_detached(self, fx);
-            for reap in state.reaps_due(self, now) {
-                fx.spawn(reap);
+            if let Some(reaps) = state.reaps_due(self, now) {
+                fx.spawn(reaps);
             }
             state.renewal_due(self, now)
         });

@@ -347,3 +347,51 @@ async fn a_second_outermost_acquisition_of_one_owner_is_refused_while_the_first_
     turn().await;
     drop(lock.lock_as(&owner).await.unwrap());
 }
+
+/// However many tries come to nothing, the numbers that are watched for are bounded, and released in few rounds.
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_thousands_of_tries_has_a_bounded_number_of_them_reaped() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let hour = Duration::from_secs(3600);
+    for _ in 0..2_000 {
+        world.next(Verb::Acquire, [Fate::Lost]);
+        let tried = timeout(MS, lock.try_lock().lease(hour)).await;
+        assert!(tried.is_err(), "{tried:?}");
+        turn().await;
+    }
+    assert_eq!(world.sent(Verb::Acquire).len(), 2_000);
+    world.forget_record();
+    sleep(LEASE / 3).await;
+    let reaped = world.sent(Verb::Release);
+    assert!((1..=2 * WATCHED).contains(&reaped.len()), "{} in a third of a lease", reaped.len());
+    let mut rounds: Vec<Instant> = reaped.iter().map(|sent| sent.at).collect();
+    rounds.dedup();
+    assert!(rounds.len() <= 3, "{} rounds", rounds.len());
+    sleep(hour + LEASE).await;
+    world.forget_record();
+    sleep(LEASE).await;
+    assert!(world.record().is_empty(), "an hour later nobody is watched for");
+    bench.nothing_is_left("a").await;
+}
+
+/// A server that answers no release is not asked for the same again and again meanwhile.
+#[tokio::test(start_paused = true)]
+async fn the_next_round_of_reaps_waits_for_the_answers_to_the_last() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Lost]);
+    assert!(timeout(MS, lock.try_lock().lease(900 * MS)).await.is_err());
+    turn().await;
+    assert_eq!(world.sent(Verb::Release).len(), 1, "it is answered");
+    world.forget_record();
+    world.always(Verb::Release, Fate::Never);
+    sleep(350 * MS).await;
+    assert_eq!(world.sent(Verb::Release).len(), 1);
+    sleep(2 * SECOND).await;
+    assert_eq!(world.sent(Verb::Release).len(), 1, "the command timeout is not over");
+    world.heal();
+    sleep(2 * SECOND).await;
+    assert_eq!(world.sent(Verb::Release).len(), 2, "the last step, late");
+    bench.nothing_is_left("a").await;
+}

@@ -380,3 +380,22 @@ async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_i
         bench.nothing_is_left("a").await;
     }
 }
+
+/// As above, where the server refuses at first: nothing is repeated by itself, and what is asked for later is.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_asked_for_again_is_repeated_for_as_long_as_the_hold_may_last() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().lease(100 * LEASE).await.unwrap();
+    world.next(Verb::Release, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Refused { .. })));
+    world.always(Verb::Release, Fate::Never);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    drop(guard);
+    sleep(LEASE * 3).await;
+    assert!(world.holder("a").is_some());
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
