@@ -1,4 +1,4 @@
-//! A command link that is slow, and ten thousand who want to use it: who holds comes first.
+//! Links that are slow, and thousands who want to use them: who holds comes first, and a link that answers is not silent.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
         eventually_async,
         proxy::{
             Event, Proxy,
-            matching::{script, verb},
+            matching::{command, script, verb},
         },
     },
     kept::{connected, held, teach},
@@ -68,6 +68,37 @@ async fn beside_ten_thousand_waiters_on_a_slow_link_a_hold_is_renewed_and_releas
     assert_eq!(proxy.count(&script("renew")), renewed(), "a renewal was not answered");
     assert!(proxy.count(&script("acquire")) < WAITERS, "nobody was left to come before it");
     proxy.throttle(0);
+    waiters.abort_all();
+    while waiters.join_next().await.is_some() {}
+}
+
+/// Fault G106.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_subscription_link_is_not_given_up_as_long_as_its_answers_come() {
+    const CHANNELS: usize = 1_500;
+    let server = Server::own();
+    teach(&server);
+    hold_all(&server);
+    let proxy = Proxy::to(&server);
+    let command_timeout = Duration::from_millis(400);
+    let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
+    let mut waiters = JoinSet::new();
+    let wait = |number| client.lock(format!("busy {number}")).lock().into_future();
+    waiters.spawn(wait(0));
+    let listened = || -> usize {
+        let all: Vec<String> =
+            redis::cmd("PUBSUB").arg("CHANNELS").query(&mut server.connection()).expect("PUBSUB answers");
+        all.len()
+    };
+    eventually_async(SOON, async || listened() == 1).await;
+    // A request and its answer are some 70 bytes each: all of them take four command timeouts, and more.
+    proxy.throttle_connection(1, BYTES_A_SECOND);
+    let asked = monotonic();
+    (1..CHANNELS).for_each(|number| drop(waiters.spawn(wait(number))));
+    eventually_async(SOON, async || listened() == CHANNELS).await;
+    assert_eq!(proxy.count(&command("SUBSCRIBE")), CHANNELS, "a channel was asked for twice: its link was given up");
+    assert!(monotonic() - asked > 3 * command_timeout, "the link was not slow");
+    proxy.throttle_connection(1, 0);
     waiters.abort_all();
     while waiters.join_next().await.is_some() {}
 }

@@ -37,7 +37,8 @@ pub(super) struct Link {
 pub(super) enum Cause {
     /// Cut by the other side, or by the system.
     Cut,
-    /// Something was written, and nothing came back for a whole command timeout.
+    /// An answer did not come for a whole command timeout. Others may: but answers have no names and belong to commands by
+    /// their order, which is in doubt from then on.
     Silent,
 }
 
@@ -221,7 +222,7 @@ impl Suspicion {
     }
 }
 
-/// When the server last answered a script, over any of its links.
+/// When somebody was last answered: a script, over any of a server's links, or a request of one subscription link.
 pub(super) struct Answers {
     start: Instant,
     nanos: AtomicU64,
