@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Renewal,
-    hold::{End, Hold, Tenure},
+    hold::Hold,
     registry::Place,
+    tenure::{End, Tenure},
     unlock::Stage,
 };
 use crate::{

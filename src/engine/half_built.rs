@@ -8,7 +8,10 @@ use super::{
     registry::Place,
     release::{Outcome, Why},
 };
-use crate::backend::Dispatch;
+use crate::{
+    backend::Dispatch,
+    rules::{Rule, without},
+};
 
 /// One attempt at a fresh hold: one number, for as many tries as it takes.
 ///
@@ -86,7 +89,7 @@ impl Drop for HalfBuilt {
             self.cut_off();
         }
         let unclean = self.unclean;
-        if self.uncertain {
+        if self.uncertain && !without(Rule::UncertainIsReleased) {
             let job = self.place.update(|state, _| {
                 let why = Why::ended(self.number, self.lease, unclean);
                 state.release(&self.place, why, Arc::new(Outcome::default()))

@@ -12,17 +12,19 @@ use super::{
     HoldNumber, Moved,
     effects::{Effects, Said},
     guard::{LockGuard, Released},
-    hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
+    hold::{Hold, Term, Ticket, Wake},
     pause::one_at_a_time,
     queue::{Told, Waiter},
     registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
+    tenure::{End, Loss, Tenure},
 };
 use crate::{
     error::{Error, LostCause, Op, Result},
     lease::Lease,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// What the end of a ticket leaves to do.
@@ -138,7 +140,8 @@ impl State {
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);
-        let may_be_there = matches!(cause, LostCause::Expired | LostCause::Forced);
+        let forced = cause == LostCause::Forced && !without(Rule::ForcedIsReleased);
+        let may_be_there = cause == LostCause::Expired || forced;
         hold.wake = Some(Wake { until: now + hold.lease(), release: may_be_there && !hold.untaken });
         match cause {
             // At its bound the hold ends for everybody: whoever still works was told so.
@@ -203,7 +206,7 @@ impl State {
     }
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
-        if hold.wake.is_some_and(|wake| wake.release) {
+        if hold.wake.is_some_and(|wake| wake.release) && !without(Rule::LostIsReleased) {
             let why = Why::ended(hold.number, hold.may_last(place.engine.clock().now()), false);
             fx.release(self.release(place, why, Arc::new(Outcome::default())));
         }
@@ -302,6 +305,9 @@ impl HandOver {
                 Err(lost)
             }
             Err(fault) => {
+                if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
+                    self.granted(to, term);
+                }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
                     self.to = None;
@@ -348,7 +354,11 @@ impl HandOver {
 impl Drop for HandOver {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter.take() else { return };
-        let why = Why { number: self.from, then: self.to, turn: Turn::Keep, lease: self.lease, unclean: false };
+        let (first, then) = match self.to {
+            Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
+            to => (self.from, to),
+        };
+        let why = Why { number: first, then, turn: Turn::Keep, lease: self.lease, unclean: false };
         let job = self.place.update(|state, fx| {
             let mut job = state.release(&self.place, why, Arc::clone(&self.outcome));
             job.commands = self.commands.take();

@@ -12,6 +12,7 @@
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
+//! | what the guards of one owner share | `tenure.rs` |
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
@@ -62,6 +63,7 @@ mod release;
 mod request;
 mod shared;
 mod slice;
+mod tenure;
 mod unlock;
 mod wake;
 mod watchdog;

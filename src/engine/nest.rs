@@ -13,14 +13,16 @@ use super::{
     acquire::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
-    hold::{Hold, Tenure, Term, Ticket},
+    hold::{Hold, Term, Ticket},
     pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
+    tenure::Tenure,
 };
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
     name::Field,
+    rules::{Rule, without},
 };
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
@@ -127,6 +129,9 @@ impl Nest {
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
                     return Ok(self.enter(ask, term, (asked, holds), fence).map_or(Nested::OuterLost, Nested::Granted));
+                }
+                Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
+                    return Ok(self.enter(ask, term, (asked, holds), None).map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
                     self.unanswered = false;

@@ -15,7 +15,11 @@ use super::{
     HoldNumber, Letting,
     registry::{Place, State},
 };
-use crate::{backend::Pending, name::Field};
+use crate::{
+    backend::Pending,
+    name::Field,
+    rules::{Rule, without},
+};
 
 /// So many numbers of one name are watched for. One more, and the oldest is forgotten: its copy had the most time to run.
 pub(super) const WATCHED: usize = 64;
@@ -40,6 +44,9 @@ struct Reap {
 
 impl Reaps {
     pub(super) fn add(&mut self, number: HoldNumber, lease: Duration, place: &Place, now: Instant) {
+        if without(Rule::OldCopiesAreReaped) {
+            return;
+        }
         let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
         if self.watched.len() == WATCHED {
             self.watched.pop_front();

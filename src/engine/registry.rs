@@ -10,17 +10,8 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol,
-    admit::Contender,
-    effects::Effects,
-    hold::{Hold, Tenure},
-    pause::Trouble,
-    queue::Queue,
-    reap::Reaps,
-    release::Releasing,
-    shared::Engine,
-    slice::Slice,
-    wake::Ear,
+    Protocol, admit::Contender, effects::Effects, hold::Hold, pause::Trouble, queue::Queue, reap::Reaps,
+    release::Releasing, shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 

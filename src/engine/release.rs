@@ -26,6 +26,7 @@ use crate::{
     error::{Error, LostCause, Op, Result},
     name::Field,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// So many releases of one name may be unanswered before its next try waits for an answer: whoever gives up tries faster
@@ -147,6 +148,9 @@ impl State {
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
     /// them. Of an abandoned hand-over that is true once its second half is.
     pub(super) fn releases_are_out(&self, link: u64) -> bool {
+        if without(Rule::ReleaseBeforeTry) {
+            return true;
+        }
         let room = self.releases.len() < UNANSWERED;
         room && self.releases.iter().all(|release| release.then.is_none() && release.out_on == Some(link))
     }
@@ -283,7 +287,8 @@ impl ReleaseJob {
             self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
-            if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
+            let enough = without(Rule::ReleaseIsRepeated);
+            if until.is_none_or(|until| until <= now) || !fault.kind.heals() || enough {
                 let error = Error::from_fault(fault, self.place.name(), Op::Release);
                 tracing::warn!(lock = %Field(self.place.name()), %error, "a release was given up: its lease ends the hold");
                 self.give_up(error);

@@ -34,6 +34,7 @@ use crate::{
     backend::{Backend, Pending},
     error::{Error, LostCause, Result},
     lease::Lease,
+    rules::{Rule, without},
 };
 
 /// At most twice so many tries of one client are in flight: waiters that are all woken at once never stand before
@@ -148,7 +149,7 @@ impl Engine {
     }
 
     pub(super) fn draw_hold(&self) -> HoldNumber {
-        HoldNumber(self.draw())
+        if without(Rule::NumberPerHold) { HoldNumber(0) } else { HoldNumber(self.draw()) }
     }
 
     pub(super) fn downgrade(self: &Arc<Self>) -> Weak<Self> {

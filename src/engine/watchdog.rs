@@ -27,6 +27,7 @@ use super::{
 use crate::{
     backend::{Dispatch, Fault, FaultKind, Pending},
     error::LostCause,
+    rules::{Rule, without},
 };
 
 /// At most so many keys go into one call.
@@ -270,7 +271,8 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
         hold.renewing = false;
         let clock = engine.clock();
         match answer {
-            Some((term, Renewal::Renewed)) => {
+            Some((_, Renewal::Gone)) if !without(Rule::GoneIsLost) => state.lose(&place, LostCause::Gone, fx),
+            Some((term, _)) => {
                 hold.retry = None;
                 if hold.watched() {
                     hold.renewed(term);
@@ -278,7 +280,6 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
                 hold.extended(term, clock);
                 fx.say(Said::Renewed { owner: hold.owner().clone() });
             }
-            Some((_, Renewal::Gone)) => state.lose(&place, LostCause::Gone, fx),
             None => {
                 let failures = hold.retry.map_or(0, |(failures, _)| failures);
                 let pause = Pauses::longest_after(failures).mul_f64(jitter);
