@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use relatch::{Client, Released};
-use tokio::task::JoinSet;
+use relatch::{Client, Owner, Released};
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     harness::{
@@ -11,11 +11,12 @@ use crate::{
         clock::monotonic,
         eventually_async,
         proxy::{
-            Event, Proxy,
-            matching::{command, script, verb},
+            Action, Event, Proxy,
+            matching::{any, command, script, verb},
         },
+        unique_name,
     },
-    kept::{connected, held, teach},
+    kept::{connected, held, poll_once, teach},
 };
 
 const WAITERS: usize = 10_000;
@@ -101,4 +102,26 @@ async fn a_slow_subscription_link_is_not_given_up_as_long_as_its_answers_come() 
     proxy.throttle_connection(1, 0);
     waiters.abort_all();
     while waiters.join_next().await.is_some() {}
+}
+
+/// Answers take longer than half of a command's time, and nobody waits for them: pings show that the link lives.
+#[tokio::test]
+async fn a_link_with_slow_answers_is_not_given_up_for_tries_that_were_dropped() {
+    let (server, name) = (Server::shared(), unique_name());
+    teach(server);
+    let proxy = Proxy::to(server);
+    let command_timeout = Duration::from_secs(1);
+    let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
+    proxy.rule(any().on_commanding(), Action::DelayReply(command_timeout * 6 / 10));
+    // A suspicion each, the second while the first is looked into.
+    for pause in [20, 0] {
+        let mut tried = client.lock(&name).try_lock().owner(&Owner::new()).into_future();
+        assert!(poll_once(&mut tried).await.is_pending());
+        drop(tried);
+        sleep(Duration::from_millis(pause)).await;
+    }
+    sleep(3 * command_timeout).await;
+    assert!(proxy.count(&command("PING")) >= 1, "nobody was suspicious");
+    let opened = proxy.log().iter().filter(|entry| matches!(entry.event, Event::Opened)).count();
+    assert_eq!(opened, 1, "the link was replaced");
 }
