@@ -3,10 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{Semaphore, oneshot},
-    time::Instant,
-};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     HoldNumber, Moved,
@@ -106,9 +103,6 @@ impl State {
             let guard = LockGuard::new(place.clone(), tenure, ticket, None);
             fx.deliver(waiter.turn, Told::Granted(guard));
             return Ending::Passed;
-        }
-        if hold.unclean {
-            self.reaps.add(hold.number, hold.lease(), place, now);
         }
         self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
         Ending::HandOver(HandOver {
@@ -248,17 +242,8 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    pub(super) fn from(&self) -> HoldNumber {
-        self.from
-    }
-
     pub(super) fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
-    }
-
-    /// Nothing of the old hold is left on the server after this.
-    pub(super) fn until(&self) -> Instant {
-        self.place.engine.clock().now() + self.lease
     }
 
     /// Sends it in the background, where nobody's pause holds the waiter up, and waits for what comes of it.
@@ -353,21 +338,26 @@ impl HandOver {
 
 impl Drop for HandOver {
     fn drop(&mut self) {
+        let place = &self.place;
+        if self.unclean {
+            // Not before: an early one would free what is to be handed over.
+            place.update(|state, _| state.reaps.add(self.from, self.lease, place, place.engine.clock().now()));
+        }
         let Some(waiter) = self.waiter.take() else { return };
         let (first, then) = match self.to {
             Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
             to => (self.from, to),
         };
         let why = Why { number: first, then, turn: Turn::Keep, lease: self.lease, unclean: false };
-        let job = self.place.update(|state, fx| {
-            let mut job = state.release(&self.place, why, Arc::clone(&self.outcome));
+        let job = place.update(|state, fx| {
+            let mut job = state.release(place, why, Arc::clone(&self.outcome));
             job.commands = self.commands.take();
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
-                state.reaps.add(to, self.lease, &self.place, self.place.engine.clock().now());
+                state.reaps.add(to, self.lease, place, place.engine.clock().now());
             }
             state.handing = None;
-            state.promote_waiter(waiter, &self.place, fx);
+            state.promote_waiter(waiter, place, fx);
             job
         });
         drop(job); // goes on in the background

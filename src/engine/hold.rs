@@ -159,18 +159,17 @@ impl Hold {
         self.tickets.iter().filter_map(|ticket| ticket.max_hold).min()
     }
 
-    /// A command that raises the TTL is about to leave.
-    pub(crate) fn sends(&mut self, until: Instant) {
+    /// A command that raises the TTL leaves now.
+    pub(crate) fn leaves(&mut self, until: Instant) {
         self.kept = self.kept.max(until);
+        if without(Rule::DeadlineMovesWithAnswer) {
+            self.deadline.at = self.deadline.at.max(until);
+        }
     }
 
-    /// An extension by this much from now is about to leave; `None` if it would reach beyond a bound.
-    pub(crate) fn extends(&mut self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
+    /// What an extension by this much from now asks for; `None` if it would reach beyond a bound.
+    pub(crate) fn extends(&self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
         let term = Term::now(lease, self.bound(), clock).filter(|term| !term.cut)?;
-        self.sends(term.sent + term.lease);
-        if without(Rule::DeadlineMovesWithAnswer) {
-            self.extended(term, clock);
-        }
         Some((self.number, term))
     }
 

@@ -33,7 +33,7 @@
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
 //! | releases of a name that are not answered | `UNANSWERED`, then tries wait | `release.rs` |
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
-//! | numbers of a name that are watched for | `WATCHED`, then the oldest is forgotten | `reap.rs` |
+//! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | keys in one renewal | `BATCH` | `watchdog.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |

@@ -46,6 +46,14 @@ pub(crate) enum Teller {
     Again,
 }
 
+/// What a nested acquire asks for, and what was known before.
+#[derive(Clone, Copy)]
+struct Asked {
+    told: Option<u32>,
+    number: u64,
+    holds: u32,
+}
+
 pub(crate) enum Nested {
     Granted(LockGuard),
     /// The outer hold is gone: go on as a fresh acquisition.
@@ -117,10 +125,10 @@ impl Nest {
         };
         let mut pauses = Pauses::after_faults();
         loop {
-            let Some((term, holds, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
+            let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             let earlier = std::mem::replace(&mut self.unanswered, true);
-            let dispatch = place.while_held(&self.tenure);
-            let answer = place.entry.protocol.acquire(self.number, term.lease, holds, &dispatch);
+            let dispatch = place.while_held(&self.tenure, term.lease);
+            let answer = place.entry.protocol.acquire(self.number, term.lease, asked.holds, &dispatch);
             let fault = match bounded(cut_off, answer).await {
                 None => {
                     let left = !dispatch.withdraw();
@@ -128,7 +136,7 @@ impl Nest {
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
-                    return Ok(self.enter(ask, term, (asked, holds), fence).map_or(Nested::OuterLost, Nested::Granted));
+                    return Ok(self.enter(ask, term, asked, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
                     return Ok(self.enter(ask, term, (asked, holds), None).map_or(Nested::OuterLost, Nested::Granted));
@@ -142,6 +150,9 @@ impl Nest {
             };
             // What did not run changed no count.
             self.unanswered = earlier || fault.may_have_run;
+            if !self.unanswered {
+                self.not_asked(asked);
+            }
             // The outer hold was lost while this waited for a link.
             if fault.kind == FaultKind::Withdrawn {
                 continue;
@@ -157,7 +168,7 @@ impl Nest {
     }
 
     /// What to ask for; `None` once the outer hold is lost.
-    fn next_term(&self, ask: &Ask) -> Option<(Term, u32, u64)> {
+    fn next_term(&self, ask: &Ask) -> Option<(Term, Asked)> {
         let clock = self.place.engine.clock();
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
@@ -171,20 +182,19 @@ impl Nest {
                 state.lose(&self.place, LostCause::MaxHold, fx);
                 return None;
             };
-            hold.sends(term.sent + term.lease);
-            Some((term, hold.count().max(2), hold.asks()))
+            let asked = Asked { told: hold.told, number: hold.asks(), holds: hold.count().max(2) };
+            Some((term, asked))
         })
     }
 
-    fn enter(&mut self, ask: &Ask, term: Term, count: (u64, u32), fence: Option<u64>) -> Option<LockGuard> {
-        let (asked, holds) = count;
+    fn enter(&mut self, ask: &Ask, term: Term, asked: Asked, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
         let place = &self.place;
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
             let Some(hold) = state.live(&self.tenure) else { return false };
             hold.pending -= 1;
-            hold.answers(asked, holds);
+            hold.answers(asked.number, holds);
             hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
             true
         });
@@ -194,6 +204,15 @@ impl Nest {
         (self.unanswered, self.granted) = (false, true);
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
         Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
+    }
+
+    /// What the server counts is what it counted before.
+    fn not_asked(&self, asked: Asked) {
+        self.place.update(|state, _| {
+            if let (Some(hold), Some(told)) = (state.live(&self.tenure), asked.told) {
+                hold.answers(asked.number, told);
+            }
+        });
     }
 
     fn outer_gone(&self) {

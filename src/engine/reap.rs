@@ -3,7 +3,6 @@
 //! every third of a lease, for one lease and one step more: a ghost lives for a third of a lease at most.
 
 use std::{
-    collections::VecDeque,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -21,13 +20,13 @@ use crate::{
     rules::{Rule, without},
 };
 
-/// So many numbers of one name are watched for. One more, and the oldest is forgotten: its copy had the most time to run.
+/// So many numbers of one name are watched for. One more, and that is forgotten whose watch ends first.
 pub(super) const WATCHED: usize = 64;
 
 /// The numbers of one name whose old copies are watched for.
 #[derive(Debug, Default)]
 pub(crate) struct Reaps {
-    watched: VecDeque<Reap>,
+    watched: Vec<Reap>,
     /// The soonest of theirs, so that a look at the entry need not ask them all.
     next: Option<Instant>,
     /// Lives while a round is under way: the next one waits for its answers.
@@ -48,10 +47,11 @@ impl Reaps {
             return;
         }
         let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
-        if self.watched.len() == WATCHED {
-            self.watched.pop_front();
+        self.watched.push(Reap { number, step, next: now + step, until: now + lease + step });
+        if self.watched.len() > WATCHED {
+            let first = self.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
+            first.map(|(at, _)| at).map(|at| self.watched.swap_remove(at));
         }
-        self.watched.push_back(Reap { number, step, next: now + step, until: now + lease + step });
         self.find_next();
     }
 
@@ -68,14 +68,15 @@ impl Reaps {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
         }
-        let waits = self.round.strong_count() > 0;
+        let is_due = |reap: &Reap| reap.next <= now + reap.step / 2;
+        if self.round.strong_count() > 0 {
+            let soonest = self.watched.iter().filter(|reap| is_due(reap)).map(|reap| reap.step).min();
+            self.next = soonest.map(|step| now + step);
+            return Vec::new();
+        }
         let mut due = Vec::new();
         self.watched.retain_mut(|reap| {
-            if reap.next > now + reap.step / 2 {
-                return true;
-            }
-            if waits {
-                reap.next = now + reap.step;
+            if !is_due(reap) {
                 return true;
             }
             due.push(reap.number);

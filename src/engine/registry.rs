@@ -164,12 +164,14 @@ impl Place {
         self.entry.name()
     }
 
-    /// For a command that asks for more of a hold: while this tenure of it lives.
-    pub(super) fn while_held(&self, tenure: &Arc<Tenure>) -> Arc<Dispatch> {
+    /// For a command that asks for so much more of a hold: while this tenure of it lives.
+    pub(super) fn while_held(&self, tenure: &Arc<Tenure>, lease: Duration) -> Arc<Dispatch> {
         let (place, tenure) = (self.clone(), Arc::clone(tenure));
         Dispatch::new(move || {
-            let lives = |hold: &Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(place.engine.clock());
-            place.entry.lock().hold.as_ref().is_some_and(lives)
+            let clock = place.engine.clock();
+            let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock);
+            let mut state = place.entry.lock();
+            state.hold.as_mut().filter(lives).map(|hold| hold.leaves(clock.now() + lease)).is_some()
         })
     }
 

@@ -4,7 +4,7 @@
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -86,7 +86,16 @@ pub(crate) struct Outcome {
     /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
     detached: OnceLock<Owner>,
     result: OnceLock<Result<Released>>,
+    /// What was given up and is still to be released.
+    rest: Mutex<Option<Rest>>,
     done: Notify,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    number: HoldNumber,
+    then: Option<HoldNumber>,
+    until: Instant,
 }
 
 impl Outcome {
@@ -101,6 +110,12 @@ impl Outcome {
 
     pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
         self.detached.get() == Some(owner)
+    }
+
+    /// A release of what is left, for whoever asks first.
+    pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
+        let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), false) })
     }
 
     /// `None` if there is none within the time.
@@ -141,8 +156,7 @@ impl State {
             own,
             until: now + why.lease,
         });
-        let (place, number, until) = (place.clone(), why.number, now + why.lease);
-        ReleaseJob { place, number, commands: None, outcome, until, waiting: true, first: None }
+        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true, first: None }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -199,10 +213,12 @@ impl State {
         })
     }
 
-    /// It will not be answered any more.
+    /// It will not be answered any more, and its rest is left to whoever asks again.
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         if let Some(at) = self.releases.iter().position(|release| release.number == number) {
             let release = self.releases.remove(at);
+            let Releasing { number, then, until, .. } = release;
+            *release.outcome.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Rest { number, then, until });
             if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }
@@ -244,7 +260,6 @@ pub(crate) struct ReleaseJob {
     /// The hold's count-changing commands go before it, one at a time.
     pub(super) commands: Option<Arc<Semaphore>>,
     outcome: Arc<Outcome>,
-    until: Instant,
     /// Not started yet; a started one does not start itself again when its runtime ends.
     waiting: bool,
     /// Wants to hear what came of the first sending.
@@ -252,10 +267,6 @@ pub(crate) struct ReleaseJob {
 }
 
 impl ReleaseJob {
-    pub(super) fn number(&self) -> HoldNumber {
-        self.number
-    }
-
     pub(super) fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
     }
@@ -267,11 +278,6 @@ impl ReleaseJob {
         drop(self);
         // Nobody to answer: the runtime is ending, and the client with it.
         answer.await.unwrap_or(Err(Error::Closed))
-    }
-
-    /// Nothing of the hold is left on the server after this.
-    pub(super) fn until(&self) -> Instant {
-        self.until
     }
 
     fn tell_first(&mut self, result: &Result<Released>) {
@@ -335,7 +341,6 @@ impl Drop for ReleaseJob {
                 number: self.number,
                 commands: self.commands.take(),
                 outcome: Arc::clone(&self.outcome),
-                until: self.until,
                 waiting: false,
                 first: self.first.take(),
             };

@@ -71,7 +71,11 @@ static ALL: &[Mutant] = &[
     engine("confirmation-wakes", Rule::ConfirmationWakes, "a confirmed subscription is no reason to try again"),
     engine("deadline-from-sending", Rule::DeadlineFromSending, "a deadline is counted from the answer"),
     engine("deadline-has-margin", Rule::DeadlineHasMargin, "a hold is believed in for a quarter longer than its lease"),
-    engine("deadline-moves-with-answer", Rule::DeadlineMovesWithAnswer, "an extension counts when it is sent"),
+    engine(
+        "deadline-moves-with-answer",
+        Rule::DeadlineMovesWithAnswer,
+        "a renewal and an extension count when they are sent",
+    ),
     engine(
         "dropped-contender-has-successor",
         Rule::DroppedContenderHasSuccessor,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relatch::{Client, Released};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     harness::{
@@ -11,11 +11,12 @@ use crate::{
         clock::monotonic,
         eventually_async,
         proxy::{
-            Event, Proxy,
-            matching::{command, script, verb},
+            Action, Event, Proxy,
+            matching::{any, command, script, verb},
         },
+        unique_name,
     },
-    kept::{connected, held, teach},
+    kept::{connected, held, poll_once, teach},
 };
 
 const WAITERS: usize = 10_000;
@@ -101,4 +102,27 @@ async fn a_slow_subscription_link_is_not_given_up_as_long_as_its_answers_come() 
     proxy.throttle_connection(1, 0);
     waiters.abort_all();
     while waiters.join_next().await.is_some() {}
+}
+
+/// Answers take longer than half of a command's time, and nobody waits for them: pings show that the link lives.
+#[tokio::test]
+async fn a_link_with_slow_answers_is_not_given_up_for_commands_that_were_dropped() {
+    let (server, name) = (Server::shared(), unique_name());
+    teach(server);
+    let proxy = Proxy::to(server);
+    let command_timeout = Duration::from_secs(1);
+    let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
+    let guard = client.lock(&name).lock().await.expect("it is free");
+    proxy.rule(any().on_commanding(), Action::DelayReply(command_timeout * 6 / 10));
+    // A suspicion each, the second while the first is looked into. Nothing has to be undone after an extension.
+    for pause in [20, 0] {
+        let mut extending = Box::pin(guard.extend(SOON));
+        assert!(poll_once(&mut extending).await.is_pending());
+        drop(extending);
+        sleep(Duration::from_millis(pause)).await;
+    }
+    sleep(3 * command_timeout).await;
+    assert!(proxy.count(&command("PING")) >= 1, "nobody was suspicious");
+    let opened = proxy.log().iter().filter(|entry| matches!(entry.event, Event::Opened)).count();
+    assert_eq!(opened, 1, "the link was replaced");
 }

@@ -269,3 +269,21 @@ async fn an_answer_that_a_parked_unlock_brings_late_does_not_stand_for_the_newes
     first.unlock().await.unwrap();
     bench.nothing_is_left("a").await;
 }
+
+/// What did not run changed no count, so the hold may be passed on as before.
+#[tokio::test(start_paused = true)]
+async fn after_a_nested_acquisition_that_was_refused_a_hold_is_still_passed_on_without_a_word() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let guard = lock.lock_as(&owner).await.unwrap();
+    world.next(Verb::Acquire, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(lock.lock_as(&owner).await, Err(Error::Refused { .. })));
+    let next = tokio::spawn(lock.lock_as(&Owner::new()));
+    turn().await;
+    world.forget_record();
+    guard.unlock().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(world.verbs(), []);
+    next.unlock().await.unwrap();
+    bench.nothing_is_left("a").await;
+}

@@ -18,6 +18,7 @@ pub(super) struct Requests {
     command_timeout: Duration,
     /// Answers come in the order of the requests: as long as earlier ones come, a later one is not missing.
     answers: Arc<Answers>,
+    pings: bool,
     under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>,
 }
 
@@ -44,20 +45,27 @@ pub(super) enum Outcome {
 impl Requests {
     pub(super) fn new(sink: PubSubSink, command_timeout: Duration) -> Self {
         let answers = Arc::new(Answers::new());
-        Self { sink, command_timeout, answers, under_way: FuturesUnordered::new() }
+        Self { sink, command_timeout, answers, pings: false, under_way: FuturesUnordered::new() }
     }
 
     /// The next answer; none while nothing was asked. Dropped, it takes none away.
     pub(super) async fn next(&mut self) -> Option<Answer> {
         let answer = self.under_way.next().await;
+        self.pings &= !matches!(answer, Some(Answer { verb: Verb::Ping, .. }));
         if matches!(answer, Some(Answer { outcome: Outcome::Done | Outcome::Refused(_), .. })) {
             self.answers.note();
         }
         answer
     }
 
+    /// Whether a ping is under way.
+    pub(super) fn pings(&self) -> bool {
+        self.pings
+    }
+
     /// Sends with the next look at the answers.
     pub(super) fn send(&mut self, verb: Verb, channel: Option<&Arc<str>>) {
+        self.pings |= verb == Verb::Ping;
         let mut sink = self.sink.clone();
         let channel = channel.cloned();
         let (answers, within) = (Arc::clone(&self.answers), self.command_timeout);
