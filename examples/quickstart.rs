@@ -2,8 +2,8 @@
 //! and a loss is told.
 //!
 //! ```text
-//! tests/with-redis.sh cargo run --example quickstart
-//! cargo run --example quickstart -- redis://127.0.0.1/
+//! cargo run --example quickstart --features embedded        # on a store in this process
+//! cargo run --example quickstart -- redis://127.0.0.1/      # on a server; REDIS_URL names it as well
 //! ```
 
 use std::{
@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use relatch::{Client, Lease, Released, Uuid};
+#[cfg(feature = "embedded")]
+use relatch::EmbeddedStore;
+use relatch::{Client, ClientBuilder, Lease, Released, Uuid};
 use tokio::{sync::oneshot, time::sleep};
 
 /// Short, so that the watchdog can be seen at work; the default of 30 s is right for a service.
@@ -20,12 +22,10 @@ const WATCHDOG: Duration = Duration::from_millis(600);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let from_environment = || env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
-    let url = env::args().nth(1).unwrap_or_else(from_environment);
+    let url = env::args().nth(1).or_else(|| env::var("REDIS_URL").ok());
 
     // Two clients are two processes, wherever they live. The prefix keeps this run apart from every other.
-    let builder =
-        Client::builder().url(url).watchdog_timeout(WATCHDOG).name_prefix(format!("quickstart:{}:", Uuid::new_v4()));
+    let builder = reach(url).watchdog_timeout(WATCHDOG).name_prefix(format!("quickstart:{}:", Uuid::new_v4()));
     let ann = Person { name: "ann", client: builder.clone().connect().await?, start: Instant::now() };
     let ben = Person { name: "ben", client: builder.connect().await?, start: ann.start };
 
@@ -48,6 +48,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ben.client.close().await;
     ann.says("and ben close their clients");
     Ok(())
+}
+
+/// The server that was named, or else a store in this process.
+#[cfg(feature = "embedded")]
+fn reach(url: Option<String>) -> ClientBuilder {
+    match url {
+        Some(url) => Client::builder().url(url),
+        None => Client::builder().embedded(&EmbeddedStore::new()),
+    }
+}
+
+/// The server that was named, or else the usual one.
+#[cfg(not(feature = "embedded"))]
+fn reach(url: Option<String>) -> ClientBuilder {
+    Client::builder().url(url.as_deref().unwrap_or("redis://127.0.0.1/"))
 }
 
 async fn contend(ann: &Person, ben: &Person) -> Result<(), Box<dyn Error>> {

@@ -4,8 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
+#[cfg(feature = "embedded")]
+use crate::backend::embedded::EmbeddedStore;
 use crate::{
     backend::{Backend, redis as server},
+    chance::Chance,
     engine::{Clock, Engine, Settings},
     error::{Error, Op, Result},
     lease,
@@ -52,6 +55,50 @@ impl Client {
     /// Connects with options: see [`ClientBuilder`].
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
+    }
+
+    /// A client on a fresh store in this process, with the default options: the same scripts without a server. For tests
+    /// with more than one client, or with faults, see [`EmbeddedStore`].
+    ///
+    /// It lives on the runtime in which it is made. Made outside of any, it answers every call with [`Error::Invalid`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let client = relatch::Client::embedded();
+    /// let guard = client.lock("report").lock().await?;
+    /// tokio::time::sleep(Duration::from_secs(3600)).await; // the watchdog renews, in virtual time
+    /// assert!(guard.is_held());
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "embedded")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
+    #[must_use]
+    pub fn embedded() -> Self {
+        let store = EmbeddedStore::new();
+        let ClientBuilder { watchdog_timeout, command_timeout, unreachable_after, handover_slice, name_prefix, .. } =
+            Self::builder();
+        let settings = Settings { watchdog_timeout, command_timeout, unreachable_after, handover_slice };
+        let id = store.chance().uuid();
+        let (chance, link) = (store.chance().clone(), store.open_first(id, command_timeout));
+        Self::start(id, Arc::new(link), settings, Clock::of_this_process(), chance, name_prefix)
+    }
+
+    fn start(
+        id: Uuid,
+        backend: Arc<dyn Backend>,
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+        prefix: Arc<str>,
+    ) -> Self {
+        let scope = Arc::new(Scope::new(id, prefix, Arc::clone(&backend)));
+        Self { engine: Engine::start(id, backend, settings, clock, chance), scope }
     }
 
     /// A reentrant lock: whoever holds it may take it again. No I/O, and cheap.
@@ -151,12 +198,20 @@ impl fmt::Debug for Client {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
-    target: Option<Result<server::Target>>,
+    target: Option<Result<Target>>,
     watchdog_timeout: Duration,
     command_timeout: Duration,
     unreachable_after: Duration,
     handover_slice: Duration,
     name_prefix: Arc<str>,
+}
+
+/// Where the locks are.
+#[derive(Clone, Debug)]
+enum Target {
+    Server(server::Target),
+    #[cfg(feature = "embedded")]
+    Store(EmbeddedStore),
 }
 
 impl Default for ClientBuilder {
@@ -174,16 +229,41 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
-    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`.
+    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. Of several targets the last one counts.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
-        self.target = Some(server::Target::parse(url.as_ref()));
+        self.target = Some(server::Target::parse(url.as_ref()).map(Target::Server));
         self
     }
 
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
     /// limits are this builder's.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
-        self.target = Some(Ok(server::Target::from_client(&client)));
+        self.target = Some(Ok(Target::Server(server::Target::from_client(&client))));
+        self
+    }
+
+    /// A store in this process instead of a server. Of several targets the last one counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use relatch::{Client, EmbeddedStore};
+    ///
+    /// let store = EmbeddedStore::new();
+    /// let (ann, ben) =
+    ///     (Client::builder().embedded(&store).connect().await?, Client::builder().embedded(&store).connect().await?);
+    /// let guard = ann.mutex("desk").lock().await?;
+    /// assert!(ben.mutex("desk").try_lock().await?.is_none());
+    /// # guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "embedded")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
+    pub fn embedded(mut self, store: &EmbeddedStore) -> Self {
+        self.target = Some(Ok(Target::Store(store.clone())));
         self
     }
 
@@ -262,12 +342,20 @@ impl ClientBuilder {
                 "a client must be connected inside the tokio runtime it will live on",
             ));
         }
-        let options = server::Options { command_timeout: settings.command_timeout };
-        let connected = server::connect(&target?, options).await;
-        let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
-        let backend: Arc<dyn Backend> = Arc::new(backend);
-        let id = Uuid::new_v4();
-        let scope = Arc::new(Scope::new(id, self.name_prefix, Arc::clone(&backend)));
-        Ok(Client { engine: Engine::start(id, backend, settings, Clock::new()), scope })
+        match target? {
+            Target::Server(target) => {
+                let options = server::Options { command_timeout: settings.command_timeout };
+                let connected = server::connect(&target, options).await;
+                let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
+                let chance = Chance::default();
+                Ok(Client::start(chance.uuid(), Arc::new(backend), settings, Clock::new(), chance, self.name_prefix))
+            }
+            #[cfg(feature = "embedded")]
+            Target::Store(store) => {
+                let (id, chance) = (store.chance().uuid(), store.chance().clone());
+                let link = Arc::new(store.open(id, settings.command_timeout)?);
+                Ok(Client::start(id, link, settings, Clock::of_this_process(), chance, self.name_prefix))
+            }
+        }
     }
 }

@@ -18,6 +18,7 @@ mod name;
 mod owner;
 
 mod backend;
+mod chance;
 mod keys;
 mod rules;
 mod script;
@@ -29,6 +30,9 @@ pub use redis;
 pub use tokio_util::sync::CancellationToken;
 pub use uuid::Uuid;
 
+#[cfg(feature = "embedded")]
+#[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
+pub use crate::backend::embedded::{EmbeddedStore, Happening, Purpose, Road, Traced, Weather};
 pub use crate::{
     client::{Client, ClientBuilder},
     engine::{Acquire, LockGuard, Released, TryAcquire, Unlock},

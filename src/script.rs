@@ -1,5 +1,7 @@
 //! The script catalogue: every Lua file with its declared keys and arguments. It runs none and reads no reply.
 
+use std::fmt;
+
 /// One Lua file.
 ///
 /// The declared names are in the order of `KEYS` and `ARGV`; a last one that ends in `...` stands for one or more.
@@ -8,6 +10,12 @@ pub(crate) struct Script {
     pub(crate) source: &'static str,
     pub(crate) keys: &'static [&'static str],
     pub(crate) args: &'static [&'static str],
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path)
+    }
 }
 
 impl Script {

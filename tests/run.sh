@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 msrv=1.88
 # Each set of features that changes what is compiled; the last one has everything.
-features=("" "--features=rustls" "--features=native-tls" "--all-features")
+features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "--all-features")
 
 # How long the storm of tests/it/storm.rs lasts; RELATCH_STORM_SEED repeats one.
 storm_secs=${RELATCH_STORM_SECS:-60}
@@ -62,10 +62,14 @@ done
 for set in "${features[@]}"; do
     step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
 done
+step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
 # The storm is left out of the others' company: it is to have a minute and the machine for itself.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
-step "tests and doc tests, without features" tests/with-redis.sh cargo test -- --skip "$storm"
-step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --test it "$storm" -- --exact --nocapture
+# With the feature there are more tests, and none is left out: one run is enough. Those of the library without it are quick.
+step "tests and doc tests, --features=embedded" tests/with-redis.sh cargo test --features embedded -- --skip "$storm"
+step "unit tests, without features" cargo test --quiet --lib
+step "doc tests, without features" cargo test --quiet --doc
+step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
 step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::
 step "package" package
 if installed "$msrv"; then

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use super::{Call, Fault, FaultKind};
 use crate::rules::{Rule, without};
 
 /// What the caller and the backend tell each other about one command.
@@ -61,6 +62,28 @@ impl Dispatch {
 impl fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Dispatch").field(&*self.stage()).finish()
+    }
+}
+
+/// Whom to ask whether a command, or a pipeline of them, may still go. Asked in the same poll that sends.
+pub(super) struct Dispatches(Vec<Arc<Dispatch>>);
+
+impl Dispatches {
+    pub(super) fn of<'a>(calls: impl IntoIterator<Item = &'a Call<'a>>) -> Self {
+        Self(calls.into_iter().filter_map(|call| call.dispatch).map(Arc::clone).collect())
+    }
+
+    /// Whether there is nobody to ask.
+    #[cfg(feature = "embedded")]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn leave(&self) -> Result<(), Fault> {
+        if self.0.iter().all(|dispatch| dispatch.leaves()) {
+            return Ok(());
+        }
+        Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"))
     }
 }
 

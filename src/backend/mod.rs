@@ -6,7 +6,10 @@ use tokio::time::Instant;
 
 use crate::{error::UnexpectedReply, script::Script};
 
+mod backoff;
 mod dispatch;
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
 pub(crate) mod redis;
 
 pub(crate) use dispatch::Dispatch;
@@ -123,7 +126,12 @@ pub(crate) struct Fault {
 impl Fault {
     /// A command that had no answer in time.
     pub(crate) fn timeout(may_have_run: bool, why: &'static str) -> Self {
-        Self { kind: FaultKind::Timeout, may_have_run, source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why)) }
+        Self::of(FaultKind::Timeout, may_have_run, why)
+    }
+
+    /// One for which nobody had words but us.
+    pub(crate) fn of(kind: FaultKind, may_have_run: bool, why: impl Into<String>) -> Self {
+        Self { kind, may_have_run, source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why.into())) }
     }
 
     /// An answer that this script does not give.

@@ -188,7 +188,8 @@ enum Tried {
 async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> Result<Option<LockGuard>> {
     let place = &slot.place;
     let mut half = half_built(place, ask);
-    let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(), Pauses::between_polls());
+    let chance = place.engine.chance();
+    let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
     let mut releases = Releases::Sent;
     loop {
         match slot.gate(ask, releases).await? {
@@ -201,7 +202,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Busy { retry_in } => {
                 contended.say();
-                pauses = Pauses::after_faults();
+                pauses = Pauses::after_faults(chance);
                 if ask.patience == Patience::Once || slot.sleep(ask, retry_in, &mut polls).await? == Slept::WaitOver {
                     return Ok(None);
                 }

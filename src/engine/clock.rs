@@ -30,6 +30,18 @@ impl Clock {
         Self::with_source(Arc::new(suspend::Suspend::new()))
     }
 
+    /// For a store that lives on this process's clock: a lease stands still while the machine sleeps, as its holder does.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn of_this_process() -> Self {
+        struct Never;
+        impl SleepSource for Never {
+            fn slept(&self) -> Duration {
+                Duration::ZERO
+            }
+        }
+        Self::with_source(Arc::new(Never))
+    }
+
     pub(crate) fn with_source(source: Arc<dyn SleepSource>) -> Self {
         Self(source)
     }

@@ -39,7 +39,7 @@
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |
 //! | commands in a link's queue | `QUEUE`, then callers wait | `backend/redis/options.rs` |
-//! | pauses between links | full jitter, `CAP` | `backend/redis/backoff.rs` |
+//! | pauses between links | full jitter, `CAP` | `backend/backoff.rs` |
 //! | orders of subscriptions | two for each that lives | `backend/redis/pubsub/mod.rs` |
 //!
 //! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a

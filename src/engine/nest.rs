@@ -123,7 +123,7 @@ impl Nest {
         let Some(_turn) = bounded(cut_off, turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
-        let mut pauses = Pauses::after_faults();
+        let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             let earlier = std::mem::replace(&mut self.unanswered, true);
@@ -139,7 +139,9 @@ impl Nest {
                     return Ok(self.enter(ask, term, asked, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
-                    return Ok(self.enter(ask, term, (asked, holds), None).map_or(Nested::OuterLost, Nested::Granted));
+                    return Ok(self
+                        .enter(ask, term, asked, asked.holds, None)
+                        .map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
                     self.unanswered = false;
@@ -262,7 +264,7 @@ pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     }
     let (place, tenure) = (place.clone(), Arc::clone(tenure));
     Arc::clone(&place.engine).spawn(Box::pin(async move {
-        let mut pauses = Pauses::after_faults();
+        let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             if tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
                 sleep(pauses.next()).await;

@@ -1,11 +1,7 @@
 //! When the contender of a name may try, and when it gives up: the gate before a try, the sleep after a busy answer, the
 //! pause after a fault. What a try is, and what comes of it, is in `acquire.rs`.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -22,6 +18,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, FaultKind},
+    chance::Chance,
     error::{Error, Op, Result},
 };
 
@@ -48,22 +45,23 @@ pub(crate) struct Trouble {
 /// not keep the next bound from growing.
 #[derive(Debug)]
 pub(super) struct Pauses {
+    chance: Chance,
     bound: Duration,
     longest: Duration,
 }
 
 impl Pauses {
-    pub(super) fn after_faults() -> Self {
-        Self { bound: FIRST_PAUSE, longest: LONGEST_PAUSE }
+    pub(super) fn after_faults(chance: &Chance) -> Self {
+        Self { chance: chance.clone(), bound: FIRST_PAUSE, longest: LONGEST_PAUSE }
     }
 
-    pub(super) fn between_polls() -> Self {
-        Self { bound: FIRST_POLL, longest: LONGEST_POLL }
+    pub(super) fn between_polls(chance: &Chance) -> Self {
+        Self { chance: chance.clone(), bound: FIRST_POLL, longest: LONGEST_POLL }
     }
 
     /// The bound of the pause after one fault more than so many.
     pub(super) fn longest_after(faults: u32) -> Duration {
-        let mut pauses = Self::after_faults();
+        let mut pauses = Self::after_faults(&Chance::default());
         (0..faults.min(16)).for_each(|_| pauses.grow());
         pauses.bound
     }
@@ -76,7 +74,7 @@ impl Pauses {
 
     /// A pause of this bound, which stays as it is.
     fn draw(&self) -> Duration {
-        jittered(self.bound)
+        self.chance.part_of(self.bound)
     }
 
     fn grow(&mut self) {
@@ -180,7 +178,8 @@ impl ContenderSlot {
         let clock = place.engine.clock();
         // A TTL that somebody stripped says nothing; an expired one may be a moment early.
         let ttl = retry_in.unwrap_or(place.engine.settings().watchdog_timeout);
-        let ttl = ttl.max(Duration::from_millis(1)) + jittered((ttl / 64).clamp(Duration::from_millis(1), GRACE));
+        let jitter = (ttl / 64).clamp(Duration::from_millis(1), GRACE);
+        let ttl = ttl.max(Duration::from_millis(1)) + place.engine.chance().part_of(jitter);
         let expires = clock.now() + ttl;
         let polled = clock.now() + polls.draw();
         let wait_over = match ask.patience {
@@ -302,17 +301,6 @@ pub(super) async fn one_at_a_time(place: &Place, commands: Option<Arc<Semaphore>
     timeout(place.engine.settings().command_timeout, commands?.acquire_owned()).await.ok()?.ok()
 }
 
-/// A random part of a pause, so that those who failed together do not come back together.
-pub(super) fn jittered(longest: Duration) -> Duration {
-    longest.mul_f64(chance())
-}
-
-/// From 0 to 1.
-pub(super) fn chance() -> f64 {
-    let random = RandomState::new().hash_one(0_u8);
-    (random >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,15 +316,17 @@ mod tests {
 
     #[test]
     fn bounds_double_up_to_their_cap_whatever_is_drawn() {
-        assert_eq!(bounds(Pauses::after_faults(), 9), [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
-        assert_eq!(bounds(Pauses::between_polls(), 6), [20, 40, 80, 160, 250, 250]);
+        let chance = Chance::default();
+        assert_eq!(bounds(Pauses::after_faults(&chance), 9), [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        assert_eq!(bounds(Pauses::between_polls(&chance), 6), [20, 40, 80, 160, 250, 250]);
         let after = [0, 1, 5, 6, 40, u32::MAX].map(|faults| Pauses::longest_after(faults).as_millis());
         assert_eq!(after, [20, 40, 640, 1000, 1000, 1000]);
     }
 
     #[test]
     fn pauses_are_drawn_evenly_from_nothing_to_their_bound() {
-        for pauses in [Pauses::after_faults(), Pauses::between_polls()] {
+        let chance = Chance::default();
+        for pauses in [Pauses::after_faults(&chance), Pauses::between_polls(&chance)] {
             let mut quarters = [0; 4];
             for _ in 0..4000 {
                 let share = pauses.draw().div_duration_f64(pauses.bound);

@@ -17,6 +17,8 @@ use crate::{backend::Dispatch, owner::Owner};
 
 /// One mapped key of a client, shared by all owners, guards and primitives.
 pub(crate) struct Entry {
+    /// In the order in which the client's entries were made.
+    pub(super) number: u64,
     pub(crate) protocol: Arc<dyn Protocol>,
     state: Mutex<State>,
     /// Nudges the contender to look again.
@@ -63,8 +65,8 @@ pub(crate) struct Place {
 }
 
 impl Entry {
-    pub(super) fn new(protocol: Arc<dyn Protocol>, slice: Duration) -> Self {
-        Self { protocol, state: Mutex::new(State::new(slice)), nudge: Notify::new() }
+    pub(super) fn new(number: u64, protocol: Arc<dyn Protocol>, slice: Duration) -> Self {
+        Self { number, protocol, state: Mutex::new(State::new(slice)), nudge: Notify::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -288,7 +288,7 @@ impl ReleaseJob {
 
     /// Repeats it until it is answered or the lease is over.
     async fn insist(mut self) {
-        let mut pauses = Pauses::after_faults();
+        let mut pauses = Pauses::after_faults(self.place.engine.chance());
         while let Err(fault) = self.answered().await {
             self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();

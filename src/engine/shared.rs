@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, Pending},
+    chance::Chance,
     error::{Error, LostCause, Result},
     lease::Lease,
     rules::{Rule, without},
@@ -60,8 +61,12 @@ pub(crate) struct Engine {
     backend: Arc<dyn Backend>,
     settings: Settings,
     clock: Clock,
-    runtime: Handle,
+    /// Absent where the client was made outside of any: every call says so.
+    runtime: Option<Handle>,
+    chance: Chance,
     entries: DashMap<Arc<str>, Arc<Entry>>,
+    /// Entries that were made so far.
+    made: AtomicU64,
     schedule: Arc<Schedule>,
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
@@ -77,15 +82,23 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
-    pub(crate) fn start(id: Uuid, backend: Arc<dyn Backend>, settings: Settings, clock: Clock) -> Arc<Self> {
+    pub(crate) fn start(
+        id: Uuid,
+        backend: Arc<dyn Backend>,
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+    ) -> Arc<Self> {
         let schedule = Arc::new(Schedule::default());
         let engine = Arc::new(Self {
             id,
             backend,
             settings,
             clock,
-            runtime: Handle::current(),
+            runtime: Handle::try_current().ok(),
+            chance,
             entries: DashMap::new(),
+            made: AtomicU64::new(0),
             schedule: Arc::clone(&schedule),
             numbers: AtomicU64::new(1),
             tries: Semaphore::new(TRIES),
@@ -96,7 +109,7 @@ impl Engine {
             warned: Mutex::default(),
             hears: AtomicBool::new(true),
         });
-        engine.runtime.spawn(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept()));
+        engine.spawn(Box::pin(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept())));
         engine
     }
 
@@ -114,6 +127,11 @@ impl Engine {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Where all that this client draws comes from.
+    pub(super) fn chance(&self) -> &Chance {
+        &self.chance
     }
 
     /// How long a hold of this kind is promised for.
@@ -138,10 +156,12 @@ impl Engine {
         &self.queued_tries
     }
 
-    /// Every entry, as a list: nothing is worked on while a shard of the map is locked.
+    /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.
     pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
         let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
-        self.entries.iter().map(|entry| place(entry.value())).collect()
+        let mut places: Vec<_> = self.entries.iter().map(|entry| place(entry.value())).collect();
+        places.sort_unstable_by_key(|place| place.entry.number);
+        places
     }
 
     pub(super) fn draw(&self) -> u64 {
@@ -162,20 +182,26 @@ impl Engine {
 
     /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
     pub(super) fn spawn(&self, work: Pending<()>) {
-        self.runtime.spawn(work);
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(work);
+        }
     }
 
     /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
     pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
-        Attended(self.runtime.spawn(work))
+        Attended(self.runtime.as_ref().map(|runtime| runtime.spawn(work)))
     }
 
     /// Refuses a caller that runs elsewhere than the client does: its timers and links would never wake it.
     pub(crate) fn on_own_runtime(&self) -> Result<()> {
         let here = Handle::try_current().ok().map(|handle| handle.id());
-        let own: runtime::Id = self.runtime.id();
+        let own: Option<runtime::Id> = self.runtime.as_ref().map(Handle::id);
         match here {
-            Some(here) if here == own => Ok(()),
+            _ if own.is_none() => Err(Error::invalid(
+                "runtime",
+                "this client was made outside of any tokio runtime; make it inside the one that it is to live on",
+            )),
+            Some(_) if here == own => Ok(()),
             Some(_) => Err(Error::invalid(
                 "runtime",
                 "this client lives on another tokio runtime, the one that connected it; connect one client for each",
@@ -211,7 +237,8 @@ impl Engine {
         if let Some(place) = self.find(protocol.key()) {
             return place;
         }
-        let made = || Arc::new(Entry::new(Arc::clone(protocol), self.settings.handover_slice));
+        let number = || self.made.fetch_add(1, Ordering::Relaxed);
+        let made = || Arc::new(Entry::new(number(), Arc::clone(protocol), self.settings.handover_slice));
         let entry = Arc::clone(self.entries.entry(Arc::clone(protocol.key())).or_insert_with(made).value());
         Place { engine: Arc::clone(self), entry }
     }
@@ -252,8 +279,11 @@ impl Engine {
     /// Ends the client. On its own runtime, whoever asks from wherever: the timers are there.
     pub(crate) async fn close(self: &Arc<Self>) {
         let engine = Arc::clone(self);
-        // An error means that the runtime ended, and the links with it.
-        let _ = self.runtime.spawn(async move { engine.end().await }).await;
+        match &self.runtime {
+            // An error means that the runtime ended, and the links with it.
+            Some(runtime) => drop(runtime.spawn(async move { engine.end().await }).await),
+            None => self.backend.close(),
+        }
         self.closed.store(true, Ordering::Release);
     }
 
@@ -302,19 +332,24 @@ impl Engine {
 }
 
 /// Work in the background that ends when nobody wants it any more.
-pub(super) struct Attended<T>(JoinHandle<T>);
+pub(super) struct Attended<T>(Option<JoinHandle<T>>);
 
 impl<T> Future for Attended<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(Result::ok)
+        match &mut self.0 {
+            Some(work) => Pin::new(work).poll(cx).map(Result::ok),
+            None => Poll::Ready(None),
+        }
     }
 }
 
 impl<T> Drop for Attended<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(work) = &self.0 {
+            work.abort();
+        }
     }
 }
 

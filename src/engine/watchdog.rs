@@ -2,7 +2,7 @@
 //! that can be forgotten. What is due for one entry is decided by the entry; here is when, and together with whom.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -20,7 +20,7 @@ use super::{
     Clock, HoldNumber, Renewal, RenewalGroup,
     effects::Said,
     hold::{Hold, Term},
-    pause::{Pauses, chance},
+    pause::Pauses,
     registry::{Entry, Place, State},
     shared::Engine,
 };
@@ -39,7 +39,7 @@ const SLEEP_CHECK: Duration = Duration::from_secs(1);
 /// When each entry has to be looked at. An entry stands in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    entries: Mutex<BTreeMap<(Instant, usize), Arc<Entry>>>,
+    entries: Mutex<BTreeMap<(Instant, u64), Arc<Entry>>>,
     sooner: Notify,
     ended: AtomicBool,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Moves an entry from where it stood to `at`.
     pub(super) fn put(&self, from: Option<Instant>, at: Instant, entry: &Arc<Entry>) {
-        let id = Arc::as_ptr(entry).addr();
+        let id = entry.number;
         let mut entries = self.lock();
         if self.ended.load(Ordering::Acquire) {
             return;
@@ -79,11 +79,11 @@ impl Schedule {
 
     fn take_due(&self, now: Instant) -> Vec<Arc<Entry>> {
         let mut entries = self.lock();
-        let later = entries.split_off(&(now, usize::MAX));
+        let later = entries.split_off(&(now, u64::MAX));
         std::mem::replace(&mut *entries, later).into_values().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Instant, usize), Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,10 +111,12 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
     loop {
         let next = schedule.next();
         let wake = next.map_or_else(|| Instant::now() + SLEEP_CHECK, |next| next.min(check));
+        // Whichever comes first, what is due is looked at: none of them can hold up another.
         let answered = tokio::select! {
+            biased;
+            Some(batch) = under_way.next() => Some(batch),
             () = schedule.sooner.notified() => None,
             () = sleep_until(wake), if next.is_some() => None,
-            Some(batch) = under_way.next() => Some(batch),
         };
         if schedule.ended.load(Ordering::Acquire) {
             return;
@@ -183,7 +185,8 @@ type UnderWay = FuturesUnordered<Pending<Batch>>;
 /// Sends what is due: one call a group and lease, all at the same time, each with its own deadline.
 fn send(engine: &Arc<Engine>, due: Vec<Due>, under_way: &UnderWay) {
     let now = engine.clock().now();
-    let mut groups: HashMap<(RenewalGroup, Duration), Vec<Due>> = HashMap::new();
+    // In an order that does not change from run to run.
+    let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<Due>> = BTreeMap::new();
     for due in due {
         // A bound that may cut the lease cuts nobody else's.
         if due.bound.is_some_and(|bound| bound <= now + due.lease + SLEEP_CHECK) {
@@ -241,7 +244,7 @@ fn live<'a>(state: &'a mut State, number: HoldNumber, clock: &Clock) -> Option<&
 
 fn settle(engine: &Arc<Engine>, mut batch: Batch, under_way: &UnderWay) {
     // Those that failed together are tried again together.
-    let jitter = chance();
+    let jitter = engine.chance().share();
     match batch.answer {
         Some((term, Ok(answers))) => {
             for (due, answer) in batch.holds.iter().zip(answers) {

@@ -1,6 +1,9 @@
 //! The table of mutants. One at a time, for the thread that asks: a simulation runs on one.
 
-use std::cell::Cell;
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
 
 use super::Rule;
 use crate::script::{Script, reentrant};
@@ -24,6 +27,7 @@ enum Change {
 
 thread_local! {
     static NOW: Cell<Option<&'static Mutant>> = const { Cell::new(None) };
+    static CHANGED: RefCell<HashMap<&'static str, &'static Script>> = RefCell::default();
 }
 
 /// Every mutant there is.
@@ -40,12 +44,19 @@ pub(crate) fn without(rule: Rule) -> bool {
     NOW.get().is_some_and(|mutant| matches!(mutant.change, Change::Engine(left_out) if left_out == rule))
 }
 
-/// The script as the mutant has it; `None` where it is as it stands.
-pub(crate) fn changed(script: &Script) -> Option<String> {
-    match NOW.get()?.change {
-        Change::Lua(of, from, to) if std::ptr::eq(of, script) => Some(script.source.replacen(from, to, 1)),
-        _ => None,
+/// The script as the mutant has it. Made once, and kept: stores know a script by its place.
+pub(crate) fn as_it_runs(script: &'static Script) -> &'static Script {
+    let Some(Mutant { name, change: Change::Lua(of, from, to), .. }) = NOW.get() else { return script };
+    if !std::ptr::eq(*of, script) {
+        return script;
     }
+    CHANGED.with_borrow_mut(|changed| {
+        let make = || -> &'static Script {
+            let source = script.source.replacen(from, to, 1).leak();
+            Box::leak(Box::new(Script { source, path: script.path, keys: script.keys, args: script.args }))
+        };
+        *changed.entry(*name).or_insert_with(make)
+    })
 }
 
 const fn engine(name: &'static str, rule: Rule, fault: &'static str) -> Mutant {

@@ -10,11 +10,13 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+#[cfg(feature = "embedded")]
+use relatch::EmbeddedStore;
 use relatch::{Acquire, Client, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, TryAcquire};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     flushing,
@@ -87,12 +89,24 @@ macro_rules! conformance {
             mod $name {
                 mod plain {
                     use super::super::*;
-                    suite!(World::plain(), $make);
+                    suite!([tokio::test], World::plain(), $make);
                 }
 
                 mod with_forgotten_scripts {
                     use super::super::*;
-                    suite!(World::of_forgotten_scripts(), $make);
+                    suite!([tokio::test], World::of_forgotten_scripts(), $make);
+                }
+
+                #[cfg(feature = "embedded")]
+                mod in_this_process {
+                    use super::super::*;
+                    suite!([tokio::test], World::in_this_process(), $make);
+                }
+
+                #[cfg(feature = "embedded")]
+                mod in_this_process_on_a_paused_clock {
+                    use super::super::*;
+                    suite!([tokio::test(start_paused = true)], World::in_this_process(), $make);
                 }
             }
         )*
@@ -101,8 +115,8 @@ macro_rules! conformance {
 
 /// Every test of the suite, in one world.
 macro_rules! suite {
-    ($world:expr, $make:expr) => {
-        suite!(@ $world, $make,
+    ([$($attribute:tt)*], $world:expr, $make:expr) => {
+        suite!(@ [$($attribute)*], $world, $make,
             excludes_others
             releases
             wakes_a_waiter
@@ -117,13 +131,14 @@ macro_rules! suite {
             closes
         );
     };
-    (@ $world:expr, $make:expr, $($test:ident)*) => {
-        $(
-            #[tokio::test]
+    (@ $attributes:tt, $world:expr, $make:expr, $($test:ident)*) => {
+        $(suite!(# $attributes, $world, $make, $test);)*
+    };
+    (# [$($attribute:tt)*], $world:expr, $make:expr, $test:ident) => {
+            #[$($attribute)*]
             async fn $test() {
                 super::super::$test(&$world, $make).await;
             }
-        )*
     };
 }
 
@@ -133,47 +148,84 @@ conformance! {
 }
 
 /// Where the suite runs.
-struct World {
-    _own: Option<Server>,
-    url: String,
-    /// A way to the server that nothing disturbs.
-    direct: String,
-    _proxy: Option<Proxy>,
+enum World {
+    OnAServer {
+        url: String,
+        /// A way to the server that nothing disturbs.
+        direct: String,
+        _proxy: Option<Proxy>,
+        _own: Option<Server>,
+    },
+    #[cfg(feature = "embedded")]
+    InThisProcess(EmbeddedStore),
 }
 
 impl World {
     fn plain() -> Self {
         let url = Server::shared().url();
-        Self { _own: None, direct: url.clone(), url, _proxy: None }
+        Self::OnAServer { direct: url.clone(), url, _proxy: None, _own: None }
     }
 
     fn of_forgotten_scripts() -> Self {
         let server = Server::own();
         let proxy = flushing::before(&server);
-        Self { url: proxy.url(), direct: server.url(), _own: Some(server), _proxy: Some(proxy) }
+        Self::OnAServer { url: proxy.url(), direct: server.url(), _proxy: Some(proxy), _own: Some(server) }
+    }
+
+    #[cfg(feature = "embedded")]
+    fn in_this_process() -> Self {
+        Self::InThisProcess(EmbeddedStore::new())
     }
 
     async fn client(&self) -> Client {
-        let builder = Client::builder().url(&self.url).watchdog_timeout(WATCHDOG);
-        builder.connect().await.expect("connects")
-    }
-
-    async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let client = redis::Client::open(&*self.direct).expect("our own url is good");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("the server takes a connection");
-        let mut command = redis::Cmd::new();
-        command.arg(words).query_async(&mut connection).await.expect("the server answers")
+        let builder = match self {
+            Self::OnAServer { url, .. } => Client::builder().url(url),
+            #[cfg(feature = "embedded")]
+            Self::InThisProcess(store) => Client::builder().embedded(store),
+        };
+        builder.watchdog_timeout(WATCHDOG).connect().await.expect("connects")
     }
 
     /// The key's time to live in milliseconds, -2 where there is no key.
     async fn pttl(&self, key: &str) -> i64 {
-        self.ask(&["PTTL", key]).await
+        match self {
+            Self::OnAServer { direct, .. } => ask(direct, &["PTTL", key]).await,
+            #[cfg(feature = "embedded")]
+            Self::InThisProcess(_) => {
+                let left = self.client().await.lock(key).remaining_lease().await.expect("the store answers");
+                left.map_or(-2, |left| i64::try_from(left.as_millis()).expect("a lease is short"))
+            }
+        }
+    }
+
+    /// Deletes the key, as an operator might.
+    async fn delete(&self, key: &str) {
+        let gone = match self {
+            Self::OnAServer { direct, .. } => ask::<i64>(direct, &["DEL", key]).await == 1,
+            #[cfg(feature = "embedded")]
+            Self::InThisProcess(store) => store.expire(key),
+        };
+        assert!(gone, "there was no {key}");
     }
 
     async fn listeners(&self, key: &str) -> u64 {
         let channel = format!("redisson_lock__channel:{{{key}}}");
-        self.ask::<(String, u64)>(&["PUBSUB", "NUMSUB", &channel]).await.1
+        match self {
+            Self::OnAServer { direct, .. } => ask::<(String, u64)>(direct, &["PUBSUB", "NUMSUB", &channel]).await.1,
+            #[cfg(feature = "embedded")]
+            Self::InThisProcess(store) => {
+                let heard = store.listeners();
+                heard.iter().find(|(known, _)| *known == channel).map_or(0, |(_, count)| *count as u64)
+            }
+        }
     }
+}
+
+async fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
+    let client = redis::Client::open(url).expect("our own url is good");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("the server takes a connection");
+    let mut command = redis::Cmd::new();
+    command.arg(words).query_async(&mut connection).await.expect("the server answers")
 }
 
 /// How a client makes the primitive.
@@ -300,7 +352,7 @@ async fn a_loss_is_signalled<L: Exclusive>(world: &World, make: Make<L>) {
     let (ours, name) = (world.client().await, unique_name());
     let guard = taken(&make(&ours, &name)).await;
     let token = guard.cancellation();
-    let _: i64 = world.ask(&["DEL", &name]).await;
+    world.delete(&name).await;
     let gone = Instant::now();
     let never = guard.protect(std::future::pending::<()>()).await;
     assert!(never.is_err_and(|error| matches!(error, Error::Lost { cause: LostCause::Gone, .. })));

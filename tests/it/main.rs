@@ -11,6 +11,15 @@ mod contention;
 mod detaching;
 mod dropping;
 mod durations;
+#[cfg(feature = "embedded")]
+mod embedded;
+#[cfg(feature = "embedded")]
+mod embedded_faults;
+#[cfg(feature = "embedded")]
+#[expect(unreachable_pub, reason = "it stands in the README as a library's code")]
+mod embedded_readme;
+#[cfg(feature = "embedded")]
+mod embedded_seeds;
 mod errors;
 mod events;
 mod examples;

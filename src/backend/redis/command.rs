@@ -1,25 +1,12 @@
-//! What one command carries on its way: how it comes to a link, whether it may still leave, its deadline, and the trace
-//! that it leaves if nobody waits for its answer. Sends nothing.
+//! What one command carries on its way: how it comes to a link, its deadline, and the trace that it leaves if nobody waits
+//! for its answer. Sends nothing.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
-use super::{current::Turn, faults, link::Link};
-use crate::backend::{Call, Dispatch, Fault, Pending};
-
-/// Whom to ask whether a command, or a pipeline of them, may still go. Asked in the same poll that sends.
-pub(super) struct Dispatches(Vec<Arc<Dispatch>>);
-
-impl Dispatches {
-    pub(super) fn of<'a>(calls: impl IntoIterator<Item = &'a Call<'a>>) -> Self {
-        Self(calls.into_iter().filter_map(|call| call.dispatch).map(Arc::clone).collect())
-    }
-
-    pub(super) fn leave(&self) -> Result<(), Fault> {
-        if self.0.iter().all(|dispatch| dispatch.leaves()) { Ok(()) } else { Err(faults::withdrawn()) }
-    }
-}
+use super::{current::Turn, link::Link};
+use crate::backend::{Fault, Pending};
 
 /// How a command comes to a link.
 pub(super) enum Way {

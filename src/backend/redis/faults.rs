@@ -74,11 +74,6 @@ pub(super) fn no_link() -> Fault {
     fault(FaultKind::Dropped, false, "no link in time".to_owned())
 }
 
-/// Nobody wanted it any more when it was to be sent.
-pub(super) fn withdrawn() -> Fault {
-    fault(FaultKind::Withdrawn, false, "it was withdrawn before it was sent".to_owned())
-}
-
 /// The backend was closed.
 pub(super) fn closed(may_have_run: bool) -> Fault {
     fault(FaultKind::Closed, may_have_run, "the client was closed".to_owned())

@@ -11,9 +11,7 @@
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
-//! | `backoff` | pauses between attempts to connect |
 
-mod backoff;
 mod codec;
 mod command;
 mod current;
@@ -23,10 +21,10 @@ mod options;
 mod pubsub;
 mod standalone;
 mod task;
-mod words;
+pub(super) mod words;
 
 #[cfg(test)]
-mod testing;
+pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;

@@ -19,9 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    backoff::{self, Backoff},
     codec::{self, Hashes},
-    command::{Dispatches, Timer, UnderWay, Way},
+    command::{Timer, UnderWay, Way},
     current::{Current, Found, Turn},
     faults,
     link::{Answers, Cause, Link},
@@ -30,7 +29,12 @@ use super::{
     task::Task,
 };
 use crate::{
-    backend::{Backend, Call, Fault, Listener, Pending, Subscription, Value},
+    backend::{
+        Backend, Call, Fault, Listener, Pending, Subscription, Value,
+        backoff::{self, Backoff},
+        dispatch::Dispatches,
+    },
+    chance::Chance,
     script::Script,
 };
 
@@ -344,7 +348,7 @@ async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
 
 async fn reopen(shared: &Shared, backoff: &mut Backoff) -> Arc<Link> {
     loop {
-        sleep(backoff.pause()).await;
+        sleep(backoff.pause(&Chance::System)).await;
         match Link::open(&shared.clients, &shared.closed, shared.command_timeout).await {
             Ok(link) => return Arc::new(link),
             Err(fault) => {

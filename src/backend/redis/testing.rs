@@ -1,4 +1,4 @@
-//! A private server for the tests of this folder, on a unix socket of its own. It ends with its handle, and with the
+//! A private server for tests, on a unix socket of its own. It ends with its handle, and with the
 //! test process however that ends.
 
 use std::{
@@ -30,7 +30,7 @@ const KEEPER: &str = r#"
     wait
 "#;
 
-pub(super) struct Server {
+pub(in crate::backend) struct Server {
     keeper: Child,
     id: String,
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl Server {
     }
 
     /// With more words for its command line.
-    pub(super) fn with(config: &[&str]) -> Self {
+    pub(in crate::backend) fn with(config: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("relatch-{}", Uuid::new_v4().simple()));
         let config: Vec<String> = config.iter().map(|word| (*word).to_owned()).collect();
         let (keeper, id) = spawn(&folder, &config);
@@ -104,7 +104,7 @@ impl Server {
         self.folder.join("hidden")
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(in crate::backend) fn socket(&self) -> PathBuf {
         self.folder.join("s")
     }
 

@@ -4,13 +4,13 @@ use crate::backend::FaultKind;
 
 /// What a refusal comes to. Whether it is worth another try is [`FaultKind::heals`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meaning {
-    pub(super) kind: FaultKind,
-    pub(super) may_have_run: bool,
+pub(in crate::backend) struct Meaning {
+    pub(in crate::backend) kind: FaultKind,
+    pub(in crate::backend) may_have_run: bool,
 }
 
 /// Reads a refusal, from its code to its last word.
-pub(super) fn meaning(words: &str) -> Meaning {
+pub(in crate::backend) fn meaning(words: &str) -> Meaning {
     let inside = raised_inside(words);
     let Some(row) = row(words) else { return Meaning { kind: FaultKind::Other, may_have_run: inside } };
     Meaning { kind: row.kind, may_have_run: inside && row.written == Written::Perhaps }

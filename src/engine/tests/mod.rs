@@ -52,6 +52,7 @@ use super::{
 };
 use crate::{
     backend::FaultKind,
+    chance::Chance,
     error::{Error, LostCause, Result},
     lease::Lease,
     owner::Owner,
@@ -111,7 +112,7 @@ impl Bench {
         let sleeps = Arc::new(Sleeps::default());
         let clock = Clock::with_source(Arc::clone(&sleeps) as Arc<dyn SleepSource>);
         let backend = Arc::clone(&world);
-        Self { engine: Engine::start(Uuid::from_u128(1), backend, settings, clock), world, sleeps }
+        Self { engine: Engine::start(Uuid::from_u128(1), backend, settings, clock, Chance::default()), world, sleeps }
     }
 
     fn lock(&self, name: &str) -> Lock {

@@ -153,7 +153,13 @@ async fn a_driver_with_nothing_to_do_does_nothing() {
     let looks = Arc::new(Counted(AtomicU64::new(0)));
     let clock = Clock::with_source(Arc::clone(&looks) as Arc<dyn SleepSource>);
     let made = Bench::new();
-    let engine = Engine::start(Uuid::from_u128(2), Arc::clone(&made.world) as _, *made.engine.settings(), clock);
+    let engine = Engine::start(
+        Uuid::from_u128(2),
+        Arc::clone(&made.world) as _,
+        *made.engine.settings(),
+        clock,
+        Chance::default(),
+    );
     let lock = Lock(Handle::new(&engine, Ok(FakeLock::on(&made.world, "a", true, 0))));
     drop(lock.lock().await.unwrap());
     sleep(LEASE).await;

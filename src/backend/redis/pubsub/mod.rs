@@ -28,11 +28,14 @@ use self::{
     channels::Channels,
     requests::{Requests, Verb},
 };
-use super::{
-    backoff::{self, Backoff},
-    faults,
+use super::faults;
+use crate::{
+    backend::{
+        Listener, Subscription,
+        backoff::{self, Backoff},
+    },
+    chance::Chance,
 };
-use crate::backend::{Listener, Subscription};
 
 /// Takes subscriptions from any thread and hands them to the one task that serves them.
 pub(super) struct PubSub {
@@ -110,7 +113,7 @@ impl Server {
                 let order = self.orders.recv().await.ok_or(Abandoned)?;
                 self.channels.apply(order);
             }
-            let pause = self.backoff.pause();
+            let pause = self.backoff.pause(&Chance::System);
             let client = self.client.clone();
             let within = self.command_timeout;
             let mut attempt = pin!(async move {

@@ -1,9 +1,8 @@
 //! The pause before the next attempt to connect. Sleeps nowhere itself.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
+
+use crate::chance::Chance;
 
 /// No pause is longer than this.
 pub(super) const CAP: Duration = Duration::from_secs(1);
@@ -12,17 +11,17 @@ const FIRST: Duration = Duration::from_millis(10);
 
 /// Pauses that double up to [`CAP`], each drawn evenly from zero to its bound: clients that lost one server together
 /// must not come back together.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
     /// The next pause; none before the first attempt.
-    pub(super) fn pause(&mut self) -> Duration {
+    pub(super) fn pause(&mut self, chance: &Chance) -> Duration {
         let attempts = self.attempts;
         self.attempts = attempts.saturating_add(1);
-        bound(attempts).mul_f64(fraction())
+        chance.part_of(bound(attempts))
     }
 
     /// The last attempt led to something: start over.
@@ -36,12 +35,6 @@ fn bound(attempts: u32) -> Duration {
         0 => Duration::ZERO,
         n => FIRST.saturating_mul(1 << (n - 1).min(16)).min(CAP),
     }
-}
-
-/// Evenly from zero to one. The standard hasher's random keys are good enough for jitter.
-fn fraction() -> f64 {
-    let bits = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or(u32::MAX);
-    f64::from(bits) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]
@@ -60,12 +53,12 @@ mod tests {
     #[test]
     fn pauses_differ_and_stay_below_the_cap() {
         let mut backoff = Backoff::default();
-        assert_eq!(backoff.pause(), Duration::ZERO);
-        let pauses: Vec<_> = (0..200).map(|_| backoff.pause()).collect();
+        assert_eq!(backoff.pause(&Chance::System), Duration::ZERO);
+        let pauses: Vec<_> = (0..200).map(|_| backoff.pause(&Chance::System)).collect();
         assert!(pauses.iter().all(|pause| *pause <= CAP));
         assert!(pauses[20..].iter().any(|pause| *pause > CAP / 2));
         assert!(pauses[20..].iter().any(|pause| *pause < CAP / 2));
         backoff.reset();
-        assert_eq!(backoff.pause(), Duration::ZERO);
+        assert_eq!(backoff.pause(&Chance::System), Duration::ZERO);
     }
 }

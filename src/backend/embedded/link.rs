@@ -1,0 +1,143 @@
+//! The seam: one client's commands and subscriptions at a store. What becomes of them is the world's.
+
+use std::{
+    slice,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{task::coop, time::Instant};
+use uuid::Uuid;
+
+use super::{
+    packet::{Answers, Packet},
+    pump::Store,
+    traffic::{Sent, Way, closed},
+};
+use crate::{
+    backend::{Backend, Call, Fault, Listener, Pending, Subscription, Value, dispatch::Dispatches},
+    error::Result,
+};
+
+/// One client's way to a store. Dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    store: Arc<Store>,
+    client: Uuid,
+    command_timeout: Duration,
+    opened: Instant,
+    subscribed: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self> {
+        let opened = store.with(|world| world.join(client, command_timeout))?;
+        Ok(Self { store: Arc::clone(store), client, command_timeout, opened, subscribed: AtomicU64::new(0) })
+    }
+
+    /// For a store that nobody else has.
+    pub(super) fn first(store: Arc<Store>, client: Uuid, command_timeout: Duration) -> Self {
+        let opened = store.with(|world| {
+            world.bind();
+            world.enter(client, command_timeout)
+        });
+        Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0) }
+    }
+
+    fn exchange(&self, calls: &[Call<'_>], within: Duration) -> Pending<Answers> {
+        let (store, client) = (Arc::clone(&self.store), self.client);
+        let (packet, dispatches) = (Arc::new(Packet::of(calls)), Arc::new(Dispatches::of(calls)));
+        Box::pin(async move {
+            let answers = match sent(&store, client, &packet, &dispatches, within) {
+                Sent::Answered(answers) => answers,
+                Sent::UnderWay(answer) => answer.await.unwrap_or_else(|_| packet.fails(&closed(true))),
+                Sent::Parked(number, answer) => {
+                    let _place = Place { store, client, number };
+                    answer.await.unwrap_or_else(|_| packet.fails(&closed(true)))
+                }
+            };
+            // Answers that come at once must not keep the other tasks of the thread from running.
+            coop::consume_budget().await;
+            answers
+        })
+    }
+}
+
+/// Sends, or takes a place in the line. Awaits nothing, so that the first to be polled is the first to send.
+fn sent(
+    store: &Arc<Store>,
+    client: Uuid,
+    packet: &Arc<Packet>,
+    dispatches: &Arc<Dispatches>,
+    within: Duration,
+) -> Sent {
+    let asked = store.with(|world| {
+        let deadline = world.now() + within;
+        match world.way(client) {
+            Way::Closed => Ok(Sent::Answered(packet.fails(&closed(false)))),
+            Way::Line => Ok(world.park(client, Arc::clone(packet), Arc::clone(dispatches), deadline)),
+            Way::Open if dispatches.is_empty() => Ok(world.send(client, packet, deadline)),
+            Way::Open => Err(deadline),
+        }
+    });
+    match asked {
+        Ok(sent) => sent,
+        // With no mutex held.
+        Err(deadline) => match dispatches.leave() {
+            Ok(()) => store.with(|world| world.send(client, packet, deadline)),
+            Err(fault) => Sent::Answered(packet.fails(&fault)),
+        },
+    }
+}
+
+impl Backend for Link {
+    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>> {
+        let answers = self.exchange(slice::from_ref(call), self.command_timeout);
+        Box::pin(async move { answers.await.pop().unwrap_or_else(|| Err(closed(true))) })
+    }
+
+    fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
+        if calls.is_empty() { Box::pin(async { Vec::new() }) } else { self.exchange(calls, within) }
+    }
+
+    fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        let (store, client) = (Arc::clone(&self.store), self.client);
+        let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
+        self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener));
+        Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
+    }
+
+    fn link(&self) -> u64 {
+        self.store.look(|world| world.members.get(&self.client).map_or(0, |member| member.commands.number))
+    }
+
+    fn last_answer(&self) -> Instant {
+        self.store.look(|world| world.members.get(&self.client).map_or(self.opened, |member| member.last_answer))
+    }
+
+    fn close(&self) {
+        drop(self.store.with(|world| world.leave(self.client)));
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A parked command's place in the line; dropped, it is given up.
+struct Place {
+    store: Arc<Store>,
+    client: Uuid,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.store.with(|world| world.withdraw(self.client, self.number)));
+    }
+}

@@ -1,0 +1,40 @@
+//! A store in this process that runs the scripts as a server does, and the way there, with whatever may befall it. It knows
+//! no lock.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `store` | what users hold: the store, its keys and its clock |
+//! | `support` | what a test may do to a client's links |
+//! | `weather` | what befalls commands by chance |
+//! | `trace` | what happened, as a list |
+//! | `link` | the seam: one client's commands and subscriptions |
+//! | `world` | all that a store is, under one mutex; time, and what happens at the server |
+//! | `member` | one client as the store sees it: its links, and what is on its way |
+//! | `traffic` | commands from the first poll to the answer |
+//! | `breaks` | links that break, are given up and are replaced |
+//! | `ears` | subscriptions |
+//! | `pump` | what is told outside of the mutex, and what happens later |
+//! | `packet` | calls to words, replies to values |
+//! | `server` | keyspace, commands, scripts |
+//!
+//! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
+
+mod breaks;
+mod ears;
+mod link;
+mod member;
+mod packet;
+mod pump;
+mod server;
+mod store;
+mod support;
+mod trace;
+mod traffic;
+mod weather;
+mod world;
+
+pub use self::{
+    store::EmbeddedStore,
+    trace::{Happening, Purpose, Road, Traced},
+    weather::Weather,
+};

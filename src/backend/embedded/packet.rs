@@ -1,0 +1,107 @@
+//! Calls as words that may wait, replies as the seam's values. Sends nothing.
+
+use std::time::Duration;
+
+use super::server::{Reply, Server};
+use crate::{
+    backend::{Arg, Call, Fault, FaultKind, Value, redis::words},
+    rules::as_it_runs,
+    script::Script,
+};
+
+/// What goes over a link at once: one call, or the calls of a pipeline.
+#[derive(Debug)]
+pub(super) struct Packet(pub(super) Vec<Words>);
+
+/// A call that outlives its caller's borrows.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub(super) script: &'static Script,
+    pub(super) keys: Vec<Box<str>>,
+    pub(super) args: Vec<Box<str>>,
+}
+
+/// One answer for each call, in order.
+pub(super) type Answers = Vec<Result<Value, Fault>>;
+
+impl Packet {
+    pub(super) fn of(calls: &[Call<'_>]) -> Self {
+        Self(calls.iter().map(Words::of).collect())
+    }
+
+    /// The same fault for each call.
+    pub(super) fn fails(&self, fault: &Fault) -> Answers {
+        vec![Err(fault.clone()); self.0.len()]
+    }
+}
+
+impl Words {
+    fn of(call: &Call<'_>) -> Self {
+        debug_assert!(
+            call.script.takes(call.keys.len(), call.args.len()),
+            "{} declares other inputs",
+            call.script.path
+        );
+        let text = |arg: &Arg<'_>| match *arg {
+            Arg::Text(text) => Box::from(text),
+            Arg::Int(int) => int.to_string().into_boxed_str(),
+        };
+        Self {
+            script: call.script,
+            keys: call.keys.iter().map(|key| Box::from(*key)).collect(),
+            args: call.args.iter().map(text).collect(),
+        }
+    }
+
+    pub(super) fn run(&self, server: &mut Server, now: Duration) -> Reply {
+        let keys: Vec<&[u8]> = self.keys.iter().map(|key| key.as_bytes()).collect();
+        let args: Vec<&[u8]> = self.args.iter().map(|arg| arg.as_bytes()).collect();
+        server.run(now, as_it_runs(self.script), &keys, &args)
+    }
+}
+
+/// A reply as the seam has it.
+pub(super) fn value(reply: Reply) -> Result<Value, Fault> {
+    match reply {
+        Reply::Error(said) => {
+            let words::Meaning { kind, may_have_run } = words::meaning(&said);
+            Err(Fault::of(kind, may_have_run, said))
+        }
+        other => inner(other),
+    }
+}
+
+/// A part of a reply: if that is a refusal, the script ran.
+fn inner(reply: Reply) -> Result<Value, Fault> {
+    match reply {
+        Reply::Nil => Ok(Value::Nil),
+        Reply::Int(int) => Ok(Value::Int(int)),
+        Reply::Status(text) => Ok(Value::Bytes(text.into_bytes())),
+        Reply::Bulk(bytes) => Ok(Value::Bytes(bytes)),
+        Reply::Array(parts) => parts.into_iter().map(inner).collect::<Result<_, _>>().map(Value::Array),
+        Reply::Error(said) => Err(Fault::of(FaultKind::Other, true, said)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_become_values_and_refusals_what_they_mean() {
+        let bytes = |text: &str| Value::Bytes(text.into());
+        assert_eq!(value(Reply::Nil).unwrap(), Value::Nil);
+        assert_eq!(value(Reply::Status("OK".into())).unwrap(), bytes("OK"));
+        let parts = Reply::Array(vec![Reply::Int(1), Reply::Bulk(b"a".to_vec()), Reply::Array(Vec::new())]);
+        assert_eq!(value(parts).unwrap(), Value::Array(vec![Value::Int(1), bytes("a"), Value::Array(Vec::new())]));
+        for (said, kind) in
+            [("WRONGTYPE no", FaultKind::WrongType), ("OOM no", FaultKind::OutOfMemory), ("ERR no", FaultKind::Other)]
+        {
+            let fault = value(Reply::Error(said.into())).unwrap_err();
+            assert_eq!((fault.kind, fault.may_have_run, &*fault.source.to_string()), (kind, false, said));
+        }
+        let part = Reply::Array(vec![Reply::Error("WRONGTYPE no".into())]);
+        let fault = value(part).unwrap_err();
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
+    }
+}

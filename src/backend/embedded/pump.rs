@@ -1,0 +1,219 @@
+//! What is told outside of the mutex, and the one task for what happens later. There is none while nothing is to happen.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::{
+    sync::{Notify, oneshot},
+    time::{Instant, sleep_until},
+};
+use uuid::Uuid;
+
+use super::{
+    breaks::Next,
+    packet::Answers,
+    world::{Event, News, Pump, World},
+};
+
+/// A store as its clients share it.
+#[derive(Debug)]
+pub(super) struct Store {
+    world: Mutex<World>,
+    /// Something is to happen sooner than the task knows, or the store is gone.
+    sooner: Arc<Notify>,
+}
+
+impl Store {
+    pub(super) fn new(world: World) -> Arc<Self> {
+        Arc::new(Self { world: Mutex::new(world), sooner: Arc::default() })
+    }
+
+    /// Changes the world, and does what follows from it once the mutex is let go.
+    pub(super) fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut World) -> R) -> R {
+        let mut world = self.lock();
+        let done = change(&mut world);
+        let follows = !world.news.is_empty();
+        let mut starts = None;
+        match world.pump {
+            Pump::Idle if world.next_time().is_some() => {
+                starts = world.runtime().cloned();
+                world.pump = if starts.is_some() { Pump::Runs } else { Pump::Idle };
+            }
+            Pump::Late => {
+                world.pump = Pump::Runs;
+                self.sooner.notify_one();
+            }
+            Pump::Idle | Pump::Runs => {}
+        }
+        drop(world);
+        if let Some(runtime) = starts {
+            runtime.spawn(drive(Ends(Some(Arc::downgrade(self))), Arc::clone(&self.sooner)));
+        }
+        if follows {
+            self.tell();
+        }
+        done
+    }
+
+    pub(super) fn look<R>(&self, look: impl FnOnce(&World) -> R) -> R {
+        look(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everything in order, unless somebody is at it.
+    fn tell(&self) {
+        let Some(telling) = Telling::begin(self) else { return };
+        while let Some(news) = telling.next() {
+            news.tell();
+        }
+    }
+
+    /// Lets everything happen that is due. When the next thing is.
+    fn turn(self: &Arc<Self>) -> Option<Instant> {
+        loop {
+            let parked = self.with(|world| {
+                let now = world.now();
+                while let Some(event) = world.next_due(now) {
+                    world.happen(event);
+                }
+                world.members_with_parked()
+            });
+            for client in parked {
+                self.send_parked(client);
+            }
+            let next = self.with(|world| {
+                let next = world.next_time();
+                if next.is_none() {
+                    world.pump = Pump::Idle;
+                }
+                next.map(|next| (next, next <= world.now()))
+            });
+            match next {
+                Some((_, true)) => {}
+                next => return next.map(|(next, _)| next),
+            }
+        }
+    }
+
+    /// Those that waited for a link go in the order in which they came. Whether one may leave is asked with no mutex held.
+    fn send_parked(self: &Arc<Self>, client: Uuid) {
+        while let Some(Next { packet, dispatches, caller }) = self.with(|world| world.next_parked(client)) {
+            let leaves = dispatches.leave().map_err(|fault| packet.fails(&fault));
+            self.with(|world| world.send_parked(client, leaves, caller));
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.sooner.notify_one();
+    }
+}
+
+impl World {
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrives { client, link, what } => {
+                if let Some(member) = self.members.get_mut(&client) {
+                    let lane = member.link(what.purpose());
+                    if lane.is(link) {
+                        lane.there.leave();
+                    }
+                }
+                self.arrive(client, link, what);
+            }
+            Event::Returns { client, link, what } => {
+                if let Some(member) = self.members.get_mut(&client) {
+                    let lane = member.link(what.purpose());
+                    if lane.is(link) {
+                        lane.back.leave();
+                    }
+                }
+                self.come_back(client, link, what);
+            }
+            Event::Copy { client, packet } => self.copy(client, &packet),
+            Event::Overdue { client, flight } => self.overdue(client, flight),
+            Event::Unsent { client, parked } => self.unsent(client, parked),
+            Event::Replace { client, link } => self.replace(client, link),
+            Event::Silent { client, block } => self.find_silent(client, block),
+        }
+    }
+
+    /// The first parked command goes, or hears why it does not.
+    fn send_parked(&mut self, client: Uuid, leaves: Result<(), Answers>, caller: oneshot::Sender<Answers>) {
+        let Some(member) = self.members.get_mut(&client) else { return };
+        let Some(first) = member.parked.pop_front() else { return };
+        self.cancel(first.due);
+        let sent = match leaves {
+            Ok(()) => self.transmit(client, &first.packet, first.deadline),
+            Err(answers) => Err(answers),
+        };
+        match sent {
+            Ok(flight) => self.awaited(client, flight, caller),
+            Err(answers) => self.news.push_back(News::Answer(caller, answers)),
+        }
+    }
+}
+
+/// Whoever tells. Others that come meanwhile leave their news to it, also where a listener panics.
+struct Telling<'a>(&'a Store);
+
+impl<'a> Telling<'a> {
+    fn begin(store: &'a Store) -> Option<Self> {
+        let mut world = store.lock();
+        if world.telling {
+            return None;
+        }
+        world.telling = true;
+        drop(world);
+        Some(Self(store))
+    }
+
+    fn next(&self) -> Option<News> {
+        let mut world = self.0.lock();
+        let news = world.news.pop_front();
+        // In the same step: whoever comes after this finds nobody.
+        world.telling = news.is_some();
+        news
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().telling = false;
+        }
+    }
+}
+
+/// The task's life. It ends with the store, which it does not keep alive, and when nothing is to happen.
+async fn drive(mut ends: Ends, sooner: Arc<Notify>) {
+    while let Some(store) = ends.0.as_ref().and_then(Weak::upgrade) {
+        let next = store.turn();
+        drop(store);
+        let Some(next) = next else { break };
+        tokio::select! {
+            biased;
+            () = sooner.notified() => {}
+            () = sleep_until(next) => {}
+        }
+    }
+    ends.0 = None;
+}
+
+/// When the runtime takes the task away nothing would ever happen again: all clients are closed.
+struct Ends(Option<Weak<Store>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let Some(store) = self.0.take().and_then(|store| store.upgrade()) else { return };
+        let left = store.with(|world| {
+            world.pump = Pump::Runs;
+            let clients: Vec<_> = world.members.keys().copied().collect();
+            clients.into_iter().filter_map(|client| world.leave(client)).collect::<Vec<_>>()
+        });
+        drop(left);
+    }
+}

@@ -1,0 +1,65 @@
+//! Words of a command, read as what they stand for. It knows no command.
+
+use super::{
+    numbers,
+    sorted_set::{Edge, Scores},
+    words::{NO_BOUND, NO_FLOAT, NO_INTEGER, NOT_POSITIVE, Words},
+};
+
+pub(super) fn integer(word: &[u8]) -> Result<i64, Words> {
+    numbers::integer(word).ok_or(NO_INTEGER)
+}
+
+pub(super) fn float(word: &[u8]) -> Result<f64, Words> {
+    numbers::float(word).ok_or(NO_FLOAT)
+}
+
+/// How many, from zero.
+pub(super) fn count(word: &[u8]) -> Result<usize, Words> {
+    numbers::integer(word).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)
+}
+
+pub(super) fn scores(least: &[u8], most: &[u8]) -> Result<Scores, Words> {
+    Ok(Scores { least: edge(least)?, most: edge(most)? })
+}
+
+fn edge(word: &[u8]) -> Result<Edge, Words> {
+    let edge = match word.strip_prefix(b"(") {
+        Some(without) => numbers::bound(without).map(Edge::Without),
+        None => numbers::bound(word).map(Edge::With),
+    };
+    edge.ok_or(NO_BOUND)
+}
+
+/// From a first to a last place, where a negative one counts from the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    first: i64,
+    last: i64,
+}
+
+pub(super) fn places(first: &[u8], last: &[u8]) -> Result<Places, Words> {
+    Ok(Places { first: integer(first)?, last: integer(last)? })
+}
+
+impl Places {
+    /// Which of so many that is.
+    pub(super) fn of(self, len: usize) -> std::ops::Range<usize> {
+        let len = i64::try_from(len).unwrap_or(i64::MAX);
+        let from_front = |place: i64| if place < 0 { place.saturating_add(len) } else { place };
+        let first = from_front(self.first).max(0);
+        let end = from_front(self.last).min(len - 1).saturating_add(1);
+        if first >= end {
+            return 0..0;
+        }
+        usize::try_from(first).unwrap_or_default()..usize::try_from(end).unwrap_or_default()
+    }
+}
+
+/// The place of one of so many, if there is one.
+pub(super) fn place(word: &[u8], len: usize) -> Result<Option<usize>, Words> {
+    let place = integer(word)?;
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let place = if place < 0 { place.saturating_add(len) } else { place };
+    Ok(usize::try_from(place).ok().filter(|_| place < len))
+}

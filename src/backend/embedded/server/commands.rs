@@ -1,0 +1,173 @@
+//! Which commands there are, how many words each takes, and whether it writes. What they do is in the files of their types.
+
+use self::{
+    Effect::{Grows, Reads, Writes},
+    Words::{AtLeast, Exactly},
+};
+use super::{
+    database::{Answer, Database},
+    general, hashes, keys, lists, sorted, strings,
+};
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// In small letters.
+    pub(super) name: &'static str,
+    words: Words,
+    pub(super) effect: Effect,
+    pub(super) deed: Deed,
+}
+
+/// How many words it takes, its name among them.
+#[derive(Clone, Copy, Debug)]
+enum Words {
+    Exactly(usize),
+    AtLeast(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Reads,
+    Writes,
+    /// Writes what may take more memory: refused where there is none.
+    Grows,
+}
+
+/// What runs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed {
+    Data(fn(&mut Database, &[&[u8]]) -> Answer),
+    /// A script by its source.
+    Eval,
+    /// A script by its name.
+    EvalSha,
+    /// What is kept of scripts.
+    Script,
+}
+
+impl Command {
+    pub(super) fn takes(&self, words: usize) -> bool {
+        match self.words {
+            Words::Exactly(count) => words == count,
+            Words::AtLeast(count) => words >= count,
+        }
+    }
+}
+
+/// The command of this name, whatever its letters.
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut small = [0; LONGEST];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    let small = &*small;
+    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
+    COMMANDS.get(at)
+}
+
+/// No name is longer.
+const LONGEST: usize = 16;
+
+const fn data(
+    name: &'static str,
+    words: Words,
+    effect: Effect,
+    deed: fn(&mut Database, &[&[u8]]) -> Answer,
+) -> Command {
+    Command { name, words, effect, deed: Deed::Data(deed) }
+}
+
+const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
+    Command { name, words, effect: Effect::Reads, deed }
+}
+
+/// Sorted by name.
+static COMMANDS: &[Command] = &[
+    data("append", Exactly(3), Grows, strings::append),
+    data("dbsize", Exactly(1), Reads, general::dbsize),
+    data("decr", Exactly(2), Grows, strings::decr),
+    data("decrby", Exactly(3), Grows, strings::decrby),
+    data("del", AtLeast(2), Writes, keys::del),
+    data("echo", Exactly(2), Reads, general::echo),
+    script("eval", AtLeast(3), Deed::Eval),
+    script("evalsha", AtLeast(3), Deed::EvalSha),
+    data("exists", AtLeast(2), Reads, keys::exists),
+    data("expire", AtLeast(3), Writes, keys::expire),
+    data("expireat", AtLeast(3), Writes, keys::expireat),
+    data("flushall", AtLeast(1), Writes, general::flush),
+    data("flushdb", AtLeast(1), Writes, general::flush),
+    data("get", Exactly(2), Reads, strings::get),
+    data("getdel", Exactly(2), Writes, strings::getdel),
+    data("getset", Exactly(3), Grows, strings::getset),
+    data("hdel", AtLeast(3), Writes, hashes::hdel),
+    data("hexists", Exactly(3), Reads, hashes::hexists),
+    data("hget", Exactly(3), Reads, hashes::hget),
+    data("hgetall", Exactly(2), Reads, hashes::hgetall),
+    data("hincrby", Exactly(4), Grows, hashes::hincrby),
+    data("hkeys", Exactly(2), Reads, hashes::hkeys),
+    data("hlen", Exactly(2), Reads, hashes::hlen),
+    data("hmget", AtLeast(3), Reads, hashes::hmget),
+    data("hmset", AtLeast(4), Grows, hashes::hmset),
+    data("hset", AtLeast(4), Grows, hashes::hset),
+    data("hsetnx", Exactly(4), Grows, hashes::hsetnx),
+    data("hvals", Exactly(2), Reads, hashes::hvals),
+    data("incr", Exactly(2), Grows, strings::incr),
+    data("incrby", Exactly(3), Grows, strings::incrby),
+    data("keys", Exactly(2), Reads, general::keys),
+    data("lindex", Exactly(3), Reads, lists::lindex),
+    data("llen", Exactly(2), Reads, lists::llen),
+    data("lpop", AtLeast(2), Writes, lists::lpop),
+    data("lpush", AtLeast(3), Grows, lists::lpush),
+    data("lrange", Exactly(4), Reads, lists::lrange),
+    data("lrem", Exactly(4), Writes, lists::lrem),
+    data("lset", Exactly(4), Grows, lists::lset),
+    data("ltrim", Exactly(4), Writes, lists::ltrim),
+    data("persist", Exactly(2), Writes, keys::persist),
+    data("pexpire", AtLeast(3), Writes, keys::pexpire),
+    data("pexpireat", AtLeast(3), Writes, keys::pexpireat),
+    data("ping", AtLeast(1), Reads, general::ping),
+    data("pttl", Exactly(2), Reads, keys::pttl),
+    data("publish", Exactly(3), Reads, general::publish),
+    data("rename", Exactly(3), Writes, keys::rename),
+    data("rpop", AtLeast(2), Writes, lists::rpop),
+    data("rpush", AtLeast(3), Grows, lists::rpush),
+    script("script", AtLeast(2), Deed::Script),
+    data("set", AtLeast(3), Grows, strings::set),
+    data("setnx", Exactly(3), Grows, strings::setnx),
+    data("spublish", Exactly(3), Reads, general::spublish),
+    data("strlen", Exactly(2), Reads, strings::strlen),
+    data("time", Exactly(1), Reads, general::time),
+    data("ttl", Exactly(2), Reads, keys::ttl),
+    data("type", Exactly(2), Reads, keys::kind),
+    data("unlink", AtLeast(2), Writes, keys::del),
+    data("zadd", AtLeast(4), Grows, sorted::zadd),
+    data("zcard", Exactly(2), Reads, sorted::zcard),
+    data("zcount", Exactly(4), Reads, sorted::zcount),
+    data("zincrby", Exactly(4), Grows, sorted::zincrby),
+    data("zpopmin", AtLeast(2), Writes, sorted::zpopmin),
+    data("zrange", AtLeast(4), Reads, sorted::zrange),
+    data("zrangebyscore", AtLeast(4), Reads, sorted::zrangebyscore),
+    data("zrank", Exactly(3), Reads, sorted::zrank),
+    data("zrem", AtLeast(3), Writes, sorted::zrem),
+    data("zremrangebyrank", Exactly(4), Writes, sorted::zremrangebyrank),
+    data("zremrangebyscore", Exactly(4), Writes, sorted::zremrangebyscore),
+    data("zscore", Exactly(3), Reads, sorted::zscore),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_letters() {
+        for command in COMMANDS {
+            for name in [command.name.to_owned(), command.name.to_uppercase()] {
+                assert_eq!(find(name.as_bytes()).map(|found| found.name), Some(command.name));
+            }
+        }
+        for name in ["", "ge", "gett", "a name that is longer than any of them"] {
+            assert!(find(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Scripts: compiled once, run in a cage, stopped where they do not end. It knows commands only as words to run.
+//!
+//! The cage is the server's, less what no lock needs: there are no `cjson`, `cmsgpack`, `struct` and `bit`, no coroutines, no
+//! `load`, no `collectgarbage`, no flags in a first line `#!lua`, and no replies of the third protocol.
+//!
+//! | what | bound |
+//! | --- | --- |
+//! | instructions of one run | `INSTRUCTIONS` |
+//! | memory of Lua | `MEMORY` |
+//! | scripts that are kept | `KEPT` |
+//! | depth and size of a reply | in `convert.rs` |
+
+mod convert;
+mod host;
+mod raised;
+mod random;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+
+use self::{raised::Raised, random::Random};
+use super::{
+    Reply,
+    database::{Answer, Database},
+    sha1,
+    words::{self, NO_SCRIPT, Words},
+};
+use crate::script::Script;
+
+/// The database, also for the functions of scripts. Only ever locked for one command.
+pub(super) type Shared = Arc<Mutex<Database>>;
+
+pub(super) fn lock(db: &Shared) -> MutexGuard<'_, Database> {
+    db.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A script that runs longer is stopped. About a second.
+const INSTRUCTIONS: u32 = 50_000_000;
+/// How often that is looked at.
+const STEP: u32 = 10_000;
+/// What Lua may take, in bytes.
+const MEMORY: usize = 128 << 20;
+/// How many scripts are kept; with one more all of them are forgotten, which every client must bear.
+const KEPT: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct Scripts {
+    lua: Lua,
+    db: Shared,
+    random: Arc<Random>,
+    steps: Arc<AtomicU32>,
+    globals: Table,
+    /// Where the globals are found.
+    names: Table,
+    runner: Function,
+    kept: HashMap<String, Function>,
+    catalogue: Vec<Known>,
+}
+
+/// A script of ours.
+#[derive(Debug)]
+struct Known {
+    source: &'static str,
+    name: String,
+    function: Function,
+}
+
+impl Scripts {
+    pub(super) fn new(db: &Shared) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        // Lua's own `pcall` and `xpcall`: others put a frame between an error and who explains it.
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
+        let random = Arc::new(Random::default());
+        let functions = host::functions(&lua, db, &random)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
+        let (globals, names, runner) = prelude.call(functions)?;
+        let steps = Arc::new(AtomicU32::new(0));
+        lua.set_memory_limit(MEMORY)?;
+        let (kept, catalogue) = (HashMap::new(), Vec::new());
+        let scripts = Self { lua, db: db.clone(), random, steps, globals, names, runner, kept, catalogue };
+        scripts.watch(STEP)?;
+        Ok(scripts)
+    }
+
+    /// Runs a script of ours, compiled before or not.
+    pub(super) fn run(&mut self, script: &'static Script, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
+        let at = match self.catalogue.iter().position(|known| std::ptr::eq(known.source, script.source)) {
+            Some(at) => at,
+            None => {
+                let (name, function) = self.keep(script.source.as_bytes())?;
+                self.catalogue.push(Known { source: script.source, name, function });
+                self.catalogue.len() - 1
+            }
+        };
+        let known = &self.catalogue[at];
+        self.call(&known.name, &known.function, keys, args)
+    }
+
+    pub(super) fn eval(&mut self, words: &[&[u8]]) -> Answer {
+        let (keys, args) = keys_and_args(words)?;
+        let (name, function) = self.keep(words[1])?;
+        self.call(&name, &function, keys, args)
+    }
+
+    pub(super) fn eval_sha(&mut self, words: &[&[u8]]) -> Answer {
+        if words[1].len() != sha1::LENGTH {
+            return Err(NO_SCRIPT);
+        }
+        let (keys, args) = keys_and_args(words)?;
+        let name = String::from_utf8_lossy(words[1]).to_ascii_lowercase();
+        let function = self.kept.get(&name).ok_or(NO_SCRIPT)?;
+        self.call(&name, function, keys, args)
+    }
+
+    /// What SCRIPT does with those that are kept.
+    pub(super) fn administer(&mut self, words: &[&[u8]]) -> Answer {
+        let (what, rest) = (words[1].to_ascii_lowercase(), &words[2..]);
+        match (what.as_slice(), rest) {
+            (b"load", [source]) => Ok(Reply::Bulk(self.keep(source)?.0.into_bytes())),
+            (b"exists", [_, ..]) => {
+                let kept = |name: &&[u8]| self.kept.contains_key(&String::from_utf8_lossy(name).to_ascii_lowercase());
+                Ok(Reply::Array(rest.iter().map(|name| Reply::Int(kept(name).into())).collect()))
+            }
+            (b"flush", []) => Ok(self.forget()),
+            (b"flush", [how]) if how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async") => {
+                Ok(self.forget())
+            }
+            (b"flush", [_]) => Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
+            (b"flush", _) => Err(words::arity("script|flush")),
+            (b"load", _) => Err(words::arity("script|load")),
+            (b"exists", _) => Err(words::arity("script|exists")),
+            _ => {
+                let shown = words::c_string(words[1]);
+                let shown = words::line(&shown[..shown.len().min(128)]);
+                Err(format!("ERR unknown subcommand '{shown}'. Try SCRIPT HELP.").into())
+            }
+        }
+    }
+
+    fn forget(&mut self) -> Reply {
+        self.kept.clear();
+        self.catalogue.clear();
+        Reply::ok()
+    }
+
+    /// Compiles a script that is not known yet.
+    fn keep(&mut self, source: &[u8]) -> Result<(String, Function), Words> {
+        let name = sha1::hex(source);
+        if let Some(function) = self.kept.get(&name) {
+            return Ok((name, function.clone()));
+        }
+        let function = host::compile(&self.lua, source, "@user_script", &self.globals).map_err(|why| {
+            let why = words::line(why.as_bytes());
+            format!("ERR Error compiling script (new function): {why}")
+        })?;
+        if self.kept.len() >= KEPT {
+            self.forget();
+        }
+        self.kept.insert(name.clone(), function.clone());
+        Ok((name, function))
+    }
+
+    fn call(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
+        lock(&self.db).begin_script();
+        let ended = self.protected(function, keys, args);
+        lock(&self.db).end_script();
+        match ended {
+            Ok((true, reply)) => Ok(convert::to_reply(&reply).unwrap_or_else(|error| failed(name, &error))),
+            Ok((false, Value::Table(explained))) => Err(told(name, &explained)),
+            Ok((false, text)) => {
+                // Nobody could explain it: memory, or too many calls inside each other.
+                let _ = self.lua.gc_collect();
+                let text = text.to_string().unwrap_or_default();
+                Err(format!("ERR Error running script {name}, {}", words::line(text.as_bytes())).into())
+            }
+            Err(error) => {
+                let _ = self.lua.gc_collect();
+                Ok(failed(name, &error))
+            }
+        }
+    }
+
+    fn protected(&self, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<(bool, Value)> {
+        self.random.seed(0);
+        if self.steps.swap(0, Ordering::Relaxed) >= INSTRUCTIONS / STEP {
+            self.watch(STEP)?;
+        }
+        self.names.raw_set("KEYS", self.texts(keys)?)?;
+        self.names.raw_set("ARGV", self.texts(args)?)?;
+        self.runner.call(function)
+    }
+
+    fn texts(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(texts.len(), 0)?;
+        for text in texts {
+            table.raw_push(self.lua.create_string(text)?)?;
+        }
+        Ok(table)
+    }
+
+    /// Looks at the script after so many instructions, again and again.
+    fn watch(&self, every: u32) -> mlua::Result<()> {
+        watch(&self.lua, every, self.steps.clone())
+    }
+}
+
+fn watch(lua: &Lua, every: u32, steps: Arc<AtomicU32>) -> mlua::Result<()> {
+    let triggers = HookTriggers::new().every_nth_instruction(every);
+    lua.set_hook(triggers, move |lua, _| {
+        let taken = steps.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if taken < INSTRUCTIONS / STEP {
+            return Ok(VmState::Continue);
+        }
+        if every != 1 {
+            // From now on everywhere, or the script could catch it each time.
+            steps.store(INSTRUCTIONS / STEP, Ordering::Relaxed);
+            watch(lua, 1, steps.clone())?;
+        }
+        Err(Raised::Refusal("ERR Script killed: it did not end".to_owned()).error())
+    })
+}
+
+fn keys_and_args<'a, 'b>(words: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]]), Words> {
+    let count = super::arguments::integer(words[2])?;
+    let rest = &words[3..];
+    let count = usize::try_from(count).map_err(|_| Words::from("ERR Number of keys can't be negative"))?;
+    rest.split_at_checked(count).ok_or_else(|| "ERR Number of keys can't be greater than number of args".into())
+}
+
+/// The words of an error that was explained.
+fn told(name: &str, explained: &Table) -> Words {
+    let words: String = explained.raw_get("words").unwrap_or_default();
+    match explained.raw_get::<Option<String>>("place") {
+        Ok(Some(place)) => format!("{words} script: {name}, on {place}.").into(),
+        _ => words.into(),
+    }
+}
+
+fn failed(name: &str, error: &mlua::Error) -> Reply {
+    Reply::Error(format!("ERR Error running script {name}, {}", words::line(error.to_string().as_bytes())))
+}

@@ -1,0 +1,108 @@
+//! What a Redis is, less its sockets: a keyspace, commands, scripts and channels. It knows no client, no link and no clock.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+mod arguments;
+mod commands;
+mod database;
+mod general;
+mod glob;
+mod hashes;
+mod keys;
+mod keyspace;
+mod lists;
+mod lua;
+mod numbers;
+mod reply;
+mod sha1;
+mod sorted;
+mod sorted_set;
+mod strings;
+mod value;
+mod words;
+
+pub(super) use reply::Reply;
+
+use self::{
+    commands::Deed,
+    database::{Answer, Database},
+    lua::{Scripts, lock},
+};
+use crate::script::Script;
+
+/// One server. Everything runs at the time that the caller names, one command after the other.
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    db: Arc<Mutex<Database>>,
+    /// Made for the first script.
+    scripts: Option<Scripts>,
+}
+
+/// A message on its way to whoever listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Published {
+    pub(super) channel: Vec<u8>,
+    pub(super) message: Vec<u8>,
+    /// By SPUBLISH, which reaches other listeners than PUBLISH does.
+    pub(super) sharded: bool,
+}
+
+impl Server {
+    /// Runs one command as a client writes it, scripts included, at `now` on the server's clock (any zero, never back but
+    /// by a step of the clock).
+    pub(super) fn execute(&mut self, now: Duration, words: &[&[u8]]) -> Reply {
+        lock(&self.db).at(now);
+        self.command(words).unwrap_or_else(|refusal| Reply::Error(refusal.into_owned()))
+    }
+
+    /// The same as EVAL of the script's source; compiled once.
+    pub(super) fn run(&mut self, now: Duration, script: &'static Script, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+        lock(&self.db).at(now);
+        let answer = self.scripts().and_then(|scripts| scripts.run(script, keys, args));
+        answer.unwrap_or_else(|refusal| Reply::Error(refusal.into_owned()))
+    }
+
+    /// How many listen on a channel, for the answer of PUBLISH. The listeners themselves are the caller's.
+    pub(super) fn listen(&mut self, channel: &[u8], listeners: usize) {
+        lock(&self.db).listen(channel, listeners);
+    }
+
+    /// What was published since it was last asked, in order. To be asked after each command: past some ten thousand
+    /// messages that nobody took, further ones reach nobody.
+    pub(super) fn take_published(&mut self) -> Vec<Published> {
+        lock(&self.db).take_published()
+    }
+
+    /// How many bytes keys and values may take, about, before writes are refused.
+    pub(super) fn limit(&mut self, max_bytes: usize) {
+        lock(&self.db).max_bytes = max_bytes;
+    }
+
+    fn command(&mut self, words: &[&[u8]]) -> Answer {
+        let command =
+            words.first().and_then(|name| commands::find(name)).ok_or_else(|| words::unknown_command(words))?;
+        if !command.takes(words.len()) {
+            return Err(words::arity(command.name));
+        }
+        match command.deed {
+            Deed::Data(_) => lock(&self.db).run(command, words),
+            Deed::Eval => self.scripts()?.eval(words),
+            Deed::EvalSha => self.scripts()?.eval_sha(words),
+            Deed::Script => self.scripts()?.administer(words),
+        }
+    }
+
+    fn scripts(&mut self) -> Result<&mut Scripts, words::Words> {
+        let scripts = match self.scripts.take() {
+            Some(scripts) => scripts,
+            None => Scripts::new(&self.db).map_err(|error| format!("ERR no scripts: {error}"))?,
+        };
+        Ok(self.scripts.insert(scripts))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! What a test may do to one client of a store: to its links, and to its next commands. The store's own keys and clock are
+//! in `store.rs`.
+
+use std::time::Duration;
+
+use super::{breaks::Cause, member::Member, store::EmbeddedStore, trace::Purpose};
+use crate::{
+    client::Client,
+    error::{Error, Result},
+};
+
+/// What befalls one client. Each answers [`Error::Invalid`] for a client that is not this store's, or was closed.
+impl EmbeddedStore {
+    /// Lets nothing pass between this client and the store, either way, until it is [healed](Self::heal). Its links stay
+    /// silent: it finds out by its own deadlines.
+    ///
+    /// What it sends waits; what it sent on a link that it gave up meanwhile never arrives.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore, Error, LostCause};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let ann = Client::builder().embedded(&store).connect().await?;
+    /// let ben = Client::builder().embedded(&store).connect().await?;
+    /// let guard = ann.lock("report").lock().await?;
+    /// store.partition(&ann)?;
+    /// // Nobody could tell ann: it counts, and stops in time.
+    /// assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Expired, .. }));
+    /// let theirs = ben.lock("report").lock().await?;
+    /// store.heal(&ann)?;
+    /// assert!(ann.lock("report").try_lock().await?.is_none());
+    /// # theirs.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn partition(&self, client: &Client) -> Result<()> {
+        self.known(client)?;
+        self.store.with(|world| world.partition(client.id()));
+        Ok(())
+    }
+
+    /// Ends a [`partition`](Self::partition).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    pub fn heal(&self, client: &Client) -> Result<()> {
+        self.known(client)?;
+        self.store.with(|world| world.heal(client.id()));
+        Ok(())
+    }
+
+    /// Lets the store take what this client sends, and do nothing with it, until it is [thawed](Self::thaw). Then all of
+    /// it runs, also what came over links that the client gave up meanwhile: old copies, for which nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore, Error};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// store.freeze(&client)?;
+    /// let failed = client.lock("report").try_lock().await;
+    /// assert!(matches!(failed, Err(Error::Unreachable { may_have_run: true, .. })));
+    /// store.thaw(&client)?;
+    /// // The late acquire is found and released.
+    /// let guard = client.lock("report").lock().await?;
+    /// # guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn freeze(&self, client: &Client) -> Result<()> {
+        self.known(client)?;
+        self.store.with(|world| world.freeze(client.id()));
+        Ok(())
+    }
+
+    /// Ends a [`freeze`](Self::freeze).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    pub fn thaw(&self, client: &Client) -> Result<()> {
+        self.known(client)?;
+        self.store.with(|world| world.thaw(client.id()));
+        Ok(())
+    }
+
+    /// Breaks this client's links, for commands and for messages. They are replaced after a pause, which grows where it
+    /// happens again and again. What was on its way to the store may still arrive.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// let guard = client.lock("report").lock().await?;
+    /// store.cut(&client)?;
+    /// guard.unlock().await?; // over the next link
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cut(&self, client: &Client) -> Result<()> {
+        self.known(client)?;
+        self.store.with(|world| {
+            world.break_link(client.id(), Purpose::Commands, Cause::Cut);
+            world.break_link(client.id(), Purpose::Messages, Cause::Cut);
+        });
+        Ok(())
+    }
+
+    /// Loses the next command of this client that was not spoken for yet: it never runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore, Error};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// store.drop_next_request(&client)?;
+    /// let failed = client.lock("report").try_lock().await;
+    /// assert!(matches!(failed, Err(Error::Unreachable { may_have_run: true, .. }))); // it cannot know
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drop_next_request(&self, client: &Client) -> Result<()> {
+        self.arm(client, |member| member.armed.requests += 1)
+    }
+
+    /// Loses the answer of this client's next command, which runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// let guard = client.lock("report").lock().await?;
+    /// store.drop_next_reply(&client)?;
+    /// assert!(guard.unlock().await.is_err()); // the outcome is unknown
+    /// assert!(store.is_empty()); // and it was released
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drop_next_reply(&self, client: &Client) -> Result<()> {
+        self.arm(client, |member| member.armed.replies += 1)
+    }
+
+    /// Runs this client's next command once more, so much later and by a road of its own: whatever becomes of the link
+    /// meanwhile, and of the client.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let ann = Client::builder().embedded(&store).connect().await?;
+    /// let ben = Client::builder().embedded(&store).connect().await?;
+    /// let guard = ann.lock("report").lock().await?;
+    /// store.duplicate_next(&ann, Duration::from_secs(1))?;
+    /// guard.unlock().await?;
+    /// let theirs = ben.lock("report").lock().await?;
+    /// tokio::time::sleep(Duration::from_secs(2)).await;
+    /// assert!(store.keys() == ["report"] && theirs.is_held()); // the late release was not for this hold
+    /// # theirs.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn duplicate_next(&self, client: &Client, later: Duration) -> Result<()> {
+        self.arm(client, |member| member.armed.copies.push_back(later))
+    }
+
+    /// How many scripts of this client have run, second copies too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// client.lock("report").lock().await?.unlock().await?;
+    /// assert_eq!(store.calls(&client)?, 2); // one to acquire, one to release
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn calls(&self, client: &Client) -> Result<u64> {
+        let calls = self.store.look(|world| world.members.get(&client.id()).map(|member| member.calls));
+        calls.ok_or_else(stranger)
+    }
+
+    fn arm(&self, client: &Client, how: impl FnOnce(&mut Member)) -> Result<()> {
+        self.store.with(|world| world.members.get_mut(&client.id()).map(how).ok_or_else(stranger))
+    }
+
+    fn known(&self, client: &Client) -> Result<()> {
+        let known = self.store.look(|world| world.members.contains_key(&client.id()));
+        if known { Ok(()) } else { Err(stranger()) }
+    }
+}
+
+fn stranger() -> Error {
+    Error::invalid("client", "it is not a client of this embedded store, or it was closed")
+}

@@ -1,0 +1,332 @@
+//! All that a store is, under one mutex: the server, its clock, its clients, what happens later, and what is to be told. How
+//! things travel is in `traffic.rs`, `breaks.rs` and `ears.rs`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::oneshot, time::Instant};
+use uuid::Uuid;
+
+use super::{
+    member::{Downward, Member, Parked, Upward},
+    packet::{self, Answers, Packet, Words},
+    server::{Published, Reply, Server},
+    trace::{Happening, Purpose, Road, Traced},
+    weather::Weather,
+};
+use crate::{
+    backend::{Fault, Heard, Listener, Value},
+    chance::Chance,
+    error::{Error, Result},
+};
+
+/// What the store's clock shows at its beginning: far enough from zero to be set back.
+const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
+
+/// Everything about a store.
+#[derive(Debug)]
+pub(super) struct World {
+    server: Server,
+    pub(super) chance: Chance,
+    pub(super) weather: Option<Weather>,
+    clock: Clock,
+    pub(super) members: BTreeMap<Uuid, Member>,
+    /// Who listens where, as the server knows it.
+    pub(super) audience: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
+    agenda: BTreeMap<(Instant, u64), Event>,
+    /// Numbers for whatever must be told apart.
+    drawn: u64,
+    pub(super) pump: Pump,
+    /// To be told outside of the mutex, in this order.
+    pub(super) news: VecDeque<News>,
+    /// Whoever tells tells everything, so that the order stays.
+    pub(super) telling: bool,
+    trace: Option<Vec<Traced>>,
+}
+
+/// Whose runtime's time it is, and how far the store's clock was set.
+#[derive(Debug, Default)]
+struct Clock {
+    runtime: Option<Handle>,
+    start: Option<Instant>,
+    ahead: Duration,
+    behind: Duration,
+}
+
+/// Whether there is a task for what happens later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pump {
+    #[default]
+    Idle,
+    Runs,
+    /// It runs, and must look again: something is to happen sooner than it knew.
+    Late,
+}
+
+/// What happens later.
+#[derive(Debug)]
+pub(super) enum Event {
+    Arrives {
+        client: Uuid,
+        link: u64,
+        what: Upward,
+    },
+    Returns {
+        client: Uuid,
+        link: u64,
+        what: Downward,
+    },
+    /// A second copy reaches the store.
+    Copy {
+        client: Uuid,
+        packet: Arc<Packet>,
+    },
+    /// A command has waited for long enough.
+    Overdue {
+        client: Uuid,
+        flight: u64,
+    },
+    /// A parked command has waited for long enough.
+    Unsent {
+        client: Uuid,
+        parked: u64,
+    },
+    Replace {
+        client: Uuid,
+        link: Purpose,
+    },
+    /// Nobody has spoken on the link of the subscriptions since this block began.
+    Silent {
+        client: Uuid,
+        block: u64,
+    },
+}
+
+/// What is told outside of the mutex.
+pub(super) enum News {
+    Subscribed(Arc<dyn Listener>),
+    Interrupted(Arc<dyn Listener>),
+    Message(Arc<dyn Listener>, Arc<[u8]>),
+    Answer(oneshot::Sender<Answers>, Answers),
+    /// Nothing to tell: only to be dropped, and with it what it was to ask.
+    Over(Parked),
+}
+
+impl News {
+    pub(super) fn tell(self) {
+        match self {
+            Self::Subscribed(listener) => listener.hear(Heard::Subscribed),
+            Self::Interrupted(listener) => listener.hear(Heard::Interrupted),
+            Self::Message(listener, bytes) => listener.hear(Heard::Message(&bytes)),
+            // Nobody waits any more: so be it.
+            Self::Answer(caller, answers) => drop(caller.send(answers)),
+            Self::Over(parked) => drop(parked),
+        }
+    }
+}
+
+impl fmt::Debug for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("News")
+    }
+}
+
+impl World {
+    pub(super) fn new(chance: Chance) -> Self {
+        Self {
+            server: Server::default(),
+            chance,
+            weather: None,
+            clock: Clock::default(),
+            members: BTreeMap::new(),
+            audience: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            drawn: 0,
+            pump: Pump::default(),
+            news: VecDeque::new(),
+            telling: false,
+            trace: None,
+        }
+    }
+
+    /// A client comes, if it lives where the store does. When it came.
+    pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration) -> Result<Instant> {
+        self.bind();
+        let here = Handle::try_current().ok().map(|here| here.id());
+        if here != self.clock.runtime.as_ref().map(Handle::id) {
+            return Err(Error::invalid(
+                "runtime",
+                "this embedded store lives on another tokio runtime, that of its first client; make one store for each",
+            ));
+        }
+        Ok(self.enter(client, command_timeout))
+    }
+
+    /// The first one to come says whose time it is.
+    pub(super) fn bind(&mut self) {
+        if self.clock.runtime.is_none() {
+            self.clock.runtime = Handle::try_current().ok();
+            self.clock.start = self.clock.runtime.is_some().then(Instant::now);
+        }
+    }
+
+    pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration) -> Instant {
+        let now = self.now();
+        self.members.insert(client, Member::new(client, command_timeout, now));
+        now
+    }
+
+    pub(super) fn runtime(&self) -> Option<&Handle> {
+        self.clock.runtime.as_ref()
+    }
+
+    /// The time of the store's runtime, wherever it is asked.
+    pub(super) fn now(&self) -> Instant {
+        let here = Handle::try_current().ok().map(|here| here.id());
+        match &self.clock.runtime {
+            Some(own) if here != Some(own.id()) => {
+                let _entered = own.enter();
+                Instant::now()
+            }
+            _ => Instant::now(),
+        }
+    }
+
+    fn since_start(&self) -> Duration {
+        self.clock.start.map_or(Duration::ZERO, |start| self.now().saturating_duration_since(start))
+    }
+
+    fn server_time(&self) -> Duration {
+        (BEGINNING + self.since_start()).saturating_add(self.clock.ahead).saturating_sub(self.clock.behind)
+    }
+
+    pub(super) fn set_clock_ahead(&mut self, by: Duration) {
+        self.clock.ahead = self.clock.ahead.saturating_add(by);
+    }
+
+    pub(super) fn set_clock_back(&mut self, by: Duration) {
+        self.clock.behind = self.clock.behind.saturating_add(by);
+    }
+
+    pub(super) fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+    }
+
+    /// Something is to happen at this time.
+    pub(super) fn plan(&mut self, at: Instant, event: Event) -> (Instant, u64) {
+        let key = (at, self.draw());
+        if self.pump == Pump::Runs && self.agenda.first_key_value().is_none_or(|(&(first, _), _)| at < first) {
+            self.pump = Pump::Late;
+        }
+        self.agenda.insert(key, event);
+        key
+    }
+
+    pub(super) fn cancel(&mut self, key: (Instant, u64)) {
+        self.agenda.remove(&key);
+    }
+
+    /// What is due, the oldest first.
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<Event> {
+        let first = self.agenda.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    pub(super) fn next_time(&self) -> Option<Instant> {
+        self.agenda.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    /// Forgets what was to happen, but for what is kept.
+    pub(super) fn keep_planned(&mut self, keep: impl Fn(&Event) -> bool) {
+        self.agenda.retain(|_, event| keep(event));
+    }
+
+    /// Runs what a packet holds, and sends what it published on its way.
+    pub(super) fn execute(&mut self, client: Uuid, packet: &Packet, road: Road) -> Answers {
+        packet.0.iter().map(|words| self.run(client, words, road)).collect()
+    }
+
+    fn run(&mut self, client: Uuid, words: &Words, road: Road) -> Result<Value, Fault> {
+        let now = self.server_time();
+        let reply = words.run(&mut self.server, now);
+        if let Some(member) = self.members.get_mut(&client) {
+            member.calls += 1;
+        }
+        if self.trace.is_some() {
+            let text = |words: &[Box<str>]| words.iter().map(|word| String::from(&**word)).collect();
+            let reply = shown(&reply);
+            let (keys, args) = (text(&words.keys), text(&words.args));
+            self.note(client, Happening::Ran { script: words.script.path, keys, args, reply, road });
+        }
+        self.publish();
+        packet::value(reply)
+    }
+
+    /// Runs a command of the store's own.
+    pub(super) fn command(&mut self, words: &[&[u8]]) -> Reply {
+        let now = self.server_time();
+        let reply = self.server.execute(now, words);
+        self.publish();
+        reply
+    }
+
+    /// Nothing was ever there.
+    pub(super) fn forget_everything(&mut self) {
+        self.server = Server::default();
+        self.audience.clear();
+    }
+
+    fn publish(&mut self) {
+        for Published { channel, message, sharded } in self.server.take_published() {
+            let channel = std::str::from_utf8(&channel).ok().filter(|_| !sharded);
+            let found = channel.and_then(|channel| self.audience.get_key_value(channel));
+            let Some((channel, audience)) = found else { continue };
+            let (channel, audience) = (Arc::clone(channel), audience.iter().copied().collect::<Vec<_>>());
+            let bytes: Arc<[u8]> = message.into();
+            for client in audience {
+                self.send_message(client, &channel, &bytes);
+            }
+        }
+    }
+
+    /// The server counts who listens.
+    pub(super) fn count_listeners(&mut self, channel: &str) {
+        let count = self.audience.get(channel).map_or(0, BTreeSet::len);
+        self.server.listen(channel.as_bytes(), count);
+        if count == 0 {
+            self.audience.remove(channel);
+        }
+    }
+
+    pub(super) fn note(&mut self, client: Uuid, what: Happening) {
+        let at = self.since_start();
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced { at, client, what });
+        }
+    }
+
+    pub(super) fn start_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    pub(super) fn take_trace(&mut self) -> Vec<Traced> {
+        self.trace.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// A reply as a line of a trace has it.
+fn shown(reply: &Reply) -> String {
+    match reply {
+        Reply::Nil => "nil".to_owned(),
+        Reply::Int(int) => int.to_string(),
+        Reply::Status(text) => text.clone(),
+        Reply::Bulk(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+        Reply::Array(parts) => format!("[{}]", parts.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        Reply::Error(said) => format!("({said})"),
+    }
+}
