@@ -20,7 +20,11 @@ mod owner;
 mod backend;
 mod chance;
 mod keys;
+mod rules;
 mod script;
+
+#[cfg(relatch_mutants)]
+pub use rules::mutants;
 
 pub use redis;
 pub use tokio_util::sync::CancellationToken;

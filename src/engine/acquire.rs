@@ -18,12 +18,13 @@ use super::{
     admit::{Admission, ContenderSlot},
     guard::LockGuard,
     half_built::HalfBuilt,
-    hold::{Hold, Tenure, Term, Ticket},
+    hold::{Hold, Term, Ticket},
     nest::Nested,
     pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
     queue::{QueuePlace, Told},
     registry::Place,
     shared::{Attended, Engine},
+    tenure::Tenure,
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind, Pending},
@@ -31,6 +32,7 @@ use crate::{
     lease::Lease,
     name::Field,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// So many answers in a row may come later than their own lease before the acquisition gives up.
@@ -212,7 +214,9 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                     return Err(unanswered(place, true, "every answer came later than the lease it was for"));
                 }
                 // Finished: its release is on the way, and it is never asked for again.
-                half = half_built(place, ask);
+                if !without(Rule::LateAnswerEndsNumber) {
+                    half = half_built(place, ask);
+                }
             }
             Tried::Closed => return Err(Error::Closed),
             Tried::CutOff { left } => {

@@ -10,7 +10,12 @@ use super::{
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
 };
-use crate::{error::Error, name::Shown, owner::Owner};
+use crate::{
+    error::Error,
+    name::Shown,
+    owner::Owner,
+    rules::{Rule, without},
+};
 
 /// The task that tries at the server for this process.
 #[derive(Debug)]
@@ -49,7 +54,9 @@ impl State {
         if self.is_asked_by(&ask.owner) {
             return Admission::Refused(asked_twice(place));
         }
-        self.release_lost_of(&ask.owner, place, fx);
+        if !without(Rule::LostReleasedBeforeTry) {
+            self.release_lost_of(&ask.owner, place, fx);
+        }
         if !self.is_taken() {
             return Admission::Contend(self.contend(place, place.engine.draw(), ask.owner.clone()));
         }
@@ -117,7 +124,9 @@ impl Drop for ContenderSlot {
         self.place.update(|state, fx| {
             if state.contender.as_ref().is_some_and(|contender| contender.id == self.id) {
                 state.contender = None;
-                state.promote(&self.place, fx);
+                if !without(Rule::DroppedContenderHasSuccessor) {
+                    state.promote(&self.place, fx);
+                }
             }
         });
     }

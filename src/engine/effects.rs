@@ -6,16 +6,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
-    hold::{End, Tenure},
     queue::Told,
     registry::Place,
     release::ReleaseJob,
+    tenure::{End, Tenure},
 };
 use crate::{
     backend::{Pending, Subscription},
     error::LostCause,
     name::Field,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// What is said through `tracing`, whose subscribers may ask about locks themselves.
@@ -116,7 +117,10 @@ impl Effects {
         }
         for (turn, told) in self.deliveries {
             // Nobody there any more: what was told cleans up after itself as it is dropped.
-            drop(turn.send(told));
+            let untold = turn.send(told);
+            if without(Rule::PassReachesSomebody) {
+                std::mem::forget(untold);
+            }
         }
         drop(self.unlisten);
         if let Some(epoch) = self.listen {

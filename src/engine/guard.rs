@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Renewal,
-    hold::{End, Hold, Tenure},
+    hold::Hold,
     registry::Place,
+    tenure::{End, Tenure},
     unlock::Stage,
 };
 use crate::{
@@ -277,7 +278,7 @@ impl LockGuard {
         let Some((number, term)) = asked else {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
-        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure));
+        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
         let hold = (Arc::clone(place.entry.protocol.key()), number);
         let renewal = match place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await {
             Ok(renewal) => renewal,

@@ -5,11 +5,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     HoldNumber,
-    reap::Reap,
     registry::Place,
     release::{Outcome, Why},
 };
-use crate::backend::Dispatch;
+use crate::{
+    backend::Dispatch,
+    rules::{Rule, without},
+};
 
 /// One attempt at a fresh hold: one number, for as many tries as it takes.
 ///
@@ -87,7 +89,7 @@ impl Drop for HalfBuilt {
             self.cut_off();
         }
         let unclean = self.unclean;
-        if self.uncertain {
+        if self.uncertain && !without(Rule::UncertainIsReleased) {
             let job = self.place.update(|state, _| {
                 let why = Why::ended(self.number, self.lease, unclean);
                 state.release(&self.place, why, Arc::new(Outcome::default()))
@@ -96,7 +98,7 @@ impl Drop for HalfBuilt {
         } else if unclean {
             self.place.update(|state, _| {
                 let now = self.place.engine.clock().now();
-                state.reaps.push(Reap::new(self.number, self.lease, &self.place, now));
+                state.reaps.add(self.number, self.lease, &self.place, now);
             });
         }
     }

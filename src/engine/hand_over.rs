@@ -9,18 +9,19 @@ use super::{
     HoldNumber, Moved,
     effects::{Effects, Said},
     guard::{LockGuard, Released},
-    hold::{End, Hold, Loss, Tenure, Term, Ticket, Wake},
+    hold::{Hold, Term, Ticket, Wake},
     pause::one_at_a_time,
     queue::{Told, Waiter},
-    reap::Reap,
     registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
     slice::Turn,
+    tenure::{End, Loss, Tenure},
 };
 use crate::{
     error::{Error, LostCause, Op, Result},
     lease::Lease,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// What the end of a ticket leaves to do.
@@ -103,9 +104,6 @@ impl State {
             fx.deliver(waiter.turn, Told::Granted(guard));
             return Ending::Passed;
         }
-        if hold.unclean {
-            self.reaps.push(Reap::new(hold.number, hold.lease(), place, now));
-        }
         self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
         Ending::HandOver(HandOver {
             place: place.clone(),
@@ -136,7 +134,8 @@ impl State {
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);
-        let may_be_there = matches!(cause, LostCause::Expired | LostCause::Forced);
+        let forced = cause == LostCause::Forced && !without(Rule::ForcedIsReleased);
+        let may_be_there = cause == LostCause::Expired || forced;
         hold.wake = Some(Wake { until: now + hold.lease(), release: may_be_there && !hold.untaken });
         match cause {
             // At its bound the hold ends for everybody: whoever still works was told so.
@@ -155,7 +154,7 @@ impl State {
             _ => {
                 self.slice.forget();
                 if hold.unclean {
-                    self.reaps.push(Reap::new(hold.number, lease, place, now));
+                    self.reaps.add(hold.number, lease, place, now);
                 }
             }
         }
@@ -201,7 +200,7 @@ impl State {
     }
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
-        if hold.wake.is_some_and(|wake| wake.release) {
+        if hold.wake.is_some_and(|wake| wake.release) && !without(Rule::LostIsReleased) {
             let why = Why::ended(hold.number, hold.may_last(place.engine.clock().now()), false);
             fx.release(self.release(place, why, Arc::new(Outcome::default())));
         }
@@ -243,10 +242,6 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    pub(super) fn from(&self) -> HoldNumber {
-        self.from
-    }
-
     pub(super) fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
     }
@@ -295,6 +290,9 @@ impl HandOver {
                 Err(lost)
             }
             Err(fault) => {
+                if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
+                    self.granted(to, term);
+                }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
                     self.to = None;
@@ -340,17 +338,26 @@ impl HandOver {
 
 impl Drop for HandOver {
     fn drop(&mut self) {
+        let place = &self.place;
+        if self.unclean {
+            // Not before: an early one would free what is to be handed over.
+            place.update(|state, _| state.reaps.add(self.from, self.lease, place, place.engine.clock().now()));
+        }
         let Some(waiter) = self.waiter.take() else { return };
-        let why = Why { number: self.from, then: self.to, turn: Turn::Keep, lease: self.lease, unclean: false };
-        let job = self.place.update(|state, fx| {
-            let mut job = state.release(&self.place, why, Arc::clone(&self.outcome));
+        let (first, then) = match self.to {
+            Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
+            to => (self.from, to),
+        };
+        let why = Why { number: first, then, turn: Turn::Keep, lease: self.lease, unclean: false };
+        let job = place.update(|state, fx| {
+            let mut job = state.release(place, why, Arc::clone(&self.outcome));
             job.commands = self.commands.take();
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
-                state.reaps.push(Reap::new(to, self.lease, &self.place, self.place.engine.clock().now()));
+                state.reaps.add(to, self.lease, place, place.engine.clock().now());
             }
             state.handing = None;
-            state.promote_waiter(waiter, &self.place, fx);
+            state.promote_waiter(waiter, place, fx);
             job
         });
         drop(job); // goes on in the background

@@ -15,23 +15,21 @@
 //! | held | forced away here, or the client is closed | lost (Forced, Closed) |
 //! | lost | anything | lost; with its last ticket it is forgotten, released once if Expired or Forced |
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, time::Instant};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     HoldNumber,
     clock::{self, Clock},
     nest::Teller,
+    tenure::Tenure,
 };
 use crate::{
-    error::{Error, LostCause},
+    error::LostCause,
     lease::Lease,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// A hold that lives, or one that was lost and still has tickets.
@@ -45,6 +43,8 @@ pub(crate) struct Hold {
     pub(crate) pending: u32,
     /// The count on the server as far as answers told; `None` while one is missing.
     pub(crate) told: Option<u32>,
+    /// The newest count-changing command: the answers to older ones tell nothing any more.
+    pub(crate) asked: u64,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
     renewed: Instant,
     /// How far the lease reaches by what was asked for: bounds may have kept it short.
@@ -103,29 +103,6 @@ pub(crate) struct Ticket {
     pub(crate) detached: bool,
 }
 
-/// One owner's time with a hold, shared with that owner's guards. A pass ends it and begins another.
-#[derive(Debug)]
-pub(crate) struct Tenure {
-    pub(crate) owner: Owner,
-    end: OnceLock<End>,
-    token: OnceLock<CancellationToken>,
-}
-
-/// How a tenure ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Released, passed on or handed over.
-    Over,
-    Lost(Loss),
-}
-
-/// How and when a hold was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loss {
-    pub(crate) cause: LostCause,
-    pub(crate) since: std::time::Instant,
-}
-
 impl Hold {
     /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
     pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
@@ -136,6 +113,7 @@ impl Hold {
             tickets: vec![first],
             pending: 0,
             told: Some(1),
+            asked: 0,
             renewed: term.sent,
             reached: term.sent + term.lease,
             kept: term.sent + term.lease,
@@ -158,7 +136,7 @@ impl Hold {
 
     /// Live guards, detached tickets and nested acquisitions under way.
     pub(crate) fn count(&self) -> u32 {
-        self.granted() + self.pending
+        if without(Rule::PendingIsTicket) { self.granted() } else { self.granted() + self.pending }
     }
 
     /// Live guards and detached tickets.
@@ -172,7 +150,8 @@ impl Hold {
 
     /// The watchdog runs while one ticket asks for it.
     pub(crate) fn watched(&self) -> bool {
-        self.tickets.iter().any(|ticket| matches!(ticket.lease, Lease::Watchdog))
+        let tickets = if without(Rule::WatchdogForAnyTicket) { self.tickets.len().saturating_sub(1) } else { 0 };
+        self.tickets[tickets..].iter().any(|ticket| matches!(ticket.lease, Lease::Watchdog))
     }
 
     /// The smallest bound of the live tickets rules.
@@ -180,15 +159,17 @@ impl Hold {
         self.tickets.iter().filter_map(|ticket| ticket.max_hold).min()
     }
 
-    /// A command that raises the TTL is about to leave.
-    pub(crate) fn sends(&mut self, until: Instant) {
+    /// A command that raises the TTL leaves now.
+    pub(crate) fn leaves(&mut self, until: Instant) {
         self.kept = self.kept.max(until);
+        if without(Rule::DeadlineMovesWithAnswer) {
+            self.deadline.at = self.deadline.at.max(until);
+        }
     }
 
-    /// An extension by this much from now is about to leave; `None` if it would reach beyond a bound.
-    pub(crate) fn extends(&mut self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
+    /// What an extension by this much from now asks for; `None` if it would reach beyond a bound.
+    pub(crate) fn extends(&self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
         let term = Term::now(lease, self.bound(), clock).filter(|term| !term.cut)?;
-        self.sends(term.sent + term.lease);
         Some((self.number, term))
     }
 
@@ -242,6 +223,9 @@ impl Hold {
         if self.bound().is_some_and(|bound| bound <= now) {
             return Some(LostCause::MaxHold);
         }
+        if without(Rule::LossAtDeadline) || (self.renewing && without(Rule::NoLifeAfterDeadline)) {
+            return None;
+        }
         let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
         (self.deadline.effective(clock) <= now).then_some(cause)
     }
@@ -281,7 +265,13 @@ impl Hold {
     }
 
     /// The next owner takes the same hold over, number and deadline and all.
-    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
+    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, mut first: Ticket, now: Instant) {
+        if without(Rule::MaxHoldEndsWithTicket) {
+            first.max_hold = first.max_hold.or(self.bound());
+        }
+        if without(Rule::PassKeepsDeadline) {
+            self.deadline.at = clock::deadline(now, self.deadline.lease);
+        }
         self.tenure = tenure;
         // The old tenure's finds that its hold is over.
         self.teller = Teller::None;
@@ -324,7 +314,9 @@ impl Term {
 
 impl Deadline {
     fn of(term: Term) -> Self {
-        Self { at: clock::deadline(term.sent, term.lease), slept: term.slept, lease: term.lease, cut: term.cut }
+        let from = if without(Rule::DeadlineFromSending) { Instant::now() } else { term.sent };
+        let lease = if without(Rule::DeadlineHasMargin) { term.lease * 5 / 4 } else { term.lease };
+        Self { at: clock::deadline(from, lease), slept: term.slept, lease: term.lease, cut: term.cut }
     }
 
     fn effective(&self, clock: &Clock) -> Instant {
@@ -344,51 +336,5 @@ impl Ticket {
             Lease::Watchdog => sent,
             Lease::Fixed(lease) => self.max_hold.map_or(sent + lease, |bound| bound.min(sent + lease)),
         }
-    }
-}
-
-impl Tenure {
-    pub(crate) fn new(owner: Owner) -> Arc<Self> {
-        Arc::new(Self { owner, end: OnceLock::new(), token: OnceLock::new() })
-    }
-
-    pub(crate) fn end(&self) -> Option<End> {
-        self.end.get().copied()
-    }
-
-    /// The first end counts; whoever waits for it is woken. Not to be called under an entry's mutex: wakers run here.
-    pub(crate) fn finish(&self, end: End) {
-        let _ = self.end.set(end);
-        if let Some(token) = self.token.get() {
-            token.cancel();
-        }
-    }
-
-    /// Notes the end under the entry's mutex; [`Tenure::finish`] follows outside.
-    pub(crate) fn note(&self, end: End) {
-        let _ = self.end.set(end);
-    }
-
-    /// Cancelled when the tenure ends, however it ends.
-    pub(crate) fn token(&self) -> &CancellationToken {
-        let token = self.token.get_or_init(CancellationToken::new);
-        if self.end.get().is_some() {
-            token.cancel();
-        }
-        token
-    }
-
-    /// The error of a lost tenure.
-    pub(crate) fn loss(&self, name: &Arc<str>) -> Option<Error> {
-        match self.end()? {
-            End::Over => None,
-            End::Lost(loss) => Some(loss.error(name)),
-        }
-    }
-}
-
-impl Loss {
-    pub(crate) fn error(self, name: &Arc<str>) -> Error {
-        Error::Lost { name: Arc::clone(name), cause: self.cause, since: self.since }
     }
 }

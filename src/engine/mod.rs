@@ -12,6 +12,7 @@
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
+//! | what the guards of one owner share | `tenure.rs` |
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
@@ -32,6 +33,7 @@
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
 //! | releases of a name that are not answered | `UNANSWERED`, then tries wait | `release.rs` |
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
+//! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | keys in one renewal | `BATCH` | `watchdog.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
@@ -61,6 +63,7 @@ mod release;
 mod request;
 mod shared;
 mod slice;
+mod tenure;
 mod unlock;
 mod wake;
 mod watchdog;

@@ -13,14 +13,16 @@ use super::{
     acquire::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
-    hold::{Hold, Tenure, Term, Ticket},
+    hold::{Hold, Term, Ticket},
     pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
+    tenure::Tenure,
 };
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
     name::Field,
+    rules::{Rule, without},
 };
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
@@ -44,6 +46,14 @@ pub(crate) enum Teller {
     Again,
 }
 
+/// What a nested acquire asks for, and what was known before.
+#[derive(Clone, Copy)]
+struct Asked {
+    told: Option<u32>,
+    number: u64,
+    holds: u32,
+}
+
 pub(crate) enum Nested {
     Granted(LockGuard),
     /// The outer hold is gone: go on as a fresh acquisition.
@@ -53,6 +63,20 @@ pub(crate) enum Nested {
 impl Hold {
     fn commands(&mut self) -> Arc<Semaphore> {
         Arc::clone(self.commands.get_or_insert_with(|| Arc::new(Semaphore::new(1))))
+    }
+
+    /// A count-changing command is about to leave.
+    fn asks(&mut self) -> u64 {
+        self.told = None;
+        self.asked += 1;
+        self.asked
+    }
+
+    /// It was answered. Whoever stopped polling may bring an answer that newer commands have overtaken.
+    fn answers(&mut self, asked: u64, holds: u32) {
+        if asked == self.asked {
+            self.told = Some(holds);
+        }
     }
 }
 
@@ -101,10 +125,10 @@ impl Nest {
         };
         let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
-            let Some((term, holds)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
+            let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
             let earlier = std::mem::replace(&mut self.unanswered, true);
-            let dispatch = place.while_held(&self.tenure);
-            let answer = place.entry.protocol.acquire(self.number, term.lease, holds, &dispatch);
+            let dispatch = place.while_held(&self.tenure, term.lease);
+            let answer = place.entry.protocol.acquire(self.number, term.lease, asked.holds, &dispatch);
             let fault = match bounded(cut_off, answer).await {
                 None => {
                     let left = !dispatch.withdraw();
@@ -112,7 +136,12 @@ impl Nest {
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
-                    return Ok(self.enter(ask, term, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
+                    return Ok(self.enter(ask, term, asked, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
+                }
+                Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
+                    return Ok(self
+                        .enter(ask, term, asked, asked.holds, None)
+                        .map_or(Nested::OuterLost, Nested::Granted));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
                     self.unanswered = false;
@@ -123,6 +152,9 @@ impl Nest {
             };
             // What did not run changed no count.
             self.unanswered = earlier || fault.may_have_run;
+            if !self.unanswered {
+                self.not_asked(asked);
+            }
             // The outer hold was lost while this waited for a link.
             if fault.kind == FaultKind::Withdrawn {
                 continue;
@@ -138,7 +170,7 @@ impl Nest {
     }
 
     /// What to ask for; `None` once the outer hold is lost.
-    fn next_term(&self, ask: &Ask) -> Option<(Term, u32)> {
+    fn next_term(&self, ask: &Ask) -> Option<(Term, Asked)> {
         let clock = self.place.engine.clock();
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
@@ -152,20 +184,19 @@ impl Nest {
                 state.lose(&self.place, LostCause::MaxHold, fx);
                 return None;
             };
-            hold.told = None;
-            hold.sends(term.sent + term.lease);
-            Some((term, hold.count().max(2)))
+            let asked = Asked { told: hold.told, number: hold.asks(), holds: hold.count().max(2) };
+            Some((term, asked))
         })
     }
 
-    fn enter(&mut self, ask: &Ask, term: Term, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
+    fn enter(&mut self, ask: &Ask, term: Term, asked: Asked, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
         let place = &self.place;
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
             let Some(hold) = state.live(&self.tenure) else { return false };
             hold.pending -= 1;
-            hold.told = Some(holds);
+            hold.answers(asked.number, holds);
             hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
             true
         });
@@ -175,6 +206,15 @@ impl Nest {
         (self.unanswered, self.granted) = (false, true);
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
         Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
+    }
+
+    /// What the server counts is what it counted before.
+    fn not_asked(&self, asked: Asked) {
+        self.place.update(|state, _| {
+            if let (Some(hold), Some(told)) = (state.live(&self.tenure), asked.told) {
+                hold.answers(asked.number, told);
+            }
+        });
     }
 
     fn outer_gone(&self) {
@@ -261,14 +301,13 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
         if hold.told == Some(count) {
             return None;
         }
-        hold.told = None;
-        Some((hold.number, count))
+        Some((hold.number, count, hold.asks()))
     });
-    let Some((number, count)) = news else { return over() };
+    let Some((number, count, asked)) = news else { return over() };
     let answer = place.entry.protocol.release(number, count).await;
     // By its number: a hold that was passed on meanwhile is still the one that was asked about.
     place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
-        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.told = Some(*holds),
+        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.answers(asked, *holds),
         (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}
     });

@@ -165,7 +165,9 @@ impl ContenderSlot {
             Patience::ForEver => {
                 let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since))?;
                 let since = since.max(self.place.engine.backend().last_answer());
-                Some(since + self.place.engine.settings().unreachable_after + GRACE)
+                let over = since + self.place.engine.settings().unreachable_after;
+                // Trouble of before: a try that leaves now has its time all the same.
+                Some(over.max(self.place.engine.clock().now()) + GRACE)
             }
         }
     }

@@ -9,7 +9,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{admit::ContenderSlot, guard::LockGuard, registry::Place};
-use crate::{error::Error, lease::Lease, owner::Owner};
+use crate::{
+    error::Error,
+    lease::Lease,
+    owner::Owner,
+    rules::{Rule, without},
+};
 
 /// What a waiter is told.
 #[derive(Debug)]
@@ -59,7 +64,8 @@ impl Queue {
     /// The next one that still waits.
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
         loop {
-            let waiter = self.waiters.pop_front()?;
+            let last = without(Rule::FirstComeFirstServed);
+            let waiter = if last { self.waiters.pop_back() } else { self.waiters.pop_front() }?;
             self.owners.remove(&waiter.owner);
             if !waiter.turn.is_closed() {
                 return Some(waiter);

@@ -2,51 +2,117 @@
 //! and runs late on a free key leaves a hold that nobody believes in. The field of such an attempt is released again
 //! every third of a lease, for one lease and one step more: a ghost lives for a third of a lease at most.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    HoldNumber,
+    HoldNumber, Letting,
     registry::{Place, State},
 };
-use crate::{backend::Pending, name::Field};
+use crate::{
+    backend::Pending,
+    name::Field,
+    rules::{Rule, without},
+};
 
-/// A number whose old copies are watched for.
+/// So many numbers of one name are watched for. One more, and that is forgotten whose watch ends first.
+pub(super) const WATCHED: usize = 64;
+
+/// The numbers of one name whose old copies are watched for.
+#[derive(Debug, Default)]
+pub(crate) struct Reaps {
+    watched: Vec<Reap>,
+    /// The soonest of theirs, so that a look at the entry need not ask them all.
+    next: Option<Instant>,
+    /// Lives while a round is under way: the next one waits for its answers.
+    round: Weak<()>,
+}
+
 #[derive(Debug)]
-pub(crate) struct Reap {
+struct Reap {
     number: HoldNumber,
     step: Duration,
-    pub(crate) next: Instant,
+    next: Instant,
     until: Instant,
 }
 
-impl Reap {
-    pub(super) fn new(number: HoldNumber, lease: Duration, place: &Place, now: Instant) -> Self {
+impl Reaps {
+    pub(super) fn add(&mut self, number: HoldNumber, lease: Duration, place: &Place, now: Instant) {
+        if without(Rule::OldCopiesAreReaped) {
+            return;
+        }
         let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
-        Self { number, step, next: now + step, until: now + lease + step }
+        self.watched.push(Reap { number, step, next: now + step, until: now + lease + step });
+        if self.watched.len() > WATCHED {
+            let first = self.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
+            first.map(|(at, _)| at).map(|at| self.watched.swap_remove(at));
+        }
+        self.find_next();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// The numbers to be released now. Whoever would be due within half a step goes along: one round for many.
+    fn due(&mut self, now: Instant) -> Vec<HoldNumber> {
+        if self.next.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        let is_due = |reap: &Reap| reap.next <= now + reap.step / 2;
+        if self.round.strong_count() > 0 {
+            let soonest = self.watched.iter().filter(|reap| is_due(reap)).map(|reap| reap.step).min();
+            self.next = soonest.map(|step| now + step);
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        self.watched.retain_mut(|reap| {
+            if !is_due(reap) {
+                return true;
+            }
+            due.push(reap.number);
+            // The last one is sent at `until` itself.
+            reap.next = (now + reap.step).min(reap.until);
+            now < reap.until
+        });
+        self.find_next();
+        due
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.watched.iter().map(|reap| reap.next).min();
     }
 }
 
 impl State {
     /// The releases that are due, to be sent without anybody's waiting for them.
-    pub(super) fn reaps_due(&mut self, place: &Place, now: Instant) -> Vec<Pending<()>> {
-        let mut due: Vec<Pending<()>> = Vec::new();
-        self.reaps.retain_mut(|reap| {
-            if reap.next <= now {
-                let (place, number) = (place.clone(), reap.number);
-                due.push(Box::pin(async move {
-                    // No answer is waited for again: the next step asks anyway.
-                    let answer = place.entry.protocol.release(number, 0).await;
-                    if matches!(answer, Ok(super::Letting::Done { .. })) {
-                        tracing::warn!(lock = %Field(place.name()), hold = %number, "released a hold that an old copy of a command left");
-                    }
-                }));
-                reap.next = now + reap.step;
-            }
-            // The last one is sent at `until` itself.
-            reap.next <= reap.until
-        });
-        due
+    pub(super) fn reaps_due(&mut self, place: &Place, now: Instant) -> Option<Pending<()>> {
+        let due = self.reaps.due(now);
+        if due.is_empty() {
+            return None;
+        }
+        let (place, round) = (place.clone(), Arc::new(()));
+        self.reaps.round = Arc::downgrade(&round);
+        Some(Box::pin(async move {
+            join_all(due.into_iter().map(|number| reap(&place, number))).await;
+            drop(round);
+        }))
+    }
+}
+
+/// No answer is waited for again: the next step asks anyway.
+async fn reap(place: &Place, number: HoldNumber) {
+    let answer = place.entry.protocol.release(number, 0).await;
+    if matches!(answer, Ok(Letting::Done { .. })) {
+        tracing::warn!(lock = %Field(place.name()), hold = %number, "released a hold that an old copy of a command left");
     }
 }

@@ -10,17 +10,8 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol,
-    admit::Contender,
-    effects::Effects,
-    hold::{Hold, Tenure},
-    pause::Trouble,
-    queue::Queue,
-    reap::Reap,
-    release::Releasing,
-    shared::Engine,
-    slice::Slice,
-    wake::Ear,
+    Protocol, admit::Contender, effects::Effects, hold::Hold, pause::Trouble, queue::Queue, reap::Reaps,
+    release::Releasing, shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -48,7 +39,7 @@ pub(crate) struct State {
     pub(crate) handing: Option<Heir>,
     pub(crate) queue: Queue,
     pub(crate) releases: Vec<Releasing>,
-    pub(crate) reaps: Vec<Reap>,
+    pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
     /// The latest tries had no answer that counts.
@@ -102,7 +93,7 @@ impl State {
             handing: None,
             queue: Queue::default(),
             releases: Vec::new(),
-            reaps: Vec::new(),
+            reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
             trouble: None,
@@ -158,7 +149,7 @@ impl State {
             sooner(hold.due(engine.settings().watchdog_timeout));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
-        sooner(self.reaps.iter().map(|reap| reap.next).min());
+        sooner(self.reaps.next());
         if self.is_idle() {
             sooner(Some(self.slice.remembers_until().unwrap_or_else(Instant::now)));
         }
@@ -175,12 +166,14 @@ impl Place {
         self.entry.name()
     }
 
-    /// For a command that asks for more of a hold: while this tenure of it lives.
-    pub(super) fn while_held(&self, tenure: &Arc<Tenure>) -> Arc<Dispatch> {
+    /// For a command that asks for so much more of a hold: while this tenure of it lives.
+    pub(super) fn while_held(&self, tenure: &Arc<Tenure>, lease: Duration) -> Arc<Dispatch> {
         let (place, tenure) = (self.clone(), Arc::clone(tenure));
         Dispatch::new(move || {
-            let lives = |hold: &Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(place.engine.clock());
-            place.entry.lock().hold.as_ref().is_some_and(lives)
+            let clock = place.engine.clock();
+            let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock);
+            let mut state = place.entry.lock();
+            state.hold.as_mut().filter(lives).map(|hold| hold.leaves(clock.now() + lease)).is_some()
         })
     }
 

@@ -4,7 +4,7 @@
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +17,6 @@ use super::{
     HoldNumber, Letting,
     guard::Released,
     pause::{Pauses, one_at_a_time},
-    reap::Reap,
     registry::{Place, State},
     slice::{Listeners, Turn},
     wake::Hearing,
@@ -27,6 +26,7 @@ use crate::{
     error::{Error, LostCause, Op, Result},
     name::Field,
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// So many releases of one name may be unanswered before its next try waits for an answer: whoever gives up tries faster
@@ -86,7 +86,16 @@ pub(crate) struct Outcome {
     /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
     detached: OnceLock<Owner>,
     result: OnceLock<Result<Released>>,
+    /// What was given up and is still to be released.
+    rest: Mutex<Option<Rest>>,
     done: Notify,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    number: HoldNumber,
+    then: Option<HoldNumber>,
+    until: Instant,
 }
 
 impl Outcome {
@@ -101,6 +110,12 @@ impl Outcome {
 
     pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
         self.detached.get() == Some(owner)
+    }
+
+    /// A release of what is left, for whoever asks first.
+    pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
+        let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), false) })
     }
 
     /// `None` if there is none within the time.
@@ -124,7 +139,7 @@ impl State {
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
         let now = place.engine.clock().now();
         if why.unclean {
-            self.reaps.push(Reap::new(why.number, why.lease, place, now));
+            self.reaps.add(why.number, why.lease, place, now);
         }
         let own = self.ear.expect_own();
         self.slice.released(now, why.turn);
@@ -147,6 +162,9 @@ impl State {
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
     /// them. Of an abandoned hand-over that is true once its second half is.
     pub(super) fn releases_are_out(&self, link: u64) -> bool {
+        if without(Rule::ReleaseBeforeTry) {
+            return true;
+        }
         let room = self.releases.len() < UNANSWERED;
         room && self.releases.iter().all(|release| release.then.is_none() && release.out_on == Some(link))
     }
@@ -195,10 +213,12 @@ impl State {
         })
     }
 
-    /// It will not be answered any more.
+    /// It will not be answered any more, and its rest is left to whoever asks again.
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         if let Some(at) = self.releases.iter().position(|release| release.number == number) {
             let release = self.releases.remove(at);
+            let Releasing { number, then, until, .. } = release;
+            *release.outcome.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Rest { number, then, until });
             if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }
@@ -247,10 +267,6 @@ pub(crate) struct ReleaseJob {
 }
 
 impl ReleaseJob {
-    pub(super) fn number(&self) -> HoldNumber {
-        self.number
-    }
-
     pub(super) fn outcome(&self) -> &Arc<Outcome> {
         &self.outcome
     }
@@ -277,7 +293,8 @@ impl ReleaseJob {
             self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
-            if until.is_none_or(|until| until <= now) || !fault.kind.heals() {
+            let enough = without(Rule::ReleaseIsRepeated);
+            if until.is_none_or(|until| until <= now) || !fault.kind.heals() || enough {
                 let error = Error::from_fault(fault, self.place.name(), Op::Release);
                 tracing::warn!(lock = %Field(self.place.name()), %error, "a release was given up: its lease ends the hold");
                 self.give_up(error);

@@ -18,11 +18,11 @@ use super::{
     effects::millis,
     guard::{LockGuard, Released},
     handle::{Handle, Nesting},
-    hold::Tenure,
     pause::unanswered,
     registry::State,
     release::Outcome,
     shared::Engine,
+    tenure::Tenure,
 };
 use crate::{
     backend::Pending,

@@ -35,6 +35,7 @@ use crate::{
     chance::Chance,
     error::{Error, LostCause, Result},
     lease::Lease,
+    rules::{Rule, without},
 };
 
 /// At most twice so many tries of one client are in flight: waiters that are all woken at once never stand before
@@ -168,7 +169,7 @@ impl Engine {
     }
 
     pub(super) fn draw_hold(&self) -> HoldNumber {
-        HoldNumber(self.draw())
+        if without(Rule::NumberPerHold) { HoldNumber(0) } else { HoldNumber(self.draw()) }
     }
 
     pub(super) fn downgrade(self: &Arc<Self>) -> Weak<Self> {

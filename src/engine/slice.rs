@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::rules::{Rule, without};
+
 /// The fairness towards other processes, for one name.
 ///
 /// | state | event | next |
@@ -81,7 +83,7 @@ impl Slice {
     /// A hold ends at `now`.
     pub(crate) fn turn(&self, now: Instant) -> Turn {
         match self.started {
-            Some(started) if now < started + self.length => Turn::Keep,
+            Some(started) if now < started + self.length || without(Rule::SliceEnds) => Turn::Keep,
             _ => Turn::Yield,
         }
     }
@@ -97,10 +99,13 @@ impl Slice {
 
     /// The release that began the cool-down was answered, or given up as unknown.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
+        let patience = if without(Rule::CoolDownEnds) { 1_000_000 } else { 1 };
         if let Some(Cooling::Unanswered) = self.cooling {
             self.cooling = match listeners {
                 Listeners::None => None,
-                Listeners::Some | Listeners::Unknown => Some(Cooling::Listeners { until: now + self.length }),
+                Listeners::Some | Listeners::Unknown => {
+                    Some(Cooling::Listeners { until: now + self.length * patience })
+                }
             };
         }
     }

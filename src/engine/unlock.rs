@@ -4,12 +4,11 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{
-    HoldNumber,
     guard::{LockGuard, Released},
     hand_over::{Ending, HandOver},
     nest,
     pause::unanswered,
-    release::{Outcome, ReleaseJob, Why},
+    release::{Outcome, ReleaseJob},
 };
 use crate::error::{Error, Result};
 
@@ -21,11 +20,8 @@ pub(super) enum Stage {
     Told {
         left: u32,
     },
-    /// The hold ended and the release of its number is on its way.
-    UnderWay {
-        number: HoldNumber,
-        outcome: Arc<Outcome>,
-    },
+    /// The hold ended and its release is on its way.
+    UnderWay(Arc<Outcome>),
     Over(Result<Released>),
 }
 
@@ -35,7 +31,7 @@ enum Step {
     Tell(u32),
     Release(ReleaseJob),
     HandOver(HandOver),
-    Ask(HoldNumber, Arc<Outcome>),
+    Ask(Arc<Outcome>),
 }
 
 impl LockGuard {
@@ -47,7 +43,7 @@ impl LockGuard {
             Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
             Step::Release(job) => job.once().await,
             Step::HandOver(hand_over) => hand_over.once().await,
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Ask(outcome) => self.ask(outcome).await,
         };
         if result.as_ref().err().is_none_or(Error::is_lost) {
             *self.stage() = Stage::Over(result.clone());
@@ -71,7 +67,7 @@ impl LockGuard {
                 hand_over.outcome().of_detached(self.owner());
                 hand_over.once().await
             }
-            Step::Ask(number, outcome) => self.ask(number, outcome).await,
+            Step::Ask(outcome) => self.ask(outcome).await,
             Step::Answer(result) => result,
         }
     }
@@ -91,7 +87,7 @@ impl LockGuard {
         match &*stage {
             Stage::Held => {}
             Stage::Told { left } => return Step::Tell(*left),
-            Stage::UnderWay { number, outcome } => return Step::Ask(*number, Arc::clone(outcome)),
+            Stage::UnderWay(outcome) => return Step::Ask(Arc::clone(outcome)),
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
         let (ending, fx) = self.place.change(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
@@ -103,13 +99,9 @@ impl LockGuard {
             }
             Ending::Passed => (Stage::Over(Ok(Released::Freed)), Step::Answer(Ok(Released::Freed))),
             Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
-            Ending::Release(job) => {
-                let outcome = Arc::clone(job.outcome());
-                (Stage::UnderWay { number: job.number(), outcome }, Step::Release(job))
-            }
+            Ending::Release(job) => (Stage::UnderWay(Arc::clone(job.outcome())), Step::Release(job)),
             Ending::HandOver(hand_over) => {
-                let outcome = Arc::clone(hand_over.outcome());
-                (Stage::UnderWay { number: hand_over.from(), outcome }, Step::HandOver(hand_over))
+                (Stage::UnderWay(Arc::clone(hand_over.outcome())), Step::HandOver(hand_over))
             }
         };
         *stage = next;
@@ -120,21 +112,25 @@ impl LockGuard {
         step
     }
 
-    /// The release was decided before: waits for what the background makes of it, or sends it anew if that gave up.
-    async fn ask(&self, number: HoldNumber, outcome: Arc<Outcome>) -> Result<Released> {
+    /// The release was decided before: waits for what the background makes of it, or sends anew what that gave up.
+    async fn ask(&self, outcome: Arc<Outcome>) -> Result<Released> {
         let place = &self.place;
         match outcome.wait(place.engine.settings().command_timeout).await {
             None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
-            Some(Err(error)) if !error.is_lost() => {
-                let outcome = Arc::new(Outcome::default());
-                let lease = place.engine.settings().watchdog_timeout;
-                let job = place
-                    .update(|state, _| state.release(place, Why::ended(number, lease, false), Arc::clone(&outcome)));
-                *self.stage() = Stage::UnderWay { number, outcome };
-                job.once().await
-            }
+            Some(Err(error)) if !error.is_lost() => match self.again(&outcome) {
+                Some(job) => job.once().await,
+                None => Err(error),
+            },
             Some(result) => result,
         }
+    }
+
+    /// A release of what another one left to do; once for each that was given up, whoever asks.
+    fn again(&self, given_up: &Outcome) -> Option<ReleaseJob> {
+        let why = given_up.take_rest(self.place.engine.clock().now())?;
+        let outcome = Arc::new(Outcome::default());
+        *self.stage() = Stage::UnderWay(Arc::clone(&outcome));
+        Some(self.place.update(|state, _| state.release(&self.place, why, outcome)))
     }
 
     fn step_if_held(&self) -> Option<Step> {

@@ -11,7 +11,10 @@ use super::{
     registry::{Entry, Place, State},
     shared::Engine,
 };
-use crate::backend::{Heard, Listener, Subscription};
+use crate::{
+    backend::{Heard, Listener, Subscription},
+    rules::{Rule, without},
+};
 
 /// What a name hears.
 #[derive(Debug, Default)]
@@ -80,7 +83,7 @@ impl Ear {
 
     /// Nobody waits any more.
     pub(crate) fn close(&mut self, fx: &mut Effects) {
-        if self.hearing != Hearing::Deaf {
+        if self.hearing != Hearing::Deaf && !without(Rule::SubscriptionEnds) {
             self.epoch += 1;
             self.hearing = Hearing::Deaf;
             self.own_to_come = 0;
@@ -109,7 +112,7 @@ impl Ear {
             Heard::Subscribed => {
                 self.hearing = Hearing::Live;
                 self.own_to_come = 0;
-                self.flag = true;
+                self.flag |= !without(Rule::ConfirmationWakes);
                 None
             }
             Heard::Interrupted => {
@@ -122,7 +125,7 @@ impl Ear {
                 None
             }
             Heard::Message(_) => {
-                self.flag = true;
+                self.flag |= !without(Rule::MessageWakes);
                 let own = self.own_to_come > 0;
                 self.own_to_come = self.own_to_come.saturating_sub(1);
                 Some(if own { Voice::Own } else { Voice::Other })

@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     Clock, HoldNumber, Renewal, RenewalGroup,
     effects::Said,
-    hold::Term,
+    hold::{Hold, Term},
     pause::Pauses,
     registry::{Entry, Place, State},
     shared::Engine,
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     backend::{Dispatch, Fault, FaultKind, Pending},
     error::LostCause,
+    rules::{Rule, without},
 };
 
 /// At most so many keys go into one call.
@@ -150,8 +151,8 @@ impl Place {
             state.scheduled = None;
             state.expire(self, fx);
             state.forget_detached(self, fx);
-            for reap in state.reaps_due(self, now) {
-                fx.spawn(reap);
+            if let Some(reaps) = state.reaps_due(self, now) {
+                fx.spawn(reaps);
             }
             state.renewal_due(self, now)
         });
@@ -173,7 +174,6 @@ impl State {
         let until = hold.kept_back(watchdog).unwrap_or_else(|| hold.deadline(clock));
         let left = until.saturating_duration_since(now);
         let lease = if hold.watched() { watchdog.max(left) } else { left };
-        hold.sends(now + lease);
         hold.renewing = true;
         hold.probe = false;
         Some(Due { entry: Arc::clone(&place.entry), number: hold.number, lease, bound: hold.bound() })
@@ -210,7 +210,7 @@ fn batch(engine: &Arc<Engine>, mut holds: Vec<Due>) -> Pending<Batch> {
     let clock = engine.clock().clone();
     Box::pin(async move {
         loop {
-            holds.retain(|due| is_held(&due.entry, due.number, &clock));
+            holds.retain(|due| live(&mut due.entry.lock(), due.number, &clock).is_some());
             let bound = holds.iter().filter_map(|due| due.bound).min();
             let first = holds.first().map(|due| (Arc::clone(&due.entry.protocol), due.lease));
             // Less than a millisecond before its bound nothing is asked for.
@@ -218,7 +218,7 @@ fn batch(engine: &Arc<Engine>, mut holds: Vec<Due>) -> Pending<Batch> {
             let Some((protocol, term)) = asked else { return Batch { holds, answer: None } };
             let within = command_timeout.min(term.lease / 3);
             let calls: Vec<_> = holds.iter().map(|due| (Arc::clone(due.entry.protocol.key()), due.number)).collect();
-            let dispatch = while_all_held(&holds, &clock);
+            let dispatch = while_all_held(&holds, term.lease, &clock);
             match protocol.renew(&calls, term.lease, within, &dispatch).await {
                 Err(Fault { kind: FaultKind::Withdrawn, .. }) => {}
                 answer => return Batch { holds, answer: Some((term, answer)) },
@@ -227,15 +227,19 @@ fn batch(engine: &Arc<Engine>, mut holds: Vec<Due>) -> Pending<Batch> {
     })
 }
 
-fn while_all_held(holds: &[Due], clock: &Clock) -> Arc<Dispatch> {
+fn while_all_held(holds: &[Due], lease: Duration, clock: &Clock) -> Arc<Dispatch> {
     let holds: Vec<_> = holds.iter().map(|due| (Arc::clone(&due.entry), due.number)).collect();
     let clock = clock.clone();
-    Dispatch::new(move || holds.iter().all(|(entry, number)| is_held(entry, *number, &clock)))
+    Dispatch::new(move || {
+        // One that it does not reach in the end was asked for too much: its release is repeated for longer, no more.
+        let leaves = |hold: &mut Hold| hold.leaves(clock.now() + lease);
+        holds.iter().all(|(entry, number)| live(&mut entry.lock(), *number, &clock).map(leaves).is_some())
+    })
 }
 
-/// Whether it is still this hold that lives.
-fn is_held(entry: &Entry, number: HoldNumber, clock: &Clock) -> bool {
-    entry.lock().hold.as_ref().is_some_and(|hold| hold.number == number && hold.lives(clock))
+/// The hold, if it is still this one that lives.
+fn live<'a>(state: &'a mut State, number: HoldNumber, clock: &Clock) -> Option<&'a mut Hold> {
+    state.hold.as_mut().filter(|hold| hold.number == number && hold.lives(clock))
 }
 
 fn settle(engine: &Arc<Engine>, mut batch: Batch, under_way: &UnderWay) {
@@ -273,7 +277,8 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
         hold.renewing = false;
         let clock = engine.clock();
         match answer {
-            Some((term, Renewal::Renewed)) => {
+            Some((_, Renewal::Gone)) if !without(Rule::GoneIsLost) => state.lose(&place, LostCause::Gone, fx),
+            Some((term, _)) => {
                 hold.retry = None;
                 if hold.watched() {
                     hold.renewed(term);
@@ -281,7 +286,6 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
                 hold.extended(term, clock);
                 fx.say(Said::Renewed { owner: hold.owner().clone() });
             }
-            Some((_, Renewal::Gone)) => state.lose(&place, LostCause::Gone, fx),
             None => {
                 let failures = hold.retry.map_or(0, |(failures, _)| failures);
                 let pause = Pauses::longest_after(failures).mul_f64(jitter);

@@ -1,9 +1,9 @@
-//! A command link that is slow, and ten thousand who want to use it: who holds comes first.
+//! Links that are slow, and thousands who want to use them: who holds comes first, and a link that answers is not silent.
 
 use std::time::Duration;
 
 use relatch::{Client, Released};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     harness::{
@@ -11,11 +11,12 @@ use crate::{
         clock::monotonic,
         eventually_async,
         proxy::{
-            Event, Proxy,
-            matching::{script, verb},
+            Action, Event, Proxy,
+            matching::{any, command, script, verb},
         },
+        unique_name,
     },
-    kept::{connected, held, teach},
+    kept::{connected, held, poll_once, teach},
 };
 
 const WAITERS: usize = 10_000;
@@ -70,4 +71,58 @@ async fn beside_ten_thousand_waiters_on_a_slow_link_a_hold_is_renewed_and_releas
     proxy.throttle(0);
     waiters.abort_all();
     while waiters.join_next().await.is_some() {}
+}
+
+/// Fault G106.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_subscription_link_is_not_given_up_as_long_as_its_answers_come() {
+    const CHANNELS: usize = 1_500;
+    let server = Server::own();
+    teach(&server);
+    hold_all(&server);
+    let proxy = Proxy::to(&server);
+    let command_timeout = Duration::from_millis(400);
+    let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
+    let mut waiters = JoinSet::new();
+    let wait = |number| client.lock(format!("busy {number}")).lock().into_future();
+    waiters.spawn(wait(0));
+    let listened = || -> usize {
+        let all: Vec<String> =
+            redis::cmd("PUBSUB").arg("CHANNELS").query(&mut server.connection()).expect("PUBSUB answers");
+        all.len()
+    };
+    eventually_async(SOON, async || listened() == 1).await;
+    // A request and its answer are some 70 bytes each: all of them take four command timeouts, and more.
+    proxy.throttle_connection(1, BYTES_A_SECOND);
+    let asked = monotonic();
+    (1..CHANNELS).for_each(|number| drop(waiters.spawn(wait(number))));
+    eventually_async(SOON, async || listened() == CHANNELS).await;
+    assert_eq!(proxy.count(&command("SUBSCRIBE")), CHANNELS, "a channel was asked for twice: its link was given up");
+    assert!(monotonic() - asked > 3 * command_timeout, "the link was not slow");
+    proxy.throttle_connection(1, 0);
+    waiters.abort_all();
+    while waiters.join_next().await.is_some() {}
+}
+
+/// Answers take longer than half of a command's time, and nobody waits for them: pings show that the link lives.
+#[tokio::test]
+async fn a_link_with_slow_answers_is_not_given_up_for_commands_that_were_dropped() {
+    let (server, name) = (Server::shared(), unique_name());
+    teach(server);
+    let proxy = Proxy::to(server);
+    let command_timeout = Duration::from_secs(1);
+    let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
+    let guard = client.lock(&name).lock().await.expect("it is free");
+    proxy.rule(any().on_commanding(), Action::DelayReply(command_timeout * 6 / 10));
+    // A suspicion each, the second while the first is looked into. Nothing has to be undone after an extension.
+    for pause in [20, 0] {
+        let mut extending = Box::pin(guard.extend(SOON));
+        assert!(poll_once(&mut extending).await.is_pending());
+        drop(extending);
+        sleep(Duration::from_millis(pause)).await;
+    }
+    sleep(3 * command_timeout).await;
+    assert!(proxy.count(&command("PING")) >= 1, "nobody was suspicious");
+    let opened = proxy.log().iter().filter(|entry| matches!(entry.event, Event::Opened)).count();
+    assert_eq!(opened, 1, "the link was replaced");
 }

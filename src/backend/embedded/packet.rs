@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::server::{Reply, Server};
 use crate::{
     backend::{Arg, Call, Fault, FaultKind, Value, redis::words},
+    rules::as_it_runs,
     script::Script,
 };
 
@@ -55,7 +56,7 @@ impl Words {
     pub(super) fn run(&self, server: &mut Server, now: Duration) -> Reply {
         let keys: Vec<&[u8]> = self.keys.iter().map(|key| key.as_bytes()).collect();
         let args: Vec<&[u8]> = self.args.iter().map(|arg| arg.as_bytes()).collect();
-        server.run(now, self.script, &keys, &args)
+        server.run(now, as_it_runs(self.script), &keys, &args)
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Link {
     gone: CancellationToken,
     cause: OnceLock<Cause>,
     suspicion: Suspicion,
+    /// Pings that were answered: the link lives, whatever becomes of scripts.
+    pongs: Answers,
     /// Whether the driver tells when the connection is cut.
     tells: bool,
 }
@@ -37,7 +39,8 @@ pub(super) struct Link {
 pub(super) enum Cause {
     /// Cut by the other side, or by the system.
     Cut,
-    /// Something was written, and nothing came back for a whole command timeout.
+    /// An answer did not come for a whole command timeout. Others may: but answers have no names and belong to commands by
+    /// their order, which is in doubt from then on.
     Silent,
 }
 
@@ -123,7 +126,7 @@ impl Link {
             () = self.gone() => return,
             () = sleep_until(since + command_timeout / 4) => {}
         }
-        if answers.last() > since {
+        if answers.last().max(self.pongs.last()) > since {
             return;
         }
         let ping = redis::cmd("PING");
@@ -132,7 +135,7 @@ impl Link {
             biased;
             () = self.gone() => {}
             pong = timeout_at(since + command_timeout, connection.send_packed_command(&ping)) => match pong {
-                Ok(Ok(_)) => {}
+                Ok(Ok(_)) => self.pongs.note(),
                 Ok(Err(_)) => self.end(Cause::Cut),
                 Err(_) => self.end(Cause::Silent),
             }
@@ -192,7 +195,7 @@ fn refuses_hello(error: &RedisError) -> bool {
 
 impl Link {
     fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
-        Self { connection, gone, cause: OnceLock::new(), suspicion: Suspicion::default(), tells }
+        Self { connection, gone, cause: OnceLock::new(), suspicion: Suspicion::default(), pongs: Answers::new(), tells }
     }
 }
 
@@ -221,7 +224,8 @@ impl Suspicion {
     }
 }
 
-/// When the server last answered a script, over any of its links.
+/// When something was last answered: a script, over any of a server's links; a ping of one link; a request of one
+/// subscription link.
 pub(super) struct Answers {
     start: Instant,
     nanos: AtomicU64,

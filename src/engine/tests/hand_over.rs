@@ -333,3 +333,25 @@ async fn a_hold_that_the_server_may_keep_for_longer_than_was_answered_is_handed_
     drop(next);
     bench.nothing_is_left("a").await;
 }
+
+/// An old copy of its acquire is watched for from the hand-over's end on: before, that would free what is handed over.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_waits_for_its_turn_is_not_overtaken_by_the_watch_for_old_copies() {
+    let bench = Bench::with(|settings| {
+        (settings.watchdog_timeout, settings.command_timeout) = (1_500 * MS, 800 * MS);
+    });
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    world.next(Verb::Acquire, [Fate::Lost]);
+    let (outer, inner) = (lock.lock_as(&owner).await.unwrap(), lock.lock_as(&owner).await.unwrap());
+    let waiting = tokio::spawn(lock.lock_as(&Owner::new()).lease(LEASE));
+    turn().await;
+    world.next(Verb::Release, [Fate::Slow(MS)]);
+    let mut parked = Box::pin(inner.unlock());
+    assert!(polled(&mut parked, 1).await.is_none());
+    outer.unlock().await.expect("what it held was there to be handed over");
+    assert_eq!(world.sent(Verb::HandOver).len(), 1);
+    drop(parked);
+    waiting.await.unwrap().unwrap().unlock().await.unwrap();
+    drop((outer, inner));
+    bench.nothing_is_left("a").await;
+}

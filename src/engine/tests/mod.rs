@@ -48,7 +48,7 @@ use self::{
 };
 use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock, clock::SleepSource,
-    hold::Hold, shared::TRIES,
+    hold::Hold, reap::WATCHED, shared::TRIES,
 };
 use crate::{
     backend::FaultKind,

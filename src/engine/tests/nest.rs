@@ -246,3 +246,44 @@ async fn however_many_nested_acquisitions_come_to_nothing_one_task_tells_the_cou
     drop(guard);
     bench.nothing_is_left("a").await;
 }
+
+/// The answer to an older count tells nothing of what the server was asked for since.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_parked_unlock_brings_late_does_not_stand_for_the_newest_count() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let (first, second) = (lock.lock_as(&owner).await.unwrap(), lock.lock_as(&owner).await.unwrap());
+    world.next(Verb::Release, [Fate::Slow(MS)]);
+    let mut parked = Box::pin(second.unlock());
+    assert!(polled(&mut parked, 1).await.is_none());
+    // Nobody polls it while three others enter: its turn is over after a command timeout.
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        others.push(lock.lock_as(&owner).await.unwrap());
+    }
+    assert_eq!(world.holder("a").unwrap().1, 4);
+    assert_eq!(parked.await.unwrap(), Released::StillHeld(1));
+    others.truncate(0);
+    sleep(SECOND).await;
+    assert_eq!(world.holder("a").unwrap().1, 1, "the last count was told");
+    first.unlock().await.unwrap();
+    bench.nothing_is_left("a").await;
+}
+
+/// What did not run changed no count, so the hold may be passed on as before.
+#[tokio::test(start_paused = true)]
+async fn after_a_nested_acquisition_that_was_refused_a_hold_is_still_passed_on_without_a_word() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let guard = lock.lock_as(&owner).await.unwrap();
+    world.next(Verb::Acquire, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(lock.lock_as(&owner).await, Err(Error::Refused { .. })));
+    let next = tokio::spawn(lock.lock_as(&Owner::new()));
+    turn().await;
+    world.forget_record();
+    guard.unlock().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(world.verbs(), []);
+    next.unlock().await.unwrap();
+    bench.nothing_is_left("a").await;
+}

@@ -380,3 +380,58 @@ async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_i
         bench.nothing_is_left("a").await;
     }
 }
+
+/// As above, where the server refuses at first: nothing is repeated by itself, and what is asked for later is.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_asked_for_again_is_repeated_for_as_long_as_the_hold_may_last() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().lease(100 * LEASE).await.unwrap();
+    world.next(Verb::Release, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Refused { .. })));
+    world.always(Verb::Release, Fate::Never);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    drop(guard);
+    sleep(LEASE * 3).await;
+    assert!(world.holder("a").is_some());
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
+
+/// Of an abandoned hand-over both numbers are released, also where the server refuses the second at first.
+#[tokio::test(start_paused = true)]
+async fn what_a_refusal_left_of_an_abandoned_hand_over_is_released_when_it_is_asked_for_again() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    let waiting = tokio::spawn(lock.lock_as(&Owner::new()).lease(100 * LEASE));
+    turn().await;
+    world.next(Verb::HandOver, [Fate::Lost]);
+    world.next(Verb::Release, [Fate::Prompt, Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    waiting.abort();
+    sleep(SECOND).await;
+    let released = world.sent(Verb::Release);
+    assert_eq!(released.len(), 2, "in order, and the second was refused");
+    assert_eq!(world.holder("a").unwrap().0, Some(released[1].numbers[0]));
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
+
+/// What never left was never asked for: a release is not repeated for its sake.
+#[tokio::test(start_paused = true)]
+async fn after_an_extension_that_never_left_a_release_is_repeated_for_no_longer_than_before() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    world.unlink();
+    assert!(matches!(guard.extend(1_000 * LEASE).await, Err(Error::Unreachable { may_have_run: false, .. })));
+    drop(guard);
+    sleep(2 * LEASE).await;
+    world.forget_record();
+    assert!(bench.engine.find("a").is_none_or(|place| place.entry.lock().releases.is_empty()), "it was given up");
+    world.relink();
+}

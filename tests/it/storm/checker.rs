@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    LONGEST_HOLDUP, LONGEST_LEASE,
+    COMMAND, LONGEST_HOLDUP, LONGEST_LEASE,
     counter::{Guard, Raise},
     log::{Event, Line, What},
 };
@@ -89,6 +89,7 @@ struct Claim {
     name: usize,
     /// Guards of one section are one owner's.
     section: (u64, u64),
+    asked: Duration,
     from: Duration,
     to: Duration,
 }
@@ -136,13 +137,17 @@ impl Chronicle {
         self.losses.iter().any(|loss| loss.covers(name, from, to))
     }
 
-    /// As above, for a claim that another one began beside: it was there when the server lost its hold, or the hold was
-    /// passed on within a slice by somebody who had not been told.
-    fn is_excused_of(&self, earlier: &Claim, from: Duration, to: Duration) -> bool {
-        let was_there = |loss: &Loss| {
-            earlier.from <= loss.until + PASSING + self.frozen(earlier.guard.process, loss.until, earlier.from)
-        };
-        self.losses.iter().any(|loss| loss.covers(earlier.name, from, to) && was_there(loss))
+    /// As above, for two claims beside each other: one of them was there when the server lost its hold.
+    fn are_excused(&self, claims: [&Claim; 2], from: Duration, to: Duration) -> bool {
+        let covering = |loss: &&Loss| loss.covers(claims[0].name, from, to);
+        self.losses.iter().filter(covering).any(|loss| claims.iter().any(|claim| self.was_there(claim, loss)))
+    }
+
+    /// Whether a claim's hold may have been there when the server lost it. Its grant may have been on its way for as long
+    /// as a command may take; and it may have been passed on within a slice by somebody who had not been told.
+    fn was_there(&self, claim: &Claim, loss: &Loss) -> bool {
+        let answer = if claim.asked <= loss.until { COMMAND } else { Duration::ZERO };
+        claim.from <= loss.until + answer + PASSING + self.frozen(claim.guard.process, loss.until, claim.from)
     }
 
     /// How long a process stood still between two instants.
@@ -199,7 +204,11 @@ fn claims(chronicle: &Chronicle) -> BTreeMap<usize, Vec<Claim>> {
     for life in &chronicle.lives {
         let names = life.names();
         let mut of_guards: BTreeMap<u64, Claim> = BTreeMap::new();
+        let mut asked: HashMap<u64, Duration> = HashMap::new();
         for line in &life.lines {
+            if let Event::Asked { number, what: What::Lock, .. } = line.event {
+                asked.insert(number, line.at);
+            }
             let Event::Held { guard, seen } = line.event else { continue };
             let section = (line.task, line.section);
             // The first look proves from its end on, the last one up to its start.
@@ -207,6 +216,7 @@ fn claims(chronicle: &Chronicle) -> BTreeMap<usize, Vec<Claim>> {
                 guard: Guard { process: life.process, life: life.life, number: guard },
                 name: names.get(&section).copied().unwrap_or_default(),
                 section,
+                asked: asked.get(&guard).copied().unwrap_or(seen),
                 from: seen,
                 to: seen,
             });

@@ -169,7 +169,9 @@ impl Server {
                     }
                 },
                 // A link that only ever listens would never find out that nobody speaks any more.
-                _ = beat.tick(), if !self.channels.is_empty() => requests.send(Verb::Ping, None),
+                // One at a time: answers belong to requests by their order, so a ping that is always followed by another would
+                // never be missed where one answer was lost.
+                _ = beat.tick(), if !self.channels.is_empty() && !requests.pings() => requests.send(Verb::Ping, None),
             }
         }
     }

@@ -10,7 +10,7 @@ pub(super) fn check(chronicle: &Chronicle, name: usize, claims: &[Claim], findin
         open.retain(|earlier| earlier.to > claim.from);
         for earlier in open.iter().filter(|earlier| earlier.is_of_another_owner(claim)) {
             let (from, to) = (claim.from, claim.to.min(earlier.to));
-            if chronicle.is_excused_of(earlier, from, to) {
+            if chronicle.are_excused([earlier, claim], from, to) {
                 findings.excused += 1;
                 continue;
             }

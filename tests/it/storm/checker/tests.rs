@@ -244,3 +244,17 @@ fn two_that_both_began_after_a_loss_are_not_excused_unless_the_first_was_passed_
     frozen.freezes = vec![Freeze { process: 0, from: at(30), until: at(31) }];
     assert_eq!(content(&frozen).excused, 1, "it stood still meanwhile");
 }
+
+#[test]
+fn a_grant_that_was_on_its_way_when_the_server_lost_its_hold_is_excused_beside_the_one_that_came_first() {
+    let granted_late = |asked_at: u64, from: u64| {
+        let mut chronicle = two((from - 10, from + 20), (from, from + 5));
+        chronicle.lives[1].lines[0].at = at(asked_at);
+        chronicle.losses = vec![loss(10, 20)];
+        chronicle
+    };
+    let latest = 20 + (COMMAND + PASSING).as_millis() as u64;
+    assert_eq!(content(&granted_late(20, latest)).excused, 1);
+    complains(&granted_late(20, latest + 1), "two believe", "");
+    complains(&granted_late(21, latest), "two believe", "");
+}
