@@ -79,7 +79,7 @@ const fn data(
 }
 
 const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
-    Command { name, words, effect: Effect::Reads, deed }
+    Command { name, words, effect: Reads, deed }
 }
 
 /// Sorted by name.

@@ -23,7 +23,7 @@ use std::{
     },
 };
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{BString, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
 
 use self::{raised::Raised, random::Random};
 use super::{
@@ -57,8 +57,6 @@ pub(super) struct Scripts {
     random: Arc<Random>,
     steps: Arc<AtomicU32>,
     globals: Table,
-    /// Where the globals are found.
-    names: Table,
     runner: Function,
     kept: HashMap<String, Function>,
     catalogue: Vec<Known>,
@@ -80,11 +78,10 @@ impl Scripts {
         let random = Arc::new(Random::default());
         let functions = host::functions(&lua, db, &random)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
-        let (globals, names, runner) = prelude.call(functions)?;
+        let (globals, runner) = prelude.call(functions)?;
         let steps = Arc::new(AtomicU32::new(0));
-        lua.set_memory_limit(MEMORY)?;
         let (kept, catalogue) = (HashMap::new(), Vec::new());
-        let scripts = Self { lua, db: db.clone(), random, steps, globals, names, runner, kept, catalogue };
+        let scripts = Self { lua, db: db.clone(), random, steps, globals, runner, kept, catalogue };
         scripts.watch(STEP)?;
         Ok(scripts)
     }
@@ -106,7 +103,7 @@ impl Scripts {
     pub(super) fn eval(&mut self, words: &[&[u8]]) -> Answer {
         let (keys, args) = keys_and_args(words)?;
         let (name, function) = self.keep(words[1])?;
-        self.call(&name, &function, keys, args)
+        self.bounded(&name, &function, keys, args)
     }
 
     pub(super) fn eval_sha(&mut self, words: &[&[u8]]) -> Answer {
@@ -116,7 +113,7 @@ impl Scripts {
         let (keys, args) = keys_and_args(words)?;
         let name = String::from_utf8_lossy(words[1]).to_ascii_lowercase();
         let function = self.kept.get(&name).ok_or(NO_SCRIPT)?;
-        self.call(&name, function, keys, args)
+        self.bounded(&name, function, keys, args)
     }
 
     /// What SCRIPT does with those that are kept.
@@ -167,42 +164,50 @@ impl Scripts {
         Ok((name, function))
     }
 
+    /// Runs a script that anybody may have written. The bound is not for those of ours: with it every call costs more.
+    fn bounded(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
+        let bound = |bytes| self.lua.set_memory_limit(bytes).map_err(|error| Words::from(error.to_string()));
+        bound(MEMORY)?;
+        let answer = self.call(name, function, keys, args);
+        bound(0)?;
+        answer
+    }
+
     fn call(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
         lock(&self.db).begin_script();
         let ended = self.protected(function, keys, args);
         lock(&self.db).end_script();
-        match ended {
-            Ok((true, reply)) => Ok(convert::to_reply(&reply).unwrap_or_else(|error| failed(name, &error))),
-            Ok((false, Value::Table(explained))) => Err(told(name, &explained)),
-            Ok((false, text)) => {
+        let told = match ended {
+            Ok((true, true, parts)) => convert::to_array(&parts),
+            Ok((true, false, reply)) => convert::to_reply(reply.first().unwrap_or(&Value::Nil)),
+            Ok((false, _, error)) => match error.first() {
+                Some(Value::Table(explained)) => return Err(told(name, explained)),
                 // Nobody could explain it: memory, or too many calls inside each other.
-                let _ = self.lua.gc_collect();
-                let text = text.to_string().unwrap_or_default();
-                Err(format!("ERR Error running script {name}, {}", words::line(text.as_bytes())).into())
-            }
-            Err(error) => {
-                let _ = self.lua.gc_collect();
-                Ok(failed(name, &error))
-            }
-        }
+                other => {
+                    Err(Raised::Text(other.map_or(Ok(String::new()), Value::to_string).unwrap_or_default()).error())
+                }
+            },
+            Err(error) => Err(error),
+        };
+        told.map_err(|error| {
+            let _ = self.lua.gc_collect();
+            let text = words::error_line(error.to_string().as_bytes());
+            format!("ERR Error running script {name}, {text}").into()
+        })
     }
 
-    fn protected(&self, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<(bool, Value)> {
+    fn protected(
+        &self,
+        function: &Function,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> mlua::Result<(bool, bool, Variadic<Value>)> {
         self.random.seed(0);
         if self.steps.swap(0, Ordering::Relaxed) >= INSTRUCTIONS / STEP {
             self.watch(STEP)?;
         }
-        self.names.raw_set("KEYS", self.texts(keys)?)?;
-        self.names.raw_set("ARGV", self.texts(args)?)?;
-        self.runner.call(function)
-    }
-
-    fn texts(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(texts.len(), 0)?;
-        for text in texts {
-            table.raw_push(self.lua.create_string(text)?)?;
-        }
-        Ok(table)
+        let words: Variadic<BString> = keys.iter().chain(args).map(|word| BString::from(*word)).collect();
+        self.runner.call((function, keys.len(), words))
     }
 
     /// Looks at the script after so many instructions, again and again.
@@ -241,8 +246,4 @@ fn told(name: &str, explained: &Table) -> Words {
         Ok(Some(place)) => format!("{words} script: {name}, on {place}.").into(),
         _ => words.into(),
     }
-}
-
-fn failed(name: &str, error: &mlua::Error) -> Reply {
-    Reply::Error(format!("ERR Error running script {name}, {}", words::line(error.to_string().as_bytes())))
 }
