@@ -49,8 +49,8 @@ pub(super) enum Deed {
 impl Command {
     pub(super) fn takes(&self, words: usize) -> bool {
         match self.words {
-            Words::Exactly(count) => words == count,
-            Words::AtLeast(count) => words >= count,
+            Exactly(count) => words == count,
+            AtLeast(count) => words >= count,
         }
     }
 }

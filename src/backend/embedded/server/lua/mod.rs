@@ -77,7 +77,7 @@ impl Scripts {
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let random = Arc::new(Random::default());
         let functions = host::functions(&lua, db, &random)?;
-        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name(raised::PRELUDE).into_function()?;
         let (globals, runner) = prelude.call(functions)?;
         let steps = Arc::new(AtomicU32::new(0));
         let (kept, catalogue) = (HashMap::new(), Vec::new());
@@ -218,7 +218,7 @@ impl Scripts {
 
 fn watch(lua: &Lua, every: u32, steps: Arc<AtomicU32>) -> mlua::Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(every);
-    lua.set_hook(triggers, move |lua, _| {
+    lua.set_hook(triggers, move |lua, debug| {
         let taken = steps.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if taken < INSTRUCTIONS / STEP {
             return Ok(VmState::Continue);
@@ -227,6 +227,9 @@ fn watch(lua: &Lua, every: u32, steps: Arc<AtomicU32>) -> mlua::Result<()> {
             // From now on everywhere, or the script could catch it each time.
             steps.store(INSTRUCTIONS / STEP, Ordering::Relaxed);
             watch(lua, 1, steps.clone())?;
+        }
+        if debug.source().source.is_some_and(|source| source == raised::PRELUDE) {
+            return Ok(VmState::Continue);
         }
         Err(Raised::Refusal("ERR Script killed: it did not end".to_owned()).error())
     })
