@@ -5,7 +5,7 @@
 //!
 //! | what | bound |
 //! | --- | --- |
-//! | instructions of one run | `INSTRUCTIONS` |
+//! | instructions of one run, commands among them | `INSTRUCTIONS` |
 //! | memory of Lua | `MEMORY` |
 //! | scripts that are kept | `KEPT` |
 //! | depth and size of a reply | in `convert.rs` |
@@ -19,7 +19,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -41,9 +41,11 @@ pub(super) fn lock(db: &Shared) -> MutexGuard<'_, Database> {
     db.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A script that runs longer is stopped. About a second.
-const INSTRUCTIONS: u32 = 50_000_000;
-/// How often that is looked at.
+/// A script that runs longer is stopped. Some tenths of a second.
+const INSTRUCTIONS: u64 = 20_000_000;
+/// How many a command counts for.
+const COMMAND: u64 = 200;
+/// After how many that is looked at.
 const STEP: u32 = 10_000;
 /// What Lua may take, in bytes.
 const MEMORY: usize = 128 << 20;
@@ -55,7 +57,7 @@ pub(super) struct Scripts {
     lua: Lua,
     db: Shared,
     random: Arc<Random>,
-    steps: Arc<AtomicU32>,
+    spent: Arc<AtomicU64>,
     globals: Table,
     runner: Function,
     kept: HashMap<String, Function>,
@@ -76,12 +78,12 @@ impl Scripts {
         // Lua's own `pcall` and `xpcall`: others put a frame between an error and who explains it.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let random = Arc::new(Random::default());
-        let functions = host::functions(&lua, db, &random)?;
+        let spent = Arc::new(AtomicU64::new(0));
+        let functions = host::functions(&lua, db, &random, &spent)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raised::PRELUDE).into_function()?;
         let (globals, runner) = prelude.call(functions)?;
-        let steps = Arc::new(AtomicU32::new(0));
         let (kept, catalogue) = (HashMap::new(), Vec::new());
-        let scripts = Self { lua, db: db.clone(), random, steps, globals, runner, kept, catalogue };
+        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, kept, catalogue };
         scripts.watch(STEP)?;
         Ok(scripts)
     }
@@ -203,7 +205,7 @@ impl Scripts {
         args: &[&[u8]],
     ) -> mlua::Result<(bool, bool, Variadic<Value>)> {
         self.random.seed(0);
-        if self.steps.swap(0, Ordering::Relaxed) >= INSTRUCTIONS / STEP {
+        if self.spent.swap(0, Ordering::Relaxed) >= INSTRUCTIONS {
             self.watch(STEP)?;
         }
         let words: Variadic<BString> = keys.iter().chain(args).map(|word| BString::from(*word)).collect();
@@ -212,21 +214,19 @@ impl Scripts {
 
     /// Looks at the script after so many instructions, again and again.
     fn watch(&self, every: u32) -> mlua::Result<()> {
-        watch(&self.lua, every, self.steps.clone())
+        watch(&self.lua, every, self.spent.clone())
     }
 }
 
-fn watch(lua: &Lua, every: u32, steps: Arc<AtomicU32>) -> mlua::Result<()> {
+fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(every);
     lua.set_hook(triggers, move |lua, debug| {
-        let taken = steps.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if taken < INSTRUCTIONS / STEP {
+        if spent.fetch_add(every.into(), Ordering::Relaxed) < INSTRUCTIONS {
             return Ok(VmState::Continue);
         }
         if every != 1 {
             // From now on everywhere, or the script could catch it each time.
-            steps.store(INSTRUCTIONS / STEP, Ordering::Relaxed);
-            watch(lua, 1, steps.clone())?;
+            watch(lua, 1, spent.clone())?;
         }
         if debug.source().source.is_some_and(|source| source == raised::PRELUDE) {
             return Ok(VmState::Continue);
