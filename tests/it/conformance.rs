@@ -153,8 +153,8 @@ enum World {
         url: String,
         /// A way to the server that nothing disturbs.
         direct: String,
-        _proxy: Option<Proxy>,
-        _own: Option<Server>,
+        _proxy: Option<Box<Proxy>>,
+        _own: Option<Box<Server>>,
     },
     #[cfg(feature = "embedded")]
     InThisProcess(EmbeddedStore),
@@ -169,7 +169,12 @@ impl World {
     fn of_forgotten_scripts() -> Self {
         let server = Server::own();
         let proxy = flushing::before(&server);
-        Self::OnAServer { url: proxy.url(), direct: server.url(), _proxy: Some(proxy), _own: Some(server) }
+        Self::OnAServer {
+            url: proxy.url(),
+            direct: server.url(),
+            _proxy: Some(Box::new(proxy)),
+            _own: Some(Box::new(server)),
+        }
     }
 
     #[cfg(feature = "embedded")]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::server::{Reply, Server};
+use crate::backend::redis::words;
 use crate::{
-    backend::{Arg, Call, Fault, FaultKind, Value, redis::words},
+    backend::{Arg, Call, Fault, FaultKind, Value},
     rules::as_it_runs,
     script::Script,
 };

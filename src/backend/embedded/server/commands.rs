@@ -49,8 +49,8 @@ pub(super) enum Deed {
 impl Command {
     pub(super) fn takes(&self, words: usize) -> bool {
         match self.words {
-            Words::Exactly(count) => words == count,
-            Words::AtLeast(count) => words >= count,
+            Exactly(count) => words == count,
+            AtLeast(count) => words >= count,
         }
     }
 }
@@ -79,7 +79,7 @@ const fn data(
 }
 
 const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
-    Command { name, words, effect: Effect::Reads, deed }
+    Command { name, words, effect: Reads, deed }
 }
 
 /// Sorted by name.

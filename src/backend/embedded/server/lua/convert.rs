@@ -32,6 +32,12 @@ pub(super) fn refusal(lua: &Lua, words: &str) -> mlua::Result<Value> {
     lua.create_table_from([("err", words)]).map(Value::Table)
 }
 
+/// What the script returned in parts.
+pub(super) fn to_array(parts: &[Value]) -> mlua::Result<Reply> {
+    let mut reading = Reading { depth: 1, parts: parts.len() };
+    parts.iter().map(|part| reading.reply(part)).collect::<mlua::Result<_>>().map(Reply::Array)
+}
+
 /// What the script returned, as the client sees it.
 pub(super) fn to_reply(value: &Value) -> mlua::Result<Reply> {
     Reading { depth: 0, parts: 0 }.reply(value)

@@ -1,11 +1,14 @@
 //! The functions that scripts are given besides Lua's own: commands, hashes, random numbers, and the bars of their cage.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
 
 use super::{
-    Shared, convert, lock,
+    COMMAND, Shared, convert, lock,
     raised::{self, Raised},
     random::Random,
 };
@@ -14,9 +17,9 @@ use crate::backend::embedded::server::{Reply, numbers, sha1, words};
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// Everything that the prelude wants from us.
-pub(super) fn functions(lua: &Lua, db: &Shared, random: &Arc<Random>) -> mlua::Result<Table> {
+pub(super) fn functions(lua: &Lua, db: &Shared, random: &Arc<Random>, spent: &Arc<AtomicU64>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
-    host.raw_set("redis", redis(lua, db)?)?;
+    host.raw_set("redis", redis(lua, &Commands { db: db.clone(), spent: spent.clone() })?)?;
     host.raw_set("refuse", lua.create_function(refuse)?)?;
     host.raw_set("refuse_raw", lua.create_function(refuse_raw)?)?;
     host.raw_set("missing", lua.create_function(missing)?)?;
@@ -37,16 +40,23 @@ fn seeded(random: &Random, seed: f64) -> mlua::Result<()> {
     Ok(())
 }
 
-fn redis(lua: &Lua, db: &Shared) -> mlua::Result<Table> {
+/// What runs the commands of scripts.
+#[derive(Clone)]
+struct Commands {
+    db: Shared,
+    spent: Arc<AtomicU64>,
+}
+
+fn redis(lua: &Lua, commands: &Commands) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
-    let own = db.clone();
-    let call = move |lua: &Lua, words: MultiValue| match run(&own, &words) {
+    let own = commands.clone();
+    let call = move |lua: &Lua, words: MultiValue| match own.run(&words) {
         Ok(reply) => convert::to_lua(lua, reply),
         Err(refusal) => Err(Raised::Refusal(refusal.into_owned()).error()),
     };
     redis.raw_set("call", lua.create_function(call)?)?;
-    let own = db.clone();
-    let pcall = move |lua: &Lua, words: MultiValue| match run(&own, &words) {
+    let own = commands.clone();
+    let pcall = move |lua: &Lua, words: MultiValue| match own.run(&words) {
         Ok(reply) => convert::to_lua(lua, reply),
         Err(refusal) => convert::refusal(lua, &refusal),
     };
@@ -71,22 +81,25 @@ fn redis(lua: &Lua, db: &Shared) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command with the words that the script gave.
-fn run(db: &Shared, words: &MultiValue) -> Result<Reply, words::Words> {
-    if words.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call".into());
+impl Commands {
+    /// Runs a command with the words that the script gave.
+    fn run(&self, words: &MultiValue) -> Result<Reply, words::Words> {
+        self.spent.fetch_add(COMMAND, Ordering::Relaxed);
+        if words.is_empty() {
+            return Err("ERR Please specify at least one argument for this redis lib call".into());
+        }
+        let mut texts = Vec::with_capacity(words.len());
+        for word in words {
+            texts.push(match word {
+                Value::String(text) => Text::Lua(text.as_bytes()),
+                Value::Integer(int) => Text::Own(number(*int)),
+                Value::Number(float) => Text::Own(numbers::text(*float)),
+                _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
+            });
+        }
+        let words: Vec<&[u8]> = texts.iter().map(Text::bytes).collect();
+        lock(&self.db).run_in_script(&words)
     }
-    let mut texts = Vec::with_capacity(words.len());
-    for word in words {
-        texts.push(match word {
-            Value::String(text) => Text::Lua(text.as_bytes()),
-            Value::Integer(int) => Text::Own(number(*int)),
-            Value::Number(float) => Text::Own(numbers::text(*float)),
-            _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
-        });
-    }
-    let words: Vec<&[u8]> = texts.iter().map(Text::bytes).collect();
-    lock(db).run_in_script(&words)
 }
 
 /// Numbers of scripts are floats, and large ones are written as such.

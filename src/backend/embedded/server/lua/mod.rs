@@ -5,7 +5,7 @@
 //!
 //! | what | bound |
 //! | --- | --- |
-//! | instructions of one run | `INSTRUCTIONS` |
+//! | instructions of one run, commands among them | `INSTRUCTIONS` |
 //! | memory of Lua | `MEMORY` |
 //! | scripts that are kept | `KEPT` |
 //! | depth and size of a reply | in `convert.rs` |
@@ -19,11 +19,11 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{BString, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
 
 use self::{raised::Raised, random::Random};
 use super::{
@@ -41,9 +41,11 @@ pub(super) fn lock(db: &Shared) -> MutexGuard<'_, Database> {
     db.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A script that runs longer is stopped. About a second.
-const INSTRUCTIONS: u32 = 50_000_000;
-/// How often that is looked at.
+/// A script that runs longer is stopped. Some tenths of a second.
+const INSTRUCTIONS: u64 = 20_000_000;
+/// How many a command counts for.
+const COMMAND: u64 = 200;
+/// After how many that is looked at.
 const STEP: u32 = 10_000;
 /// What Lua may take, in bytes.
 const MEMORY: usize = 128 << 20;
@@ -55,10 +57,8 @@ pub(super) struct Scripts {
     lua: Lua,
     db: Shared,
     random: Arc<Random>,
-    steps: Arc<AtomicU32>,
+    spent: Arc<AtomicU64>,
     globals: Table,
-    /// Where the globals are found.
-    names: Table,
     runner: Function,
     kept: HashMap<String, Function>,
     catalogue: Vec<Known>,
@@ -78,13 +78,12 @@ impl Scripts {
         // Lua's own `pcall` and `xpcall`: others put a frame between an error and who explains it.
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let random = Arc::new(Random::default());
-        let functions = host::functions(&lua, db, &random)?;
-        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
-        let (globals, names, runner) = prelude.call(functions)?;
-        let steps = Arc::new(AtomicU32::new(0));
-        lua.set_memory_limit(MEMORY)?;
+        let spent = Arc::new(AtomicU64::new(0));
+        let functions = host::functions(&lua, db, &random, &spent)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name(raised::PRELUDE).into_function()?;
+        let (globals, runner) = prelude.call(functions)?;
         let (kept, catalogue) = (HashMap::new(), Vec::new());
-        let scripts = Self { lua, db: db.clone(), random, steps, globals, names, runner, kept, catalogue };
+        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, kept, catalogue };
         scripts.watch(STEP)?;
         Ok(scripts)
     }
@@ -106,7 +105,7 @@ impl Scripts {
     pub(super) fn eval(&mut self, words: &[&[u8]]) -> Answer {
         let (keys, args) = keys_and_args(words)?;
         let (name, function) = self.keep(words[1])?;
-        self.call(&name, &function, keys, args)
+        self.bounded(&name, &function, keys, args)
     }
 
     pub(super) fn eval_sha(&mut self, words: &[&[u8]]) -> Answer {
@@ -116,7 +115,7 @@ impl Scripts {
         let (keys, args) = keys_and_args(words)?;
         let name = String::from_utf8_lossy(words[1]).to_ascii_lowercase();
         let function = self.kept.get(&name).ok_or(NO_SCRIPT)?;
-        self.call(&name, function, keys, args)
+        self.bounded(&name, function, keys, args)
     }
 
     /// What SCRIPT does with those that are kept.
@@ -167,61 +166,70 @@ impl Scripts {
         Ok((name, function))
     }
 
+    /// Runs a script that anybody may have written. The bound is not for those of ours: with it every call costs more.
+    fn bounded(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
+        let bound = |bytes| self.lua.set_memory_limit(bytes).map_err(|error| Words::from(error.to_string()));
+        bound(MEMORY)?;
+        let answer = self.call(name, function, keys, args);
+        bound(0)?;
+        answer
+    }
+
     fn call(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
         lock(&self.db).begin_script();
         let ended = self.protected(function, keys, args);
         lock(&self.db).end_script();
-        match ended {
-            Ok((true, reply)) => Ok(convert::to_reply(&reply).unwrap_or_else(|error| failed(name, &error))),
-            Ok((false, Value::Table(explained))) => Err(told(name, &explained)),
-            Ok((false, text)) => {
+        let told = match ended {
+            Ok((true, true, parts)) => convert::to_array(&parts),
+            Ok((true, false, reply)) => convert::to_reply(reply.first().unwrap_or(&Value::Nil)),
+            Ok((false, _, error)) => match error.first() {
+                Some(Value::Table(explained)) => return Err(told(name, explained)),
                 // Nobody could explain it: memory, or too many calls inside each other.
-                let _ = self.lua.gc_collect();
-                let text = text.to_string().unwrap_or_default();
-                Err(format!("ERR Error running script {name}, {}", words::line(text.as_bytes())).into())
-            }
-            Err(error) => {
-                let _ = self.lua.gc_collect();
-                Ok(failed(name, &error))
-            }
-        }
+                other => {
+                    Err(Raised::Text(other.map_or(Ok(String::new()), Value::to_string).unwrap_or_default()).error())
+                }
+            },
+            Err(error) => Err(error),
+        };
+        told.map_err(|error| {
+            let _ = self.lua.gc_collect();
+            let text = words::error_line(error.to_string().as_bytes());
+            format!("ERR Error running script {name}, {text}").into()
+        })
     }
 
-    fn protected(&self, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<(bool, Value)> {
+    fn protected(
+        &self,
+        function: &Function,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> mlua::Result<(bool, bool, Variadic<Value>)> {
         self.random.seed(0);
-        if self.steps.swap(0, Ordering::Relaxed) >= INSTRUCTIONS / STEP {
+        if self.spent.swap(0, Ordering::Relaxed) >= INSTRUCTIONS {
             self.watch(STEP)?;
         }
-        self.names.raw_set("KEYS", self.texts(keys)?)?;
-        self.names.raw_set("ARGV", self.texts(args)?)?;
-        self.runner.call(function)
-    }
-
-    fn texts(&self, texts: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(texts.len(), 0)?;
-        for text in texts {
-            table.raw_push(self.lua.create_string(text)?)?;
-        }
-        Ok(table)
+        let words: Variadic<BString> = keys.iter().chain(args).map(|word| BString::from(*word)).collect();
+        self.runner.call((function, keys.len(), words))
     }
 
     /// Looks at the script after so many instructions, again and again.
     fn watch(&self, every: u32) -> mlua::Result<()> {
-        watch(&self.lua, every, self.steps.clone())
+        watch(&self.lua, every, self.spent.clone())
     }
 }
 
-fn watch(lua: &Lua, every: u32, steps: Arc<AtomicU32>) -> mlua::Result<()> {
+fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(every);
-    lua.set_hook(triggers, move |lua, _| {
-        let taken = steps.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if taken < INSTRUCTIONS / STEP {
+    lua.set_hook(triggers, move |lua, debug| {
+        if spent.fetch_add(every.into(), Ordering::Relaxed) < INSTRUCTIONS {
             return Ok(VmState::Continue);
         }
         if every != 1 {
             // From now on everywhere, or the script could catch it each time.
-            steps.store(INSTRUCTIONS / STEP, Ordering::Relaxed);
-            watch(lua, 1, steps.clone())?;
+            watch(lua, 1, spent.clone())?;
+        }
+        if debug.source().source.is_some_and(|source| source == raised::PRELUDE) {
+            return Ok(VmState::Continue);
         }
         Err(Raised::Refusal("ERR Script killed: it did not end".to_owned()).error())
     })
@@ -241,8 +249,4 @@ fn told(name: &str, explained: &Table) -> Words {
         Ok(Some(place)) => format!("{words} script: {name}, on {place}.").into(),
         _ => words.into(),
     }
-}
-
-fn failed(name: &str, error: &mlua::Error) -> Reply {
-    Reply::Error(format!("ERR Error running script {name}, {}", words::line(error.to_string().as_bytes())))
 }

@@ -3,10 +3,11 @@
 -- A table that must not change is an empty one in front of it. Errors of commands are raised as foreign values; whoever
 -- catches one is shown what the server would show.
 --
--- Gets the functions of the host; returns the script's globals, a table for the names of one call, and what runs a script.
+-- Gets the functions of the host; returns the script's globals, and what runs a script with its keys and arguments.
 
 local host = ...
-local pcall, xpcall, rawset, setmetatable, pairs, type = pcall, xpcall, rawset, setmetatable, pairs, type
+local pcall, xpcall, rawset, getmetatable, setmetatable = pcall, xpcall, rawset, getmetatable, setmetatable
+local pairs, type, unpack = pairs, type, unpack
 
 local closed = setmetatable({}, {__mode = 'k'})
 
@@ -38,7 +39,6 @@ for _, name in pairs {'math', 'string', 'table'} do
   rawset(names, name, protect(_G[name]))
 end
 rawset(names, 'redis', protect(host.redis))
-rawset(names, 'os', nil)
 
 local text = getmetatable('')
 text.__index = names.string
@@ -70,10 +70,38 @@ end)
 
 local explain = host.explain
 
--- Tells how a script ended, and what it returned: an array of nothing but itself comes in parts.
-local function run(script)
-  local ok, reply = xpcall(script, explain)
-  return ok, reply
+-- A plain array of up to this many comes in parts, which is faster than to be asked for each.
+local MOST_PARTS = 16
+
+local function told(ok, reply)
+  if not ok or type(reply) ~= 'table' or getmetatable(reply) ~= nil then
+    return ok, false, reply
+  end
+  if reply.err ~= nil or reply.ok ~= nil then
+    return true, false, reply
+  end
+  local parts = 0
+  while reply[parts + 1] ~= nil do
+    parts = parts + 1
+    if parts > MOST_PARTS then
+      return true, false, reply
+    end
+  end
+  return true, true, unpack(reply, 1, parts)
 end
 
-return globals, names, run
+-- Tells how a script ended: whether well, whether its reply comes in parts, and the reply or the error.
+local function run(script, count, ...)
+  local words = {...}
+  local keys, args = {}, {}
+  for i = 1, count do
+    keys[i] = words[i]
+  end
+  for i = count + 1, #words do
+    args[i - count] = words[i]
+  end
+  names.KEYS, names.ARGV = keys, args
+  return told(xpcall(script, explain))
+end
+
+return globals, run

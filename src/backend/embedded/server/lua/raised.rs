@@ -4,6 +4,9 @@ use mlua::{Error, Lua, Value};
 
 use crate::backend::embedded::server::words;
 
+/// Where our own part in Lua comes from.
+pub(super) const PRELUDE: &str = "=prelude";
+
 /// What a function of the host raises.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Raised {
@@ -68,26 +71,22 @@ pub(super) fn explain(lua: &Lua, raised: Value) -> mlua::Result<Value> {
         Value::Nil | Value::Boolean(_) | Value::Integer(_) | Value::Number(_) => format!("ERR {}", raised.to_string()?),
         other => format!("ERR {}", other.type_name()),
     };
-    let place = |level| {
-        lua.inspect_stack(level, |debug| {
-            let source = debug.source();
-            let name = source.source.map(|name| name.into_owned()).unwrap_or_default();
-            (source.what == "C", name, debug.current_line())
-        })
-    };
-    let place = match place(1) {
-        Some((true, ..)) => place(2),
-        place => place,
-    };
-    let place = place.map(|(_, name, line)| {
-        let line = line.map_or_else(|| "-1".to_owned(), |line| line.to_string());
-        (name, line)
-    });
+    let place = (1..).map_while(|level| place(lua, level)).find_map(|place| place);
     let explained = lua.create_table_from([("words", words)])?;
-    if let Some((name, line)) = place {
-        explained.raw_set("place", format!("{name}:{line}"))?;
+    if let Some(place) = place {
+        explained.raw_set("place", place)?;
     }
     Ok(Value::Table(explained))
+}
+
+/// Where the function of this level is: nothing where there is none, nothing inside it where it is not the script's.
+fn place(lua: &Lua, level: usize) -> Option<Option<String>> {
+    lua.inspect_stack(level, |debug| {
+        let source = debug.source();
+        let name = source.source.map(|name| name.into_owned()).unwrap_or_default();
+        let line = debug.current_line().map_or_else(|| "-1".to_owned(), |line| line.to_string());
+        (source.what != "C" && name != PRELUDE).then(|| format!("{name}:{line}"))
+    })
 }
 
 /// The error that one of our functions raised, whatever was put around it.

@@ -1,4 +1,4 @@
-//! Random numbers of scripts: the same ones for every run, so that a script is the same function everywhere.
+//! Random numbers of scripts: the server's, but the same ones for every run, so that two simulations are alike.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
 //! The server as a caller sees it: what a script answers, leaves behind and publishes.
 
-mod bench;
 mod differential;
 mod real;
+mod scripts;
 mod steps;
 
 use super::*;
