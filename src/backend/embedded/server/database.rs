@@ -16,6 +16,9 @@ pub(super) type Answer = Result<Reply, Words>;
 /// Past this many bytes writes are refused, unless the caller says otherwise.
 pub(super) const MAX_BYTES: usize = 256 << 20;
 
+/// Past so much more a script is stopped that wrote and does not end.
+const RUNAWAY: usize = 2 * MAX_BYTES;
+
 /// Messages that nobody has taken yet. Past this a message reaches nobody.
 const UNTAKEN: usize = 1 << 16;
 
@@ -61,14 +64,14 @@ impl Database {
     /// Runs a command of a client.
     pub(super) fn run(&mut self, command: &Command, words: &[&[u8]]) -> Answer {
         let Deed::Data(deed) = command.deed else { return Err(words::unknown_command(words)) };
-        if command.effect == Effect::Grows && self.is_full(1) {
+        if command.effect == Effect::Grows && self.is_full() {
             return Err(OUT_OF_MEMORY);
         }
         deed(self, words)
     }
 
     pub(super) fn begin_script(&mut self) {
-        self.script = Some(Running { short: self.is_full(1), wrote: false });
+        self.script = Some(Running { short: self.is_full(), wrote: false });
     }
 
     pub(super) fn end_script(&mut self) {
@@ -77,8 +80,11 @@ impl Database {
 
     /// Runs a command of the script that began last.
     pub(super) fn run_in_script(&mut self, words: &[&[u8]]) -> Answer {
-        let Some(command) = words.first().and_then(|name| commands::find(name)) else {
-            return Err("ERR Unknown Redis command called from script".into());
+        let name = words.first().copied().unwrap_or_default();
+        let Some(command) = commands::find(name) else {
+            // The server's words, and which one: it may be one that only this store lacks.
+            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+            return Err(format!("ERR Unknown Redis command called from script: '{name}'").into());
         };
         if !command.takes(words.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
@@ -87,9 +93,11 @@ impl Database {
             return Err("ERR This Redis command is not allowed from script".into());
         };
         let running = self.script.unwrap_or(Running { short: false, wrote: false });
-        // The server has no bound once a script wrote. Here there is one, for scripts that never end.
-        let refused = if running.wrote { self.is_full(2) } else { running.short };
-        if command.effect == Effect::Grows && refused {
+        // As on the server, no script is refused memory once it wrote: half of it would be done. Only one that never ends is.
+        if command.effect == Effect::Grows && running.wrote && self.takes_more_than(RUNAWAY) {
+            return Err("ERR a script took all the memory that this store has for scripts".into());
+        }
+        if command.effect == Effect::Grows && !running.wrote && running.short {
             return Err(OUT_OF_MEMORY);
         }
         if command.effect != Effect::Reads {
@@ -120,9 +128,12 @@ impl Database {
         std::mem::take(&mut self.published).into()
     }
 
-    /// Whether more is in use than so many times what may be.
-    fn is_full(&mut self, times: usize) -> bool {
-        let most = self.max_bytes.saturating_mul(times);
+    /// Whether more is in use than may be.
+    fn is_full(&mut self) -> bool {
+        self.takes_more_than(self.max_bytes)
+    }
+
+    fn takes_more_than(&mut self, most: usize) -> bool {
         self.keys.used(most) > most
     }
 }

@@ -101,11 +101,20 @@ fn scripts_of_anybody_end_as_on_a_real_server() {
             let words = ["EVAL", script, "1", "key", "argument"];
             real.ask(&["SET", "text", "a"]);
             ask(&mut ours, &["SET", "text", "a"]);
-            let (real, ours) = (real.ask(&words), ask(&mut ours, &words));
+            let (real, ours) = (real.ask(&words), unnamed(ask(&mut ours, &words)));
             (real != ours).then(|| format!("{script}\n  real {real:?}\n  ours {ours:?}"))
         })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// The store's own addition to the server's words: which command it does not know.
+fn unnamed(reply: Reply) -> Reply {
+    match reply {
+        Reply::Error(words) => Reply::Error(words.replace(": 'nosuch'", "")),
+        Reply::Bulk(bytes) => Reply::Bulk(String::from_utf8_lossy(&bytes).replace(": 'nosuch'", "").into_bytes()),
+        other => other,
+    }
 }
 
 #[test]
@@ -164,12 +173,17 @@ fn a_full_server_refuses_what_grows_and_a_script_only_before_its_first_write() {
     let grows = ["EVAL", "return redis.call('SET', 'small', '')", "0"];
     let Reply::Error(words) = ask(&mut server, &grows) else { panic!("not refused") };
     assert!(words.starts_with(&format!("{refused} script: ")), "{words}");
+    // What wrote once is not left half done, however full it is.
     let frees_first = "redis.call('DEL', 'none') return redis.call('SET', 'small', '')";
-    server.limit(2000);
+    server.limit(1);
     assert_eq!(ask(&mut server, &["EVAL", frees_first, "0"]), Reply::ok());
     server.limit(1000);
-    // Past twice the bound nothing grows any more.
-    assert!(matches!(ask(&mut server, &["EVAL", frees_first, "0"]), Reply::Error(_)));
+    let unending = "redis.call('DEL', 'none') \
+        for i = 1, 2000 do redis.call('SET', i, string.rep('a', 1048576)) end";
+    let Reply::Error(words) = ask(&mut server, &["EVAL", unending, "0"]) else { panic!("not refused") };
+    assert!(words.starts_with("ERR a script took all the memory"), "{words}");
+    assert_eq!(ask(&mut server, &["FLUSHALL"]), Reply::ok());
+    assert_eq!(ask(&mut server, &["SET", "large", &"a".repeat(2000)]), Reply::ok());
     assert_eq!(ask(&mut server, &["PEXPIRE", "large", "10"]), Reply::Int(1));
     let later = NOW + Duration::from_millis(11);
     assert_eq!(server.execute(later, &[b"SET", b"small", b"b"]), Reply::ok());

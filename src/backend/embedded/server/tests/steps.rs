@@ -60,6 +60,17 @@ impl fmt::Debug for Word {
     }
 }
 
+impl Step {
+    /// Whether a number in its answer may be a time.
+    pub(super) fn tells_times(&self) -> bool {
+        match self {
+            Self::Command(words) => matches!(&words[..], [Word::Bytes(name), ..] if name.ends_with(b"TTL")),
+            Self::Script { script, .. } => script.path.ends_with("acquire.lua") || script.path.ends_with("inspect.lua"),
+            Self::Expire(_) => false,
+        }
+    }
+}
+
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
