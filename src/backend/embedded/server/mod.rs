@@ -81,6 +81,12 @@ impl Server {
         lock(&self.db).max_bytes = max_bytes;
     }
 
+    /// About how many bytes are in use, without what has expired.
+    #[cfg(test)]
+    fn used(&mut self) -> usize {
+        lock(&self.db).keys.used(0)
+    }
+
     fn command(&mut self, words: &[&[u8]]) -> Answer {
         let command =
             words.first().and_then(|name| commands::find(name)).ok_or_else(|| words::unknown_command(words))?;

@@ -59,13 +59,13 @@ impl Adding {
             }
             words = rest;
         }
-        if words.is_empty() || words.len() % 2 != 0 {
+        if words.is_empty() || !words.len().is_multiple_of(2) {
             return Err(SYNTAX);
         }
         if asked.missing && asked.there {
             return Err("ERR XX and NX options at the same time are not compatible".into());
         }
-        if (asked.higher && asked.missing) || (asked.lower && asked.missing) || (asked.higher && asked.lower) {
+        if [asked.higher, asked.lower, asked.missing].into_iter().filter(|asked| *asked).count() > 1 {
             return Err("ERR GT, LT, and/or NX options at the same time are not compatible".into());
         }
         if asked.increment && words.len() > 2 {

@@ -201,7 +201,9 @@ fn load(
 
 /// Text as a function, never bytes that Lua made: those are not checked.
 pub(super) fn compile(lua: &Lua, source: &[u8], name: &str, globals: &Table) -> Result<Function, String> {
-    let chunk = lua.load(source).set_name(name).set_mode(ChunkMode::Text).set_environment(globals.clone());
+    // A space makes text of what begins like such bytes: the error is then that of text.
+    let text = if source.first() == Some(&0x1b) { [b" ", source].concat() } else { source.to_vec() };
+    let chunk = lua.load(text).set_name(name).set_mode(ChunkMode::Text).set_environment(globals.clone());
     chunk.into_function().map_err(|error| match error {
         mlua::Error::SyntaxError { message, .. } => message,
         other => other.to_string(),

@@ -235,7 +235,10 @@ fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {
     })
 }
 
-fn keys_and_args<'a, 'b>(words: &'b [&'a [u8]]) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]]), Words> {
+/// Some words of a command.
+type Part<'a, 'b> = &'b [&'a [u8]];
+
+fn keys_and_args<'a, 'b>(words: Part<'a, 'b>) -> Result<(Part<'a, 'b>, Part<'a, 'b>), Words> {
     let count = super::arguments::integer(words[2])?;
     let rest = &words[3..];
     let count = usize::try_from(count).map_err(|_| Words::from("ERR Number of keys can't be negative"))?;

@@ -44,7 +44,8 @@ fn scripts_do_what_they_do_on_a_real_server() {
 
 fn compare(steps: impl Strategy<Value = Vec<Step>>) {
     let sequences = env::var("RELATCH_DIFF_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
-    let mut runner = TestRunner::new(Config { cases: sequences, failure_persistence: None, ..Config::default() });
+    let config = Config { failure_persistence: None, max_shrink_iters: 10_000, ..Config::with_cases(sequences) };
+    let mut runner = TestRunner::new(config);
     let pair = RefCell::new(Pair::start());
     let outcome = runner.run(&steps, |steps| {
         let difference = pair.borrow_mut().difference(&steps);
@@ -107,6 +108,11 @@ impl Pair {
         let state = ours.command(&state(), real.at);
         if !slack.alike(&real.reply, &state) {
             return Some(format!("the state:\n  real {:?}\n  ours {state:?}", real.reply));
+        }
+        let removed: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(KEYS.iter().map(|key| key.as_bytes())).collect();
+        ours.server.execute(end, &removed);
+        if ours.server.used() != 0 {
+            return Some(format!("{} bytes of nothing are in use", ours.server.used()));
         }
         let (real, ours) = (self.real.all_published(), self.ours.take_published());
         // Nobody listens by shard there, so nobody tells of it.

@@ -69,3 +69,62 @@ fn a_key_of_another_type_is_refused_in_the_words_of_a_server() {
     assert_eq!(words, format!("{refused} script: {name}, on @user_script:{line}."));
     assert_eq!(server.run(NOW, &reentrant::RENEW, &[b"lock"], &[LEASE, b"me:1"]), array(&[-1]));
 }
+
+#[test]
+fn a_hash_that_grows_large_is_sorted_and_loses_nothing() {
+    let mut server = Server::default();
+    let mut fields: Vec<String> = (0..200).rev().map(|number| format!("f{number:03}")).collect();
+    for field in &fields {
+        assert_eq!(ask(&mut server, &["HSET", "hash", field, "1"]), Reply::Int(1));
+    }
+    fields.sort();
+    assert_eq!(ask(&mut server, &["HLEN", "hash"]), Reply::Int(200));
+    assert_eq!(ask(&mut server, &["HKEYS", "hash"]), Reply::Array(fields.iter().map(|field| bulk(field)).collect()));
+    let long = "a".repeat(65);
+    ask(&mut server, &["HSET", "long", "b", "1", "a", &long]);
+    assert_eq!(ask(&mut server, &["HKEYS", "long"]), Reply::Array(vec![bulk("a"), bulk("b")]));
+    for field in &fields {
+        assert_eq!(ask(&mut server, &["HDEL", "hash", field]), Reply::Int(1));
+    }
+    assert_eq!(ask(&mut server, &["DEL", "hash", "long"]), Reply::Int(1));
+    assert_eq!(server.used(), 0);
+}
+
+#[test]
+fn what_has_expired_is_neither_there_nor_counted() {
+    let mut server = Server::default();
+    let all: &[&[&str]] =
+        &[&["SET", "a", "1", "PX", "10"], &["RPUSH", "b", "1"], &["PEXPIRE", "b", "20"], &["SET", "c", "1"]];
+    for words in all {
+        ask(&mut server, words);
+    }
+    let mut at = |milliseconds, words: &[&[u8]]| server.execute(NOW + Duration::from_millis(milliseconds), words);
+    assert_eq!(at(10, &[b"PTTL", b"a"]), Reply::Int(0));
+    assert_eq!(at(11, &[b"PTTL", b"a"]), Reply::Int(-2));
+    assert_eq!(at(11, &[b"DBSIZE"]), Reply::Int(2));
+    assert_eq!(at(21, &[b"KEYS", b"*"]), Reply::Array(vec![bulk("c")]));
+    assert_eq!(at(21, &[b"DBSIZE"]), Reply::Int(1));
+    assert_eq!(at(21, &[b"DEL", b"a", b"b", b"c"]), Reply::Int(1));
+    assert_eq!(server.used(), 0);
+}
+
+#[test]
+fn a_message_that_nobody_takes_for_long_reaches_nobody() {
+    let mut server = Server::default();
+    server.listen(b"channel", 1);
+    let reached = |server: &mut Server| ask(server, &["PUBLISH", "channel", ""]);
+    let mut taken = 0;
+    while reached(&mut server) == Reply::Int(1) {
+        taken += 1;
+    }
+    assert_eq!(server.take_published().len(), taken);
+    assert_eq!(reached(&mut server), Reply::Int(1));
+    server.listen(b"channel", 0);
+    assert_eq!(reached(&mut server), Reply::Int(0));
+}
+
+#[test]
+fn a_server_moves_between_threads() {
+    fn moves<T: Send>(_: &T) {}
+    moves(&Server::default());
+}

@@ -45,6 +45,8 @@ const SCRIPTS: &[&str] = &[
     "assert(nil, 'msg')",
     "local nothing = {} return nothing.a.b",
     "return 1 +",
+    "\u{1b}Lua",
+    "return select(2, loadstring('\\27Lua', 'name'))",
     "return redis.call('nosuch')",
     "return redis.call('get')",
     "return redis.call()",

@@ -97,7 +97,7 @@ const TEMPLATES: &[&str] = &[
     "SET <s> <v> EX <sec>",
     "SET <s> <v> PXAT <at>",
     "SET <s> <v> EXAT <at-sec> <set>",
-    "SET <s> <v> <set> PX <i>",
+    "SET <s> <v> <set> PX <end>",
     "SETNX <s> <v>",
     "GETSET <s> <v>",
     "GETDEL <s>",
@@ -117,7 +117,7 @@ const TEMPLATES: &[&str] = &[
     "PEXPIRE <k> <ms>",
     "EXPIRE <k> <sec> <there>",
     "PEXPIRE <k> <ms> <there>",
-    "PEXPIRE <k> <i> NX",
+    "PEXPIRE <k> <end> NX",
     "EXPIREAT <k> <at-sec>",
     "PEXPIREAT <k> <at>",
     "EXPIREAT <k> <at-sec> <cond>",
@@ -316,9 +316,10 @@ fn word(name: &'static str) -> BoxedStrategy<Word> {
         }
         "<at>" => (-1i64..5).prop_map(|far| Word::Milliseconds(far * FAR + FAR / 2)).boxed(),
         "<at-sec>" => (-1i64..5).prop_map(|far| Word::Seconds(far * FAR + FAR / 2)).boxed(),
+        "<end>" => texts(ENDS),
         "<there>" => texts(&["NX", "xx"]),
         "<cond>" => texts(&["NX", "xx", "GT", "lt"]),
-        "<set>" => texts(&["NX", "xx", "GET", "KEEPTTL", "PX", "EX", "100", "1000000"]),
+        "<set>" => texts(&["NX", "xx", "GET", "KEEPTTL", "PX", "EX", "1000000", "3000000"]),
         "<zadd>" => texts(&["NX", "xx", "GT", "LT", "CH", "INCR"]),
         "<range>" => texts(&["WITHSCORES", "withscores", "REV", "BYSCORE", "LIMIT", "x"]),
         "<pattern>" => texts(&["*", "?ash", "[hl]*", "*t*", "h\\ash", "[^h]*", "", "list", "[a-k]ash", "**h"]),
@@ -369,6 +370,10 @@ const INTEGERS: &[&str] = &[
 fn integer() -> BoxedStrategy<Word> {
     texts(INTEGERS)
 }
+
+/// Durations that are over, that no clock could show, or none.
+const ENDS: &[&str] =
+    &["0", "-1", "4611686018427387903", "9223372036854775807", "-9223372036854775808", "", "01", " 1", "1.0", "a"];
 
 /// Leases that are over, or none.
 const OVER: &[&str] = &["0", "-1", "", "abc", "1e300", "-1e300", "nan", "inf"];
