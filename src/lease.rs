@@ -15,7 +15,7 @@ const SHORTEST_WATCHDOG: Duration = Duration::from_millis(100);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Beyond it a duration is a mistake in its unit; nor does the server take every integer as a TTL.
-const LONGEST: Duration = DAY.saturating_mul(365);
+pub(crate) const LONGEST: Duration = DAY.saturating_mul(365);
 
 const LONGEST_SLICE: Duration = Duration::from_secs(60);
 

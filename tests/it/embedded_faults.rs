@@ -198,13 +198,20 @@ async fn a_subscription_that_falls_silent_is_made_anew_and_its_waiter_polls_mean
     assert!(!waiting.is_finished(), "nobody could tell it");
     store.heal(&ben).expect("its client");
     let healed = Instant::now();
-    let theirs = waiting.await.expect("no panic");
-    match theirs {
-        Ok(theirs) => drop(theirs.unlock().await.expect("a hold of theirs")),
-        // It gave up on a server that was silent for longer than it puts up with.
-        Err(error) => assert!(matches!(error, Error::Unreachable { .. }), "{error:?}"),
-    }
+    // It gave up: the store was silent for longer than it puts up with.
+    let error = waiting.await.expect("no panic").expect_err("nothing came through for 14 seconds");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     assert!(healed.elapsed() < SECOND * 3);
+    // The next one hears.
+    let guard = ann.lock("a").lock().await.expect("a free lock");
+    let waiting = tokio::spawn(ben.lock("a").lock());
+    sleep(SECOND).await;
+    assert_eq!(store.listeners().len(), 1);
+    let freed = Instant::now();
+    guard.unlock().await.expect("a hold of ours");
+    let theirs = waiting.await.expect("no panic").expect("woken");
+    assert!(freed.elapsed() < MS * 50);
+    theirs.unlock().await.expect("a hold of theirs");
     ends_empty(&store).await;
 }
 
@@ -252,14 +259,26 @@ async fn closing_a_client_answers_what_is_under_way_and_what_waits_for_a_link() 
     let (store, ann) = traced().await;
     store.freeze(&ann).expect("its client");
     let under_way = tokio::spawn(ann.lock("a").lock());
-    sleep(TIMEOUT + SECOND).await;
-    let parked = tokio::spawn(ann.lock("b").lock());
     sleep(MS).await;
-    ann.close().await;
-    for waiting in [under_way, parked] {
-        assert!(matches!(waiting.await.expect("no panic"), Err(Error::Closed)));
-    }
-    ends_empty(&store).await;
+    let (began, closes) = (Instant::now(), ann.clone());
+    let closing = tokio::spawn(async move { closes.close().await });
+    assert!(matches!(under_way.await.expect("no panic"), Err(Error::Closed)));
+    closing.await.expect("no panic");
+    assert!(began.elapsed() <= TIMEOUT, "within one command timeout");
+    store.thaw(&ann).expect_err("it is gone");
+
+    // The same where the link was given up, so that a command stands in line for the next one.
+    let ben = client(&store).await;
+    store.freeze(&ben).expect("its client");
+    assert!(ben.lock("b").is_locked().await.is_err());
+    let parked = tokio::spawn(ben.lock("b").lock());
+    sleep(MS).await;
+    ben.close().await;
+    assert!(matches!(parked.await.expect("no panic"), Err(Error::Closed)));
+    sleep(LEASE * 3).await;
+    // What the frozen store had taken from ann ran as she left, and its lease is over.
+    assert_eq!(ran(&store).iter().filter(|(_, verb)| verb == "acquire").count(), 1);
+    assert!(store.is_empty() && store.listeners().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,4 +294,78 @@ async fn a_future_that_is_dropped_before_its_command_left_takes_it_back() {
     assert!(!ann.lock("c").is_locked().await.expect("a new link"));
     assert_eq!(ran(&store), [over_the_link("inspect")]);
     ends_empty(&store).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_beyond_every_clock_are_never_and_break_nothing() {
+    let (store, ann) = traced().await;
+    store.duplicate_next(&ann, Duration::MAX).expect("its client");
+    let guard = ann.lock("a").lock().await.expect("a free lock");
+    store.set_weather(Weather::fair().reply_delay(Duration::MAX..=Duration::MAX));
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    store.set_weather(Weather::fair());
+    store.set_clock_forward(Duration::MAX);
+    store.set_clock_back(Duration::MAX);
+    store.steal("b", Duration::MAX);
+    let thief = ann.lock("b").inspect().await.expect("the store answers").expect("somebody has it");
+    assert!(thief.remaining_lease.is_some());
+    assert!(store.expire("b"));
+    let again = ann.lock("a").lock().await.expect("a new link");
+    again.unlock().await.expect("a hold of ours");
+    ends_empty(&store).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partitioned_client_learns_of_a_restart_when_it_is_healed() {
+    let (store, ann) = traced().await;
+    let guard = ann.lock("a").lock().await.expect("a free lock");
+    store.partition(&ann).expect("its client");
+    store.restart();
+    sleep(MS).await;
+    let asked = Instant::now();
+    let silent = ann.lock("a").is_locked().await;
+    assert!(matches!(silent, Err(Error::Unreachable { may_have_run: true, .. })), "{silent:?}");
+    assert_eq!(asked.elapsed(), TIMEOUT, "its link is silent, and says nothing of an end");
+    assert!(guard.is_held());
+    store.heal(&ann).expect("its client");
+    assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Gone, .. }));
+    let again = ann.lock("a").lock().await.expect("a new link");
+    again.unlock().await.expect("a hold of ours");
+    ends_empty(&store).await;
+}
+
+/// The server's rule: a script that wrote is not refused memory, so nothing is half done.
+#[tokio::test(start_paused = true)]
+async fn in_a_full_store_a_lock_is_handed_over_and_can_be_stolen_as_in_any_other() {
+    let (store, ann) = traced().await;
+    let lock = ann.lock("a");
+    let (first, other) = (lock.lock().await.expect("a free lock"), ann.lock("b").lock().await.expect("a free lock"));
+    let waiting = tokio::spawn(lock.lock().lease(LEASE).into_future());
+    sleep(MS).await;
+    store.limit_memory(1);
+    first.unlock().await.expect("a hold of ours");
+    let next = waiting.await.expect("no panic").expect("it was handed over");
+    assert!(next.is_held() && store.keys() == ["a", "b"]);
+    store.steal("a", LEASE);
+    assert_eq!(store.keys(), ["a", "b"]);
+    store.limit_memory(usize::MAX);
+    drop((next, other));
+    sleep(LEASE * 3).await;
+    ends_empty(&store).await;
+}
+
+/// Where even the runtime's own memory of a thread may be gone by then.
+#[test]
+fn a_client_may_go_with_its_thread() {
+    thread_local! {
+        static KEPT: std::cell::RefCell<Option<Client>> = const { std::cell::RefCell::new(None) };
+    }
+    let thread = std::thread::spawn(|| {
+        // Before the runtime is known to the thread, so after it in the end.
+        KEPT.with_borrow_mut(|kept| *kept = None);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+        let client = runtime.block_on(async { client(&EmbeddedStore::new()).await });
+        KEPT.with_borrow_mut(|kept| *kept = Some(client));
+    });
+    thread.join().expect("no panic");
 }

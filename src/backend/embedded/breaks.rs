@@ -1,13 +1,13 @@
 //! Links that break, are given up and are replaced; ways on which nothing passes; clients that leave. It sends nothing by
 //! itself.
 
-use std::{mem, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
-    member::{Hearing, Lane, Member, Server, Split, Stage},
+    member::{Hearing, Lane, Member, Server, Split, Stage, Upward},
     packet::{Answers, Packet},
     trace::{Happening, Purpose},
     traffic::{closed, dropped, silent},
@@ -46,7 +46,7 @@ impl World {
         (link.there, link.back) = (Lane::default(), Lane::default());
         member.path.held_back.retain(|(_, what)| what.purpose() != purpose);
         if member.path.split == Split::Parted {
-            member.path.held_there.retain(|(_, what)| what.purpose() != purpose);
+            self.lose_held(client, purpose);
         }
         self.note(client, Happening::Broke { link: purpose });
         match purpose {
@@ -54,6 +54,21 @@ impl World {
             Purpose::Messages => self.interrupt(client),
         }
         self.plan_replacement(client, purpose);
+    }
+
+    /// What stands in front of a way on which nothing passes never will.
+    fn lose_held(&mut self, client: Uuid, purpose: Purpose) {
+        let Some(member) = self.members.get_mut(&client) else { return };
+        let held = mem::take(&mut member.path.held_there);
+        let (lost, kept): (VecDeque<_>, _) = held.into_iter().partition(|(_, what)| what.purpose() == purpose);
+        member.path.held_there = kept;
+        lost.iter().for_each(|(_, what)| self.lose(client, what));
+    }
+
+    fn lose(&mut self, client: Uuid, what: &Upward) {
+        if let Upward::Run { packet, .. } = what {
+            self.lost(client, packet);
+        }
     }
 
     fn fail_flights(&mut self, client: Uuid, cause: Cause) {
@@ -183,6 +198,13 @@ impl World {
         if member.path.is_blocked() {
             return;
         }
+        if mem::take(&mut member.path.severed) {
+            for purpose in [Purpose::Commands, Purpose::Messages] {
+                self.break_link(client, purpose, Cause::Cut);
+                self.plan_replacement(client, purpose);
+            }
+            return;
+        }
         let back = mem::take(&mut member.path.held_back);
         let there = mem::take(&mut member.path.held_there);
         for (link, what) in back {
@@ -196,17 +218,27 @@ impl World {
         }
     }
 
-    /// Comes back without anything that it knew; what was on its way is lost with its links.
+    /// Comes back without anything that it knew; what was on its way is lost with its links. A client to which nothing
+    /// passes finds out when something does again.
     pub(super) fn restart(&mut self) {
-        let is_on_its_way =
-            |event: &Event| matches!(event, Event::Arrives { .. } | Event::Returns { .. } | Event::Copy { .. });
-        self.keep_planned(|event| !is_on_its_way(event));
+        for event in self.take_planned(Event::is_on_its_way) {
+            match event {
+                Event::Arrives { client, what, .. } => self.lose(client, &what),
+                Event::Copy { client, packet } => self.lost(client, &packet),
+                _ => {}
+            }
+        }
         self.forget_everything();
         let clients: Vec<_> = self.members.keys().copied().collect();
         for client in clients {
-            if let Some(member) = self.members.get_mut(&client) {
-                member.path.held_there.clear();
-                member.path.held_back.clear();
+            for purpose in [Purpose::Commands, Purpose::Messages] {
+                self.lose_held(client, purpose);
+            }
+            let Some(member) = self.members.get_mut(&client) else { continue };
+            member.path.held_back.clear();
+            if member.path.split == Split::Parted {
+                member.path.severed = true;
+                continue;
             }
             for purpose in [Purpose::Commands, Purpose::Messages] {
                 self.break_link(client, purpose, Cause::Cut);
@@ -230,13 +262,24 @@ impl World {
             }
         }
         self.forget_listener(client);
-        self.keep_planned(|event| event.outlives(client));
+        self.take_planned(|event| !event.outlives(client));
+        for (link, what) in mem::take(&mut left.path.held_there) {
+            match left.path.split {
+                // What a frozen server took runs all the same.
+                Split::Whole => drop(self.plan(self.now(), Event::Arrives { client, link, what })),
+                Split::Parted => self.lose(client, &what),
+            }
+        }
         self.note(client, Happening::Left);
         Some(left)
     }
 }
 
 impl Event {
+    fn is_on_its_way(&self) -> bool {
+        matches!(self, Self::Arrives { .. } | Self::Returns { .. } | Self::Copy { .. })
+    }
+
     /// Whether it happens though this client is gone.
     fn outlives(&self, gone: Uuid) -> bool {
         match self {

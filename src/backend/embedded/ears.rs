@@ -14,16 +14,22 @@ use super::{
 use crate::backend::Listener;
 
 impl World {
-    /// Somebody of this client listens from now on.
-    pub(super) fn subscribe(&mut self, client: Uuid, channel: Arc<str>, id: u64, listener: Arc<dyn Listener>) {
+    /// Somebody of this client listens from now on; handed back where there is no client any more.
+    pub(super) fn subscribe(
+        &mut self,
+        client: Uuid,
+        channel: Arc<str>,
+        id: u64,
+        listener: Arc<dyn Listener>,
+    ) -> Option<Arc<dyn Listener>> {
         let ticket = self.draw();
-        let Some(member) = self.members.get_mut(&client) else { return };
+        let Some(member) = self.members.get_mut(&client) else { return Some(listener) };
         if let Some(known) = member.channels.get_mut(&channel) {
             if known.hearing == Hearing::Confirmed {
                 self.news.push_back(News::Subscribed(Arc::clone(&listener)));
             }
             known.listeners.push((id, listener));
-            return;
+            return None;
         }
         let made = Channel { ticket, listeners: vec![(id, listener)], hearing: Hearing::Asked };
         member.channels.insert(Arc::clone(&channel), made);
@@ -31,6 +37,7 @@ impl World {
             self.expect_silence(client);
         }
         self.ask(client, channel, ticket);
+        None
     }
 
     /// It listens no more; its listener is for the caller to drop.

@@ -106,7 +106,7 @@ impl Backend for Link {
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let (store, client) = (Arc::clone(&self.store), self.client);
         let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener));
+        drop(self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener)));
         Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
     }
 

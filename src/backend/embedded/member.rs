@@ -14,6 +14,7 @@ use super::{
     packet::{Answers, Packet},
     trace::Purpose,
     weather::Passage,
+    world::after,
 };
 use crate::backend::{Listener, backoff::Backoff, dispatch::Dispatches};
 
@@ -127,6 +128,8 @@ pub(super) enum Hearing {
 pub(super) struct Path {
     pub(super) split: Split,
     pub(super) server: Server,
+    /// The server came back empty meanwhile, and knows nothing of this client's links.
+    pub(super) severed: bool,
     /// Counts the times at which nothing passed any more.
     pub(super) block: u64,
     /// What stands on its way to the store, and in front of it.
@@ -227,7 +230,7 @@ impl Lane {
         if delay.is_zero() && self.under_way == 0 {
             return None;
         }
-        let at = (now + delay).max(self.last.unwrap_or(now));
+        let at = after(now, delay).max(self.last.unwrap_or(now));
         self.under_way += 1;
         self.last = Some(at);
         Some(at)

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::{
     breaks::Next,
-    packet::Answers,
+    packet::{Answers, Packet},
+    traffic::closed,
     world::{Event, News, Pump, World},
 };
 
@@ -42,7 +43,7 @@ impl Store {
                 world.pump = Pump::Runs;
                 self.sooner.notify_one();
             }
-            Pump::Idle | Pump::Runs => {}
+            Pump::Idle | Pump::Runs | Pump::Ended => {}
         }
         drop(world);
         if let Some(runtime) = starts {
@@ -64,7 +65,7 @@ impl Store {
 
     /// Tells everything in order, unless somebody is at it.
     fn tell(&self) {
-        let Some(telling) = Telling::begin(self) else { return };
+        let Some(mut telling) = Telling::begin(self) else { return };
         while let Some(news) = telling.next() {
             news.tell();
         }
@@ -101,7 +102,7 @@ impl Store {
     fn send_parked(self: &Arc<Self>, client: Uuid) {
         while let Some(Next { packet, dispatches, caller }) = self.with(|world| world.next_parked(client)) {
             let leaves = dispatches.leave().map_err(|fault| packet.fails(&fault));
-            self.with(|world| world.send_parked(client, leaves, caller));
+            self.with(|world| world.send_parked(client, &packet, leaves, caller));
         }
     }
 }
@@ -142,9 +143,19 @@ impl World {
     }
 
     /// The first parked command goes, or hears why it does not.
-    fn send_parked(&mut self, client: Uuid, leaves: Result<(), Answers>, caller: oneshot::Sender<Answers>) {
-        let Some(member) = self.members.get_mut(&client) else { return };
-        let Some(first) = member.parked.pop_front() else { return };
+    fn send_parked(
+        &mut self,
+        client: Uuid,
+        packet: &Packet,
+        leaves: Result<(), Answers>,
+        caller: oneshot::Sender<Answers>,
+    ) {
+        let first = self.members.get_mut(&client).and_then(|member| member.parked.pop_front());
+        let Some(first) = first else {
+            // The client left while it was asked: told outside of the mutex, as everything.
+            let never_sent = leaves.err().unwrap_or_else(|| packet.fails(&closed(false)));
+            return self.news.push_back(News::Answer(caller, never_sent));
+        };
         self.cancel(first.due);
         let sent = match leaves {
             Ok(()) => self.transmit(client, &first.packet, first.deadline),
@@ -157,8 +168,12 @@ impl World {
     }
 }
 
-/// Whoever tells. Others that come meanwhile leave their news to it, also where a listener panics.
-struct Telling<'a>(&'a Store);
+/// Whoever tells. Others that come meanwhile leave their news to it.
+struct Telling<'a> {
+    store: &'a Store,
+    /// Everything was told; without that a listener panicked.
+    through: bool,
+}
 
 impl<'a> Telling<'a> {
     fn begin(store: &'a Store) -> Option<Self> {
@@ -168,22 +183,23 @@ impl<'a> Telling<'a> {
         }
         world.telling = true;
         drop(world);
-        Some(Self(store))
+        Some(Self { store, through: false })
     }
 
-    fn next(&self) -> Option<News> {
-        let mut world = self.0.lock();
+    fn next(&mut self) -> Option<News> {
+        let mut world = self.store.lock();
         let news = world.news.pop_front();
         // In the same step: whoever comes after this finds nobody.
         world.telling = news.is_some();
+        self.through = news.is_none();
         news
     }
 }
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lock().telling = false;
+        if !self.through {
+            self.store.lock().telling = false;
         }
     }
 }
@@ -210,7 +226,7 @@ impl Drop for Ends {
     fn drop(&mut self) {
         let Some(store) = self.0.take().and_then(|store| store.upgrade()) else { return };
         let left = store.with(|world| {
-            world.pump = Pump::Runs;
+            world.pump = Pump::Ended;
             let clients: Vec<_> = world.members.keys().copied().collect();
             clients.into_iter().filter_map(|client| world.leave(client)).collect::<Vec<_>>()
         });

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{link::Link, pump::Store, server::Reply, trace::Traced, weather::Weather, world::World};
-use crate::{chance::Chance, error::Result};
+use crate::{chance::Chance, error::Result, lease as bounds};
 
 /// A store in this process, on which the same scripts run as on a server: for tests without one, and for trying things out.
 ///
@@ -172,8 +172,8 @@ impl EmbeddedStore {
         self.ask(&["DEL", key.as_ref()]) == Reply::Int(1)
     }
 
-    /// Gives a lock to somebody who is no client of this store, for a lease of this length (whole milliseconds, at least
-    /// one), whoever has it.
+    /// Gives a lock to somebody who is no client of this store, for a lease of this length (whole milliseconds, from one to
+    /// a year's), whoever has it, and however full the store is.
     ///
     /// # Examples
     ///
@@ -194,13 +194,14 @@ impl EmbeddedStore {
     pub fn steal(&self, key: impl AsRef<str>, lease: Duration) {
         let key = key.as_ref();
         let thief = format!("{}:1", self.chance.uuid());
-        let lease_ms = crate::lease::whole_ms(lease).max(1).to_string();
-        self.store.with(|world| {
+        let lease_ms = bounds::whole_ms(lease.min(bounds::LONGEST)).max(1).to_string();
+        let write = |world: &mut World| {
             for words in [&["DEL", key][..], &["HINCRBY", key, &thief, "1"], &["PEXPIRE", key, &lease_ms]] {
                 let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
                 world.command(&words);
             }
-        });
+        };
+        self.store.with(|world| world.unlimited(write));
     }
 
     /// Comes back empty, as a server without persistence does: keys, scripts and subscriptions are gone, links break and

@@ -11,7 +11,7 @@ use super::{
     packet::{Answers, Packet},
     trace::{Happening, Purpose, Road},
     weather::{Fate, Passage, Then, Weather},
-    world::{Event, News, World},
+    world::{Event, News, World, after},
 };
 use crate::backend::{Fault, FaultKind, dispatch::Dispatches};
 
@@ -106,7 +106,7 @@ impl World {
             Passage::Lost => self.lost(client, packet),
         }
         if let Some(later) = fate.copy {
-            self.plan(now + later, Event::Copy { client, packet: Arc::clone(packet) });
+            self.plan(after(now, later), Event::Copy { client, packet: Arc::clone(packet) });
         }
         if fate.then == Then::Breaks {
             self.break_link(client, Purpose::Commands, Cause::Cut);
@@ -131,7 +131,7 @@ impl World {
         drop(self.execute(client, packet, Road::Copy));
     }
 
-    fn lost(&mut self, client: Uuid, packet: &Packet) {
+    pub(super) fn lost(&mut self, client: Uuid, packet: &Packet) {
         for words in &packet.0 {
             self.note(client, Happening::Lost { script: words.script.path });
         }

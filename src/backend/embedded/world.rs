@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt,
+    fmt, mem,
     sync::Arc,
     time::Duration,
 };
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{
     member::{Downward, Member, Parked, Upward},
     packet::{self, Answers, Packet, Words},
-    server::{Published, Reply, Server},
+    server::{MAX_BYTES, Published, Reply, Server},
     trace::{Happening, Purpose, Road, Traced},
     weather::Weather,
 };
@@ -26,6 +26,14 @@ use crate::{
 
 /// What the store's clock shows at its beginning: far enough from zero to be set back.
 const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
+
+/// As good as never, for whatever is to happen later than a clock can tell.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600 * 30);
+
+/// So much later.
+pub(super) fn after(now: Instant, by: Duration) -> Instant {
+    now + by.min(NEVER)
+}
 
 /// Everything about a store.
 #[derive(Debug)]
@@ -67,6 +75,8 @@ pub(super) enum Pump {
     Runs,
     /// It runs, and must look again: something is to happen sooner than it knew.
     Late,
+    /// Its runtime took it away: nothing happens any more.
+    Ended,
 }
 
 /// What happens later.
@@ -159,6 +169,9 @@ impl World {
     /// A client comes, if it lives where the store does. When it came.
     pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration) -> Result<Instant> {
         self.bind();
+        if self.pump == Pump::Ended {
+            return Err(Error::invalid("runtime", "the tokio runtime of this embedded store has ended; make a new store"));
+        }
         let here = Handle::try_current().ok().map(|here| here.id());
         if here != self.clock.runtime.as_ref().map(Handle::id) {
             return Err(Error::invalid(
@@ -244,9 +257,11 @@ impl World {
         self.agenda.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Forgets what was to happen, but for what is kept.
-    pub(super) fn keep_planned(&mut self, keep: impl Fn(&Event) -> bool) {
-        self.agenda.retain(|_, event| keep(event));
+    /// What was to happen and now will not, the soonest first.
+    pub(super) fn take_planned(&mut self, which: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let (taken, kept): (BTreeMap<_, _>, _) = mem::take(&mut self.agenda).into_iter().partition(|(_, it)| which(it));
+        self.agenda = kept;
+        taken.into_values().collect()
     }
 
     /// Runs what a packet holds, and sends what it published on its way.
@@ -276,6 +291,14 @@ impl World {
         let reply = self.server.execute(now, words);
         self.publish();
         reply
+    }
+
+    /// Lets the store itself write, however full it is.
+    pub(super) fn unlimited<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
+        self.server.limit(usize::MAX);
+        let written = write(self);
+        self.server.limit(self.memory.unwrap_or(MAX_BYTES));
+        written
     }
 
     /// Nothing was ever there.
@@ -315,9 +338,10 @@ impl World {
     }
 
     pub(super) fn note(&mut self, client: Uuid, what: Happening) {
-        let at = self.since_start();
-        if let Some(trace) = &mut self.trace {
-            trace.push(Traced { at, client, what });
+        // Without a trace the time is not asked for: a client may go when its thread has no time any more.
+        if let Some(mut trace) = self.trace.take() {
+            trace.push(Traced { at: self.since_start(), client, what });
+            self.trace = Some(trace);
         }
     }
 
@@ -326,7 +350,7 @@ impl World {
     }
 
     pub(super) fn take_trace(&mut self) -> Vec<Traced> {
-        self.trace.as_mut().map(std::mem::take).unwrap_or_default()
+        self.trace.as_mut().map(mem::take).unwrap_or_default()
     }
 }
 

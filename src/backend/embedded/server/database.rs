@@ -14,7 +14,7 @@ use super::{
 pub(super) type Answer = Result<Reply, Words>;
 
 /// Past this many bytes writes are refused, unless the caller says otherwise.
-pub(super) const MAX_BYTES: usize = 256 << 20;
+pub(in crate::backend::embedded) const MAX_BYTES: usize = 256 << 20;
 
 /// Past so much more a script is stopped that wrote and does not end.
 const RUNAWAY: usize = 2 * MAX_BYTES;

@@ -24,6 +24,7 @@ mod strings;
 mod value;
 mod words;
 
+pub(super) use database::MAX_BYTES;
 pub(super) use reply::Reply;
 
 use self::{
