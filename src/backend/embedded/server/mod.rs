@@ -1,4 +1,14 @@
 //! What a Redis is, less its sockets: a keyspace, commands, scripts and channels. It knows no client, no link and no clock.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `database` | one command after the other: known, complete, allowed to write |
+//! | `commands` | which commands there are |
+//! | `general`, `keys`, `strings`, `hashes`, `lists`, `sorted` | what they do |
+//! | `keyspace` | keys, what they hold, until when, and how much that weighs |
+//! | `value`, `sorted_set` | what a key can hold |
+//! | `arguments`, `numbers`, `glob`, `words` | how words are read, and refusals said |
+//! | `lua`, `sha1` | scripts |
 
 use std::{
     sync::{Arc, Mutex},
