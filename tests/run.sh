@@ -62,6 +62,10 @@ done
 for set in "${features[@]}"; do
     step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
 done
+step "the README's test in an empty crate" tests/readme.sh
+# With the feature off nothing of the store may be there.
+no_lua() { ! cargo tree --edges normal --prefix none | grep -q "^mlua"; }
+step "no Lua without the feature" no_lua
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
 # The storm is left out of the others' company: it is to have a minute and the machine for itself.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while

@@ -20,6 +20,8 @@
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
 mod breaks;
+#[cfg(test)]
+mod contract;
 mod ears;
 mod link;
 mod member;

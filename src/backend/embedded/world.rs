@@ -170,7 +170,10 @@ impl World {
     pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration) -> Result<Instant> {
         self.bind();
         if self.pump == Pump::Ended {
-            return Err(Error::invalid("runtime", "the tokio runtime of this embedded store has ended; make a new store"));
+            return Err(Error::invalid(
+                "runtime",
+                "the tokio runtime of this embedded store has ended; make a new store",
+            ));
         }
         let here = Handle::try_current().ok().map(|here| here.id());
         if here != self.clock.runtime.as_ref().map(Handle::id) {

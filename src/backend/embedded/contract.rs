@@ -1,0 +1,215 @@
+//! The seam's contract, as [`Link`] keeps it; what it is in words stands at [`Backend`].
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, world::World};
+use crate::{
+    backend::{Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Value},
+    chance::Chance,
+    script::reentrant,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+const MS: Duration = Duration::from_millis(1);
+const CLIENT: Uuid = Uuid::from_u128(1);
+
+/// A store with one client.
+struct Bench {
+    store: Arc<Store>,
+    link: Link,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let store = Store::new(World::new(Chance::seeded(1)));
+        let link = Link::open(&store, CLIENT, TIMEOUT).unwrap();
+        Self { store, link }
+    }
+
+    /// Asks for the lock as a hold of this name.
+    fn acquire(&self, hold: &str, dispatch: Option<&Arc<Dispatch>>) -> Pending<Result<Value, Fault>> {
+        let args = [Arg::Text(hold), Arg::Int(30_000), Arg::Int(1)];
+        self.link.run(&Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch })
+    }
+
+    /// Who has it.
+    fn holder(&self) -> Option<String> {
+        let reply = self.store.with(|world| world.command(&[b"HKEYS", b"a"]));
+        let text = format!("{reply:?}");
+        ["x", "y"].into_iter().find(|hold| text.contains(&format!("[{}]", hold.as_bytes()[0]))).map(str::to_owned)
+    }
+
+    fn cut(&self) {
+        self.store.with(|world| world.break_link(CLIENT, Purpose::Commands, Cause::Cut));
+    }
+}
+
+fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
+    pending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn fault(answer: Result<Value, Fault>) -> (FaultKind, bool) {
+    let fault = answer.unwrap_err();
+    (fault.kind, fault.may_have_run)
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_that_are_polled_first_go_first_with_and_without_a_link() {
+    for parked in [false, true] {
+        let bench = Bench::new();
+        if parked {
+            bench.cut();
+        }
+        let (mut first, mut second) = (bench.acquire("x", None), bench.acquire("y", None));
+        // In this order, and not in that in which they were made.
+        let (second_polled, first_polled) = (poll(&mut second), poll(&mut first));
+        assert_eq!((second_polled.is_pending(), first_polled.is_pending()), (parked, parked));
+        if parked {
+            assert!(second.await.is_ok() && first.await.is_ok());
+        }
+        assert_eq!(bench.holder().as_deref(), Some("y"), "parked: {parked}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
+    let bench = Bench::new();
+    let wanted = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&wanted);
+    let dispatch = Dispatch::new(move || asked.load(Ordering::Relaxed));
+    bench.cut();
+    let mut waiting = bench.acquire("x", Some(&dispatch));
+    assert!(poll(&mut waiting).is_pending());
+    wanted.store(false, Ordering::Relaxed);
+    assert_eq!(fault(waiting.await), (FaultKind::Withdrawn, false));
+    assert_eq!(bench.holder(), None);
+
+    let withdrawn = Dispatch::new(|| true);
+    assert!(withdrawn.withdraw());
+    assert_eq!(fault(bench.acquire("x", Some(&withdrawn)).await), (FaultKind::Withdrawn, false));
+    let left = Dispatch::new(|| true);
+    assert!(bench.acquire("x", Some(&left)).await.is_ok() && !left.withdraw());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_pipeline_leave_together_or_not_at_all() {
+    let bench = Bench::new();
+    let (yes, no) = (Dispatch::new(|| true), Dispatch::new(|| false));
+    let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
+    let call = |dispatch| Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: Some(dispatch) };
+    let answers = bench.link.run_many(&[call(&yes), call(&no)], TIMEOUT).await;
+    assert_eq!(answers.len(), 2);
+    assert!(answers.into_iter().all(|answer| fault(answer) == (FaultKind::Withdrawn, false)));
+    assert_eq!(bench.holder(), None);
+    let answers = bench.link.run_many(&[call(&yes), call(&yes)], TIMEOUT).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
+    assert!(bench.link.run_many(&[], TIMEOUT).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_comes_within_its_time_counted_from_the_first_poll() {
+    let bench = Bench::new();
+    bench.store.with(|world| world.freeze(CLIENT));
+    let late = bench.acquire("x", None);
+    sleep(TIMEOUT).await;
+    let began = Instant::now();
+    assert_eq!(fault(late.await), (FaultKind::Timeout, true));
+    assert_eq!(began.elapsed(), TIMEOUT);
+    // In line, too; and a pipeline has its own time.
+    let began = Instant::now();
+    let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
+    let call = Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None };
+    let answers = bench.link.run_many(&[call], 50 * MS).await;
+    assert_eq!(answers.into_iter().map(fault).collect::<Vec<_>>(), [(FaultKind::Dropped, false)]);
+    assert_eq!(began.elapsed(), 50 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_command_is_taken_back_if_it_has_not_left() {
+    let bench = Bench::new();
+    bench.cut();
+    let mut waiting = bench.acquire("x", None);
+    assert!(poll(&mut waiting).is_pending());
+    drop(waiting);
+    assert!(bench.acquire("y", None).await.is_ok());
+    assert_eq!(bench.holder().as_deref(), Some("y"));
+    drop(bench.acquire("x", None));
+    assert_eq!(bench.holder().as_deref(), Some("y"), "it was never polled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_has_another_number_after_every_replacement_and_tells_what_broke_under_a_command() {
+    let bench = Bench::new();
+    for number in 1..4 {
+        assert_eq!(bench.link.link(), number);
+        bench.store.with(|world| world.freeze(CLIENT));
+        let mut under_way = bench.acquire("x", None);
+        assert!(poll(&mut under_way).is_pending());
+        bench.cut();
+        assert_eq!(fault(under_way.await), (FaultKind::Dropped, true));
+        bench.store.with(|world| world.thaw(CLIENT));
+        let asked = Instant::now();
+        assert!(bench.acquire("x", None).await.is_ok());
+        assert!(bench.link.last_answer() >= asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_answers_what_left_what_stands_in_line_and_what_comes_later() {
+    let bench = Bench::new();
+    bench.store.with(|world| world.freeze(CLIENT));
+    let mut under_way = bench.acquire("x", None);
+    assert!(poll(&mut under_way).is_pending());
+    let other = Bench::new();
+    other.cut();
+    let mut in_line = other.acquire("x", None);
+    assert!(poll(&mut in_line).is_pending());
+    for bench in [&bench, &other] {
+        bench.link.close();
+        bench.link.close();
+        assert_eq!(fault(bench.acquire("x", None).await), (FaultKind::Closed, false));
+    }
+    assert_eq!(fault(under_way.await), (FaultKind::Closed, true));
+    assert_eq!(fault(in_line.await), (FaultKind::Closed, false));
+}
+
+/// Remembers what it heard.
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Listener for Ear {
+    fn hear(&self, heard: Heard<'_>) {
+        self.0.lock().unwrap().push(match heard {
+            Heard::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => format!("{other:?}"),
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next_link() {
+    let bench = Bench::new();
+    let ear = Arc::new(Ear::default());
+    let subscription = bench.link.subscribe(Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+    for message in [&b"1"[..], b"2"] {
+        bench.store.with(|world| world.command(&[b"PUBLISH", b"c", message]));
+    }
+    bench.store.with(|world| world.break_link(CLIENT, Purpose::Messages, Cause::Cut));
+    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"lost"]));
+    sleep(TIMEOUT).await;
+    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"3"]));
+    drop(subscription);
+    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"4"]));
+    sleep(MS).await;
+    assert_eq!(*ear.0.lock().unwrap(), ["Subscribed", "1", "2", "Interrupted", "Subscribed", "3"]);
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# tests/readme.sh: what the README's section on testing says, done by somebody who believes it: an empty crate, the tables
+# and the code as they stand there, and `cargo test`. No Redis is needed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+project=$PWD
+
+crate=$(mktemp -d)
+trap 'rm -rf "$crate"' EXIT
+mkdir "$crate/src"
+
+# block LANGUAGE: the section's first block of it.
+block() {
+    awk -v language="$1" '
+        /^## / { section = ($0 == "## Testing your service") }
+        section && $0 == "```" language { inside = 1; next }
+        inside && $0 == "```" { exit }
+        inside { print }' README.md
+}
+
+{
+    printf '[package]\nname = "reader"\nversion = "0.1.0"\nedition = "2024"\n\n'
+    block toml
+    # The version that the table names is this one.
+    printf '\n[patch.crates-io]\nrelatch = { path = "%s" }\n\n[workspace]\n' "$project"
+} >"$crate/Cargo.toml"
+block rust >"$crate/src/lib.rs"
+cp Cargo.lock "$crate"
+
+cd "$crate"
+# With the versions that are known here; without a network what is already here must do.
+said=$(env -u REDIS_URL CARGO_TARGET_DIR="$project/target/readme" cargo test --quiet --offline 2>&1) ||
+    said=$(env -u REDIS_URL CARGO_TARGET_DIR="$project/target/readme" cargo test --quiet 2>&1) || {
+    printf '%s\n' "$said"
+    exit 1
+}
+printf '%s\n' "$said"
+grep -q '^test result: ok. 1 passed' <<<"$said" || {
+    echo "the README's test did not run"
+    exit 1
+}
