@@ -31,6 +31,7 @@ impl Store {
     /// Changes the world, and does what follows from it once the mutex is let go.
     pub(super) fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut World) -> R) -> R {
         let mut world = self.lock();
+        world.step();
         let done = change(&mut world);
         let follows = !world.news.is_empty();
         let mut starts = None;

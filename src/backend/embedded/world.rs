@@ -2,6 +2,7 @@
 //! things travel is in `traffic.rs`, `breaks.rs` and `ears.rs`.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt, mem,
     sync::Arc,
@@ -63,6 +64,8 @@ pub(super) struct World {
 struct Clock {
     runtime: Option<Handle>,
     start: Option<Instant>,
+    /// The time of the step that is being made: asked for once.
+    moment: Cell<Option<Instant>>,
     ahead: Duration,
     behind: Duration,
 }
@@ -203,8 +206,19 @@ impl World {
         self.clock.runtime.as_ref()
     }
 
+    /// A step begins: no time goes by until the next one.
+    pub(super) fn step(&mut self) {
+        self.clock.moment.set(None);
+    }
+
     /// The time of the store's runtime, wherever it is asked.
     pub(super) fn now(&self) -> Instant {
+        let moment = self.clock.moment.get().unwrap_or_else(|| self.time());
+        self.clock.moment.set(Some(moment));
+        moment
+    }
+
+    fn time(&self) -> Instant {
         let here = Handle::try_current().ok().map(|here| here.id());
         match &self.clock.runtime {
             Some(own) if here != Some(own.id()) => {
