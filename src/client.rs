@@ -209,7 +209,7 @@ pub struct ClientBuilder {
 /// Where the locks are.
 #[derive(Clone, Debug)]
 enum Target {
-    Server(server::Target),
+    Server(Box<server::Target>),
     #[cfg(feature = "embedded")]
     Store(EmbeddedStore),
 }
@@ -231,14 +231,14 @@ impl ClientBuilder {
     /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
     /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. Of several targets the last one counts.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
-        self.target = Some(server::Target::parse(url.as_ref()).map(Target::Server));
+        self.target = Some(server::Target::parse(url.as_ref()).map(|target| Target::Server(Box::new(target))));
         self
     }
 
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
     /// limits are this builder's.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
-        self.target = Some(Ok(Target::Server(server::Target::from_client(&client))));
+        self.target = Some(Ok(Target::Server(Box::new(server::Target::from_client(&client)))));
         self
     }
 
@@ -334,7 +334,10 @@ impl ClientBuilder {
             handover_slice: lease::slice(self.handover_slice)?,
         };
         let Some(target) = self.target else {
-            return Err(Error::invalid("url", "no server was named: give a url(..) or a redis_client(..)"));
+            return Err(Error::invalid(
+                "url",
+                "no server was named: give a url(..), a redis_client(..) or an embedded(..) store",
+            ));
         };
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::invalid(
