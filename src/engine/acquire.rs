@@ -187,7 +187,7 @@ enum Tried {
 /// The contender's life. What it leaves half done is undone by [`HalfBuilt`] and [`ContenderSlot`], in that order.
 async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> Result<Option<LockGuard>> {
     let place = &slot.place;
-    let mut half = half_built(place, ask);
+    let mut half = half_built(place, ask, None);
     let chance = place.engine.chance();
     let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
     let mut releases = Releases::Sent;
@@ -214,9 +214,8 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                     return Err(unanswered(place, true, "every answer came later than the lease it was for"));
                 }
                 // Finished: its release is on the way, and it is never asked for again.
-                if !without(Rule::LateAnswerEndsNumber) {
-                    half = half_built(place, ask);
-                }
+                let again = without(Rule::LateAnswerEndsNumber).then(|| half.number());
+                half = half_built(place, ask, again);
             }
             Tried::Closed => return Err(Error::Closed),
             Tried::CutOff { left } => {
@@ -234,8 +233,9 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
     }
 }
 
-fn half_built(place: &Place, ask: &Ask) -> HalfBuilt {
-    HalfBuilt::new(place.clone(), place.engine.draw_hold(), place.engine.lease(ask.lease))
+fn half_built(place: &Place, ask: &Ask, number: Option<HoldNumber>) -> HalfBuilt {
+    let number = number.unwrap_or_else(|| place.engine.draw_hold());
+    HalfBuilt::new(place.clone(), number, place.engine.lease(ask.lease))
 }
 
 /// A try as it leaves.

@@ -210,7 +210,12 @@ impl Hold {
 
     /// When the hold is over unless it is renewed.
     pub(crate) fn deadline(&self, clock: &Clock) -> Instant {
-        self.deadline.effective(clock)
+        let at = self.deadline.effective(clock);
+        match self.renewing {
+            _ if without(Rule::LossAtDeadline) => at + self.deadline.lease * 1_000,
+            true if without(Rule::NoLifeAfterDeadline) => at + self.deadline.lease,
+            _ => at,
+        }
     }
 
     /// The lease that the deadline stands for.
@@ -223,11 +228,8 @@ impl Hold {
         if self.bound().is_some_and(|bound| bound <= now) {
             return Some(LostCause::MaxHold);
         }
-        if without(Rule::LossAtDeadline) || (self.renewing && without(Rule::NoLifeAfterDeadline)) {
-            return None;
-        }
         let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
-        (self.deadline.effective(clock) <= now).then_some(cause)
+        (self.deadline(clock) <= now).then_some(cause)
     }
 
     /// Whether it is not over by now.

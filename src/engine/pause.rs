@@ -124,6 +124,9 @@ impl ContenderSlot {
                 };
                 if !out {
                     state.waits_for_an_answer(now);
+                } else if gate != Gate::Unanswered {
+                    // From here on it waits for others, and no longer for the server.
+                    state.trying(None);
                 }
                 (gate, out)
             });

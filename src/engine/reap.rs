@@ -96,7 +96,9 @@ impl Reaps {
 impl State {
     /// The releases that are due, to be sent without anybody's waiting for them.
     pub(super) fn reaps_due(&mut self, place: &Place, now: Instant) -> Option<Pending<()>> {
-        let due = self.reaps.due(now);
+        let mut due = self.reaps.due(now);
+        // A release that is repeated needs no help; one that was helped would not find what it let go of.
+        due.retain(|number| !self.releases.iter().any(|release| release.number == *number));
         if due.is_empty() {
             return None;
         }

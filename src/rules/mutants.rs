@@ -112,7 +112,7 @@ static ALL: &[Mutant] = &[
     engine(
         "late-answer-ends-number",
         Rule::LateAnswerEndsNumber,
-        "after an answer that came too late the same number is tried again",
+        "after an answer that came too late the number that is released is tried again",
     ),
     engine("loss-at-deadline", Rule::LossAtDeadline, "a hold that was not renewed in time is still believed in"),
     engine("lost-is-released", Rule::LostIsReleased, "a hold that was lost by its deadline is never released"),

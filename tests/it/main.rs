@@ -54,6 +54,8 @@ mod scale;
 mod scripts;
 mod sent;
 mod server_clock;
+#[cfg(feature = "embedded")]
+mod simulation;
 mod starving;
 mod storm;
 mod throttled;

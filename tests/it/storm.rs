@@ -14,7 +14,7 @@ mod chaos;
 mod checker;
 mod counter;
 mod fleet;
-mod log;
+pub(crate) mod log;
 mod plan;
 mod section;
 mod worker;

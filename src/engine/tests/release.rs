@@ -435,3 +435,18 @@ async fn after_an_extension_that_never_left_a_release_is_repeated_for_no_longer_
     assert!(bench.engine.find("a").is_none_or(|place| place.entry.lock().releases.is_empty()), "it was given up");
     world.relink();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_waits_for_its_turn_is_not_taken_for_an_old_copy_s_leftover() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    world.next(Verb::Acquire, [Fate::Lost]);
+    let outer = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
+    let inner = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
+    world.next(Verb::Release, [Fate::Never]);
+    drop(inner);
+    turn().await;
+    // A third of the lease goes by before the count that is told in vain gives the turn up.
+    assert_eq!(outer.unlock().await.unwrap(), Released::Freed);
+    bench.nothing_is_left("a").await;
+}

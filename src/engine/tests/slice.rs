@@ -225,3 +225,18 @@ async fn busy_in_between_starts_a_new_slice() {
     drop(second.await.unwrap().unwrap());
     assert!(!world.verbs().contains(&Verb::Acquire));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_in_a_cool_down_is_answered_busy_and_blames_no_server() {
+    let bench = Bench::with(|settings| settings.handover_slice = SECOND);
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let guard = lock.lock().await.unwrap();
+    sleep(2 * SECOND).await;
+    let first = start(lock.lock()).await;
+    let second = start(lock.try_lock().wait(500 * MS)).await;
+    drop(guard);
+    assert!(second.await.unwrap().unwrap().is_none());
+    drop(first.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}

@@ -5,7 +5,7 @@ pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod proxy;
-
+pub(crate) mod random;
 pub(crate) mod server;
 pub(crate) mod stepping;
 pub(crate) mod traces;

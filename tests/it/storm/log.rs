@@ -13,18 +13,18 @@ use std::{
 
 /// One line: when, which section of which task, and what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// The shared monotonic clock; before the thing that the line tells of was done, unless the line says otherwise.
-    pub(super) at: Duration,
-    pub(super) task: u64,
-    pub(super) section: u64,
-    pub(super) event: Event,
+    pub(crate) at: Duration,
+    pub(crate) task: u64,
+    pub(crate) section: u64,
+    pub(crate) event: Event,
 }
 
 /// What a section does. Numbers are drawn once in a process: what is asked has one, and a guard has that of its
 /// acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// Something was called that must end.
     Asked { number: u64, what: What, name: usize, within: Option<Duration> },
     /// It ended; `at` is afterwards.
@@ -37,7 +37,7 @@ pub(super) enum Event {
 
 /// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum What {
+pub(crate) enum What {
     /// An acquisition, whose end is `granted` if it is granted.
     Lock,
     Unlock,
@@ -52,9 +52,9 @@ pub(super) enum What {
 }
 
 /// The end of an acquisition that gave a guard.
-pub(super) const GRANTED: &str = "granted";
+pub(crate) const GRANTED: &str = "granted";
 /// The end of whatever was dropped before it answered.
-pub(super) const DROPPED: &str = "dropped";
+pub(crate) const DROPPED: &str = "dropped";
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,14 +118,14 @@ fn time(words: &mut SplitWhitespace<'_>) -> Option<Duration> {
 
 /// The file that one process writes.
 #[derive(Debug)]
-pub(super) struct Log(File);
+pub(crate) struct Log(File);
 
 impl Log {
-    pub(super) fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         Self(OpenOptions::new().create(true).append(true).open(path).expect("the log opens"))
     }
 
-    pub(super) fn note(&self, line: &Line) {
+    pub(crate) fn note(&self, line: &Line) {
         (&self.0).write_all(format!("{line}\n").as_bytes()).expect("the log takes a line");
     }
 }

@@ -6,54 +6,9 @@ use crate::harness::proxy::{
     Action, Door,
     matching::{Match, any, command, push, script},
 };
+pub(super) use crate::harness::random::Random;
 
 use super::LONGEST_LEASE;
-
-/// Random numbers that are the same for the same seed (splitmix64).
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    /// One of many independent sequences of one seed.
-    pub(super) fn new(seed: u64, lane: &[u64]) -> Self {
-        let mut random = Self(seed);
-        for number in lane {
-            random.0 = random.next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        }
-        random
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// One of the numbers below this.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// True so many times in a thousand.
-    pub(super) fn once_in_a_while(&mut self, in_a_thousand: usize) -> bool {
-        self.below(1000) < in_a_thousand
-    }
-
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// A time from one number of milliseconds up to another.
-    pub(super) fn millis(&mut self, from: u64, to: u64) -> Duration {
-        Duration::from_micros(from * 1000 + self.next() % ((to - from) * 1000 + 1))
-    }
-
-    /// Mostly short, sometimes longer than any lease.
-    fn pause(&mut self) -> Duration {
-        if self.once_in_a_while(350) { LONGEST_LEASE + self.millis(50, 700) } else { self.millis(5, 300) }
-    }
-}
 
 /// A fault, and when it comes after the one before it.
 #[derive(Clone, Debug)]
@@ -100,6 +55,11 @@ pub(super) enum ServerFault {
     Force(usize),
 }
 
+/// Mostly short, sometimes longer than any lease.
+fn pause(random: &mut Random) -> Duration {
+    if random.once_in_a_while(350) { LONGEST_LEASE + random.millis(50, 700) } else { random.millis(5, 300) }
+}
+
 const SCRIPTS: &[&str] =
     &["acquire", "acquire", "release", "release", "renew", "hand_over", "inspect", "force_release"];
 const ACTIONS: &[Action] = &[
@@ -134,7 +94,7 @@ impl Target {
 impl ProcessFault {
     fn draw(random: &mut Random) -> Self {
         match random.below(100) {
-            0..12 => Self::Freeze(random.pause()),
+            0..12 => Self::Freeze(pause(random)),
             12..16 => Self::Kill,
             16..21 => Self::Cut,
             21..24 => Self::Silence,
@@ -158,7 +118,7 @@ impl ProcessFault {
             other => ACTIONS[other - 4],
         };
         let target = Target { what, nth: 1 + random.below(3) };
-        Self::Rule(target, action, random.pause())
+        Self::Rule(target, action, pause(random))
     }
 
     /// For the count of what happened.
@@ -184,8 +144,8 @@ impl ServerFault {
             0..20 => Self::FlushScripts,
             20..34 => Self::KillClients("normal"),
             34..48 => Self::KillClients("pubsub"),
-            48..62 => Self::Sleep(random.pause()),
-            62..76 => Self::Freeze(random.pause()),
+            48..62 => Self::Sleep(pause(random)),
+            62..76 => Self::Freeze(pause(random)),
             76..86 => Self::RestartEmpty,
             _ => Self::Force(random.below(names)),
         }

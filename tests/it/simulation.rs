@@ -1,0 +1,222 @@
+//! Many clients on a store in this process, on a paused clock, while everything that can befall them does: what each of them
+//! sees is judged at the instant at which it sees it. Everything comes from a seed: `RELATCH_SIM_SEED` repeats one,
+//! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long.
+//!
+//! | what | file |
+//! | --- | --- |
+//! | clients, tasks, and what befalls them | `crew.rs` |
+//! | what a section does | `section.rs` |
+//! | what is known of everybody | `referee.rs`, `shadow.rs` |
+//! | what must be true at an answer and at a look | `rules.rs` |
+//! | what must be true in between | `probe.rs` |
+
+mod crew;
+#[cfg(relatch_mutants)]
+mod mutants;
+mod probe;
+mod referee;
+mod rules;
+mod section;
+mod shadow;
+
+use std::{
+    collections::BTreeMap,
+    env, fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use relatch::{Client, EmbeddedStore};
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::Notify,
+    time::sleep,
+};
+
+use self::{
+    crew::Crew,
+    referee::{Complaint, Referee, SETTLED},
+};
+use crate::harness::random::Random;
+
+const NAMES: [&str; 3] = ["north", "east", "south"];
+/// No watchdog's lease is longer.
+const LONGEST_LEASE: Duration = Duration::from_millis(750);
+/// How long one command may take.
+const COMMAND: Duration = Duration::from_millis(300);
+/// How many seeds there are unless the environment says otherwise.
+const SEEDS: u64 = 24;
+/// How much is shown around a complaint.
+const BEFORE: Duration = Duration::from_millis(500);
+const MOST_LINES: usize = 150;
+
+/// What came of one simulation.
+#[derive(Debug, Default)]
+struct Outcome {
+    complaint: Option<Complaint>,
+    sections: usize,
+    holds: usize,
+    faults: BTreeMap<&'static str, usize>,
+    /// What happened, as text; only where it was asked for or there is a complaint.
+    story: Vec<(Duration, String)>,
+}
+
+/// One whole simulation, unless it is tripped.
+fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime starts");
+    runtime.block_on(async {
+        let store = EmbeddedStore::seeded(seed);
+        let eyes = Client::builder().embedded(&store).connect().await.expect("a store refuses nobody");
+        let referee = Arc::new(Referee::new(store.clone(), &eyes));
+        let mut random = Random::new(seed, &[]);
+        let mut crew = Crew::gather(&store, &referee, &mut random).await;
+        tokio::select! {
+            biased;
+            () = referee.complained.notified() => {}
+            () = tripped.notified() => referee.complain("the clock stands still", None, "something never rests"),
+            () = whole(&mut crew, &store, &referee, eyes) => {}
+        }
+        drop(referee.up_to_date());
+        let mut book = referee.book();
+        let complaint = book.complaint.take();
+        let story = if told || complaint.is_some() { book.story() } else { Vec::new() };
+        let faults = std::mem::take(&mut crew.faults);
+        Outcome { complaint, sections: book.sections, holds: book.holds, faults, story }
+    })
+}
+
+/// From the first section to the last, and until nothing is left.
+async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, eyes: Client) {
+    crew.calm(Duration::from_millis(200)).await;
+    crew.storm(Duration::from_millis(1_800)).await;
+    crew.calm(SETTLED + Duration::from_millis(1_900)).await;
+    crew.end().await;
+    // Whatever a client that crashed had runs out.
+    sleep(Duration::from_secs(11)).await;
+    let (keys, listeners) = (store.keys(), store.listeners());
+    if !keys.is_empty() || !listeners.is_empty() {
+        referee.complain("something is left on the store", None, format!("{keys:?} {listeners:?}"));
+    }
+    eyes.close().await;
+    sleep(Duration::from_secs(1)).await;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    if tasks != 0 {
+        referee.complain("a task is left", None, tasks);
+    }
+}
+
+impl Outcome {
+    /// The complaint, with what happened around it.
+    fn report(&self, seed: u64) -> Option<String> {
+        let Complaint { rule, what, at, name } = self.complaint.as_ref()?;
+        let about = |line: &str| {
+            name.is_none_or(|name| !NAMES.iter().enumerate().any(|(other, it)| other != name && line.contains(it)))
+        };
+        let near = self.story.iter().filter(|(when, line)| *when + BEFORE >= *at && *when <= *at && about(line));
+        let lines: Vec<_> = near.map(|(when, line)| format!("{:.6} {line}", when.as_secs_f64())).collect();
+        let shown = lines[lines.len().saturating_sub(MOST_LINES)..].join("\n");
+        Some(format!("{rule}: {what}, at {at:?}\n{shown}\nAgain with RELATCH_SIM_SEED={seed}"))
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.what)
+    }
+}
+
+/// What came of many.
+#[derive(Debug, Default)]
+struct Sum {
+    seeds: u64,
+    sections: usize,
+    holds: usize,
+    faults: BTreeMap<&'static str, usize>,
+    reports: Vec<String>,
+}
+
+/// Runs seeds on two threads, each on a runtime of its own, until there are enough or it has been long enough.
+fn many(first: u64, seeds: u64, long: Option<Duration>) -> Sum {
+    let (next, started) = (AtomicU64::new(first), Instant::now());
+    let lane = || {
+        let mut sum = Sum::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let enough = long.map_or(seed >= first + seeds, |long| started.elapsed() >= long);
+            if enough || !sum.reports.is_empty() {
+                return sum;
+            }
+            let outcome = simulate(seed, false, &Notify::new());
+            sum.reports.extend(outcome.report(seed));
+            sum.add(Sum {
+                seeds: 1,
+                sections: outcome.sections,
+                holds: outcome.holds,
+                faults: outcome.faults,
+                reports: Vec::new(),
+            });
+        }
+    };
+    thread::scope(|scope| {
+        let lanes = [scope.spawn(lane), scope.spawn(lane)];
+        let mut sum = Sum::default();
+        for lane in lanes {
+            sum.add(lane.join().expect("no lane panics"));
+        }
+        sum
+    })
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.sections += other.sections;
+        self.holds += other.holds;
+        for (kind, times) in other.faults {
+            *self.faults.entry(kind).or_default() += times;
+        }
+        self.reports.extend(other.reports);
+    }
+}
+
+fn asked(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().expect("a whole number"))
+}
+
+#[test]
+fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
+    let started = Instant::now();
+    let (first, seeds) = match asked("RELATCH_SIM_SEED") {
+        Some(seed) => (seed, 1),
+        None => (1, asked("RELATCH_SIM_SEEDS").unwrap_or(SEEDS)),
+    };
+    let sum = many(first, seeds, asked("RELATCH_SIM_SECS").map(Duration::from_secs));
+    let took = started.elapsed();
+    println!(
+        "{} seeds in {took:.1?}: {} sections, {:.0} a second, {} holds\n  faults {:?}",
+        sum.seeds,
+        sum.sections,
+        sum.sections as f64 / took.as_secs_f64(),
+        sum.holds,
+        sum.faults,
+    );
+    assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n\n"));
+    assert!(sum.holds > 10, "nothing happened");
+}
+
+#[test]
+fn the_same_seed_is_the_same_story_to_the_letter() {
+    for seed in [3, 4, 5] {
+        let (once, again) = (simulate(seed, true, &Notify::new()).story, simulate(seed, true, &Notify::new()).story);
+        for (line, (once, again)) in once.iter().zip(&again).enumerate() {
+            assert_eq!(once, again, "line {line} of seed {seed}");
+        }
+        assert_eq!(once.len(), again.len());
+        assert!(once.len() > 100, "nothing happened");
+    }
+    assert_ne!(simulate(3, true, &Notify::new()).story, simulate(4, true, &Notify::new()).story);
+}

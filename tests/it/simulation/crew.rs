@@ -1,0 +1,348 @@
+//! The clients of one simulation, and their tasks, which go from section to section; and what befalls them. Everything is
+//! drawn from the seed. What a section does is in `section.rs`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use relatch::{Client, EmbeddedStore, Owner, Weather};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{COMMAND, LONGEST_LEASE, NAMES, referee::Referee, section::Section};
+use crate::harness::random::Random;
+
+/// How a simulation is mixed: so many of a thousand, or a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix {
+    pub(super) names: usize,
+    pub(super) fixed: usize,
+    /// Of fixed leases and extensions, those that last for seconds.
+    pub(super) long: usize,
+    pub(super) nested: usize,
+    pub(super) mutexes: usize,
+    pub(super) dropped: usize,
+    pub(super) forced: usize,
+    pub(super) bounded: usize,
+    /// Sections that last longer than a lease.
+    pub(super) linger: usize,
+    /// The longest usual section, in milliseconds, and the longest pause between two.
+    pub(super) stay: u64,
+    pause: u64,
+    clients: usize,
+    tasks: usize,
+    /// The longest way to the store while nothing befalls anybody, in milliseconds.
+    way: u64,
+    copies: usize,
+    abandoned: usize,
+}
+
+/// One client, as its tasks know it.
+#[derive(Debug)]
+pub(super) struct Sailor {
+    pub(super) client: Client,
+    pub(super) referee: Arc<Referee>,
+    pub(super) mix: Mix,
+    pub(super) number: u64,
+    pub(super) watchdog: Duration,
+    rest: AtomicBool,
+}
+
+/// All clients, and those who were.
+pub(super) struct Crew {
+    store: EmbeddedStore,
+    referee: Arc<Referee>,
+    mix: Mix,
+    random: Random,
+    boats: Vec<Boat>,
+    drawn: u64,
+    /// How often each kind of fault came.
+    pub(super) faults: BTreeMap<&'static str, usize>,
+}
+
+struct Boat {
+    sailor: Arc<Sailor>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Faults that may wait for its next commands.
+    armed: usize,
+}
+
+impl Mix {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        Self {
+            names: random.pick(&[1, 1, 2, 3]),
+            fixed: random.pick(&[0, 100, 400, 700]),
+            long: random.pick(&[0, 300, 700]),
+            nested: random.pick(&[50, 200, 600]),
+            mutexes: random.pick(&[0, 200]),
+            dropped: random.pick(&[30, 150, 400]),
+            forced: random.pick(&[0, 8, 60]),
+            bounded: random.pick(&[40, 300]),
+            linger: random.pick(&[10, 60, 250]),
+            stay: random.pick(&[3, 10, 40]),
+            pause: random.pick(&[0, 5, 40, 200, 700]),
+            clients: random.pick(&[2, 3, 3, 4, 6]),
+            tasks: random.pick(&[1, 2, 3, 4]),
+            way: random.pick(&[0, 2, 8]),
+            copies: random.pick(&[0, 30, 150]),
+            abandoned: random.pick(&[10, 100]),
+        }
+    }
+}
+
+impl Sailor {
+    async fn go(self: Arc<Self>, task: u64, mut random: Random) {
+        let own = Owner::new();
+        while !self.rest.load(Ordering::Relaxed) {
+            let section = Section::draw(Arc::clone(&self), task, &own, &mut random);
+            let dropped_after = random.once_in_a_while(self.mix.abandoned).then(|| random.millis(0, 60));
+            match dropped_after {
+                Some(limit) => drop(timeout(limit, section.run()).await),
+                None => section.run().await,
+            }
+            if self.client.is_closed() {
+                return;
+            }
+            // Never at once: virtual time passes only where everybody waits.
+            sleep(random.millis(0, self.mix.pause).max(Duration::from_micros(1))).await;
+        }
+    }
+}
+
+impl Crew {
+    pub(super) async fn gather(store: &EmbeddedStore, referee: &Arc<Referee>, random: &mut Random) -> Self {
+        let mix = Mix::draw(random);
+        let random = Random::new(random.next(), &[]);
+        let (store, referee) = (store.clone(), Arc::clone(referee));
+        let mut crew = Self { store, referee, mix, random, boats: Vec::new(), drawn: 0, faults: BTreeMap::new() };
+        for _ in 0..mix.clients {
+            crew.launch().await;
+        }
+        crew
+    }
+
+    async fn launch(&mut self) {
+        let watchdog = self.random.pick(&[300, 450, 750]).min(LONGEST_LEASE.as_millis() as u64);
+        let watchdog = Duration::from_millis(watchdog);
+        let slice = Duration::from_millis(self.random.pick(&[0, 1, 10, 40]));
+        let builder = Client::builder()
+            .embedded(&self.store)
+            .watchdog_timeout(watchdog)
+            .command_timeout(COMMAND)
+            .unreachable_after(COMMAND * 4)
+            .handover_slice(slice);
+        let Ok(client) = builder.connect().await else {
+            return self.referee.complain("a client does not connect", None, "");
+        };
+        self.drawn += 1;
+        self.referee.comes(self.drawn, client.id(), slice);
+        self.referee.tell(format!("client {} is {}", self.drawn, client.id()));
+        let (referee, mix, number) = (Arc::clone(&self.referee), self.mix, self.drawn);
+        let rest = AtomicBool::new(false);
+        let sailor = Arc::new(Sailor { client, referee, mix, number, watchdog, rest });
+        let tasks = (0..self.mix.tasks as u64).map(|task| {
+            let random = Random::new(self.random.next(), &[]);
+            tokio::spawn(Arc::clone(&sailor).go(task, random))
+        });
+        let tasks = tasks.collect();
+        self.boats.push(Boat { sailor, tasks, armed: 0 });
+    }
+
+    /// Nothing befalls anybody for so long; commands may take a little while all the same.
+    pub(super) async fn calm(&mut self, long: Duration) {
+        let way = Duration::from_millis(self.mix.way);
+        for boat in &self.boats {
+            let client = &boat.sailor.client;
+            let healed = self.store.heal(client).and_then(|()| self.store.thaw(client));
+            if healed.is_err() {
+                self.referee.complain("a client is not known", None, client.id());
+            }
+        }
+        self.referee.set_weather(Weather::fair());
+        for boat in &mut self.boats {
+            // What waits for a next command is to have had it.
+            for _ in 0..std::mem::take(&mut boat.armed) {
+                drop(boat.sailor.client.lock("spare").is_locked().await);
+            }
+        }
+        self.referee.set_weather(Weather::fair().request_delay(Duration::ZERO..=way).reply_delay(Duration::ZERO..=way));
+        self.referee.calm(true);
+        self.referee.tell("calm".to_owned());
+        let until = Instant::now() + long;
+        while Instant::now() < until {
+            self.referee.probe();
+            sleep(self.random.millis(8, 25)).await;
+        }
+    }
+
+    /// Everything befalls everybody for so long.
+    pub(super) async fn storm(&mut self, long: Duration) {
+        self.referee.calm(false);
+        self.referee.probe();
+        self.referee.tell("storm".to_owned());
+        let until = Instant::now() + long;
+        let busy = self.random.pick(&[60, 150, 400]);
+        while Instant::now() < until {
+            self.befall().await;
+            sleep(self.random.millis(1, busy)).await;
+        }
+    }
+
+    fn count(&mut self, kind: &'static str) {
+        *self.faults.entry(kind).or_default() += 1;
+    }
+
+    async fn befall(&mut self) {
+        let which = self.random.below(self.boats.len().max(1));
+        let Some(boat) = self.boats.get(which) else { return };
+        let client = boat.sailor.client.clone();
+        let (number, name) = (boat.sailor.number, NAMES[self.random.below(self.mix.names)]);
+        let kind = match self.random.below(100) {
+            0..14 => self.change_weather(),
+            14..26 => self.part(&client, true),
+            26..36 => self.part(&client, false),
+            36..44 => self.on_client(which, "cut", |store, client, _| store.cut(client)),
+            44..56 => self.on_client(which, "lost request", |store, client, _| store.drop_next_request(client)),
+            56..68 => self.on_client(which, "lost reply", |store, client, _| store.drop_next_reply(client)),
+            68..80 => self.on_client(which, "copy", |store, client, later| store.duplicate_next(client, later)),
+            80..90 => self.lose(name),
+            90..93 => self.step_clock(),
+            93..97 => self.crash(which).await,
+            _ => self.replace(which).await,
+        };
+        self.count(kind);
+        self.referee.tell(format!("{kind} (client {number}, name {name:?})"));
+    }
+
+    fn change_weather(&mut self) -> &'static str {
+        let random = &mut self.random;
+        let (there, back) = (random.pick(&[0, 5, 40, 250]), random.pick(&[0, 5, 40, 250]));
+        let (zero, ms) = (Duration::ZERO, Duration::from_millis);
+        let share = |random: &mut Random| random.pick(&[0, 0, 5, 20]) as f64 / 1000.0;
+        let weather = Weather::fair()
+            .request_delay(zero..=ms(there))
+            .reply_delay(zero..=ms(back))
+            .lost_requests(share(random))
+            .lost_replies(share(random))
+            .copies(self.mix.copies as f64 / 1000.0, zero..=ms(1_500))
+            .cuts(share(random));
+        self.referee.set_weather(weather);
+        "weather"
+    }
+
+    /// A client is cut off from the store for a while, or the store does nothing for it.
+    fn part(&mut self, client: &Client, parted: bool) -> &'static str {
+        let long = self.random.millis(20, 1_100);
+        let (store, client) = (self.store.clone(), client.clone());
+        drop(if parted { store.partition(&client) } else { store.freeze(&client) });
+        tokio::spawn(async move {
+            sleep(long).await;
+            drop(if parted { store.heal(&client) } else { store.thaw(&client) });
+        });
+        if parted { "partition" } else { "freeze" }
+    }
+
+    fn on_client(
+        &mut self,
+        which: usize,
+        kind: &'static str,
+        what: impl FnOnce(&EmbeddedStore, &Client, Duration) -> relatch::Result<()>,
+    ) -> &'static str {
+        let later = self.random.millis(0, 2_000);
+        let boat = &mut self.boats[which];
+        boat.armed += usize::from(kind != "cut");
+        drop(what(&self.store, &boat.sailor.client, later));
+        kind
+    }
+
+    fn lose(&mut self, name: &'static str) -> &'static str {
+        let number = NAMES.iter().position(|it| *it == name);
+        match self.random.below(10) {
+            0 => {
+                self.referee.loses(None);
+                self.store.restart();
+                "restart empty"
+            }
+            1..6 => {
+                self.referee.loses(number);
+                self.store.expire(name);
+                "expiry"
+            }
+            _ => {
+                self.referee.loses(number);
+                self.store.steal(name, self.random.millis(10, 400));
+                "theft"
+            }
+        }
+    }
+
+    fn step_clock(&mut self) -> &'static str {
+        let by = self.random.millis(50, 1_000);
+        if self.random.once_in_a_while(800) {
+            self.referee.leaps();
+            self.store.set_clock_forward(by);
+            "clock forward"
+        } else {
+            self.referee.falls_back(LONGEST_LEASE + Duration::from_secs(8) + by);
+            self.store.set_clock_back(by);
+            "clock back"
+        }
+    }
+
+    /// A process ends where it is, and nothing of it is heard again.
+    async fn crash(&mut self, which: usize) -> &'static str {
+        let boat = self.boats.swap_remove(which);
+        let client = boat.sailor.client.clone();
+        self.referee.dies(client.id());
+        drop(self.store.partition(&client));
+        for task in &boat.tasks {
+            task.abort();
+        }
+        self.launch().await;
+        "crash"
+    }
+
+    /// A client is closed under its tasks, and another takes its place.
+    async fn replace(&mut self, which: usize) -> &'static str {
+        let boat = self.boats.swap_remove(which);
+        // What it held is left to its lease.
+        self.referee.dies(boat.sailor.client.id());
+        boat.sailor.client.close().await;
+        self.join(boat.tasks).await;
+        self.launch().await;
+        "close"
+    }
+
+    async fn join(&self, tasks: Vec<JoinHandle<()>>) {
+        for task in tasks {
+            match timeout(Duration::from_secs(30), task).await {
+                Err(_) => self.referee.complain("a section never ends", None, ""),
+                Ok(Err(error)) if error.is_panic() => self.referee.complain("a section panicked", None, error),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Everybody goes home; afterwards there is nothing left of anybody.
+    pub(super) async fn end(&mut self) {
+        let boats = std::mem::take(&mut self.boats);
+        for boat in &boats {
+            boat.sailor.rest.store(true, Ordering::Relaxed);
+        }
+        for Boat { sailor, tasks, .. } in boats {
+            self.join(tasks).await;
+            for name in NAMES {
+                if sailor.client.lock(name).hold_count() != 0 {
+                    self.referee.complain("a hold is counted that nobody has", None, name);
+                }
+            }
+        }
+    }
+}

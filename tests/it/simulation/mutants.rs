@@ -1,0 +1,124 @@
+//! The proof that the simulation bites: each known fault of the library is found by it, and without one the same seeds
+//! find nothing. There is one only in a build with `--cfg relatch_mutants`.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use relatch::mutants::{self, Mutant};
+use tokio::sync::Notify;
+
+use super::{Outcome, asked, many, simulate};
+
+/// So many seeds are tried at most, unless the environment says otherwise.
+const MOST: u64 = 120;
+/// Those that it does not find yet.
+const MISSED: &[&str] = &[
+    "forced-is-released",
+    "hand-over-needs-answer",
+    "hand-over-needs-hold",
+    "hand-over-raises-ttl",
+    "hand-over-undone-in-order",
+    "late-answer-ends-number",
+    "max-hold-ends-with-ticket",
+    "old-copies-are-reaped",
+    "pass-keeps-deadline",
+    "release-before-try",
+    "subscription-ends",
+    "uncertain-is-released",
+];
+
+/// A simulation takes a small part of that.
+const STANDSTILL: Duration = Duration::from_secs(20);
+
+/// What became of one mutant.
+struct Hunt {
+    mutant: &'static Mutant,
+    /// The first seed that found it, and what was complained of.
+    found: Option<(u64, String)>,
+}
+
+fn hunt(mutant: &'static Mutant, most: u64) -> Hunt {
+    mutants::become_one(Some(mutant));
+    let found = (1..=most).find_map(|seed| {
+        let complaint = match catch_unwind(AssertUnwindSafe(|| watched(seed))) {
+            Ok(Outcome { complaint, .. }) => complaint?.rule.to_owned(),
+            Err(_) => "the library panicked".to_owned(),
+        };
+        Some((seed, complaint))
+    });
+    mutants::become_one(None);
+    Hunt { mutant, found }
+}
+
+/// A simulation that is ended where its clock stands still: something is done again and again at one instant.
+fn watched(seed: u64) -> Outcome {
+    let (tripped, over) = (Arc::new(Notify::new()), mpsc::channel::<()>());
+    thread::scope(|scope| {
+        let trip = Arc::clone(&tripped);
+        scope.spawn(move || {
+            if over.1.recv_timeout(STANDSTILL) == Err(RecvTimeoutError::Timeout) {
+                trip.notify_one();
+            }
+        });
+        let outcome = simulate(seed, false, &tripped);
+        drop(over.0);
+        outcome
+    })
+}
+
+/// All of them, on two threads.
+fn hunt_all(most: u64, only: Option<&str>) -> Vec<Hunt> {
+    let wanted = |mutant: &&Mutant| only.is_none_or(|only| only.split(',').any(|name| name == mutant.name));
+    let all: Vec<&'static Mutant> = mutants::all().iter().filter(wanted).collect();
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let mut hunts = Vec::new();
+        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let hunt = hunt(mutant, most);
+            eprintln!("{}: {:?}", mutant.name, hunt.found);
+            hunts.push(hunt);
+        }
+        hunts
+    };
+    let mut hunts: Vec<Hunt> = thread::scope(|scope| {
+        let lanes = [scope.spawn(lane), scope.spawn(lane)];
+        lanes.into_iter().flat_map(|lane| lane.join().expect("no lane panics")).collect()
+    });
+    hunts.sort_by_key(|hunt| all.iter().position(|mutant| mutant.name == hunt.mutant.name));
+    hunts
+}
+
+#[test]
+fn each_mutant_is_found() {
+    let most = asked("RELATCH_SIM_SEEDS").unwrap_or(MOST);
+    let only = std::env::var("RELATCH_SIM_MUTANTS").ok();
+    let hunts = hunt_all(most, only.as_deref());
+    println!("| mutant | what it does wrong | found at seed | by this complaint |\n| --- | --- | --- | --- |");
+    for Hunt { mutant: Mutant { name, fault, .. }, found } in &hunts {
+        let (seed, by) = match found {
+            Some((seed, by)) => (format!("{seed} of {most}"), by.as_str()),
+            None => (format!("none of {most}"), "–"),
+        };
+        println!("| `{name}` | {fault} | {seed} | {by} |");
+    }
+    let missed: Vec<_> = hunts.iter().filter(|hunt| hunt.found.is_none()).map(|hunt| hunt.mutant.name).collect();
+    let unexpected: Vec<_> = missed.iter().filter(|name| !MISSED.contains(name)).collect();
+    let found = hunts.iter().filter_map(|hunt| hunt.found.as_ref());
+    let last = found.map(|(seed, _)| *seed).max().unwrap_or(0);
+    println!(
+        "\n{} of {} are found; without one nothing is in these {last} seeds",
+        hunts.len() - missed.len(),
+        hunts.len()
+    );
+    assert!(unexpected.is_empty(), "not found: {unexpected:?}");
+    let sound = many(1, last, None);
+    assert!(sound.reports.is_empty(), "{}", sound.reports.join("\n\n"));
+}

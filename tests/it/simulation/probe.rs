@@ -1,0 +1,80 @@
+//! What must be true of the store while nobody says anything: no hold without anybody behind it stays, and no lock is free
+//! while somebody waits. Asked again and again while nothing befalls anybody.
+
+use std::time::Duration;
+
+use relatch::Road;
+
+use super::{
+    NAMES,
+    referee::{Book, IDLE, Kept, Referee, SETTLED, Seat},
+};
+
+impl Referee {
+    pub(super) fn probe(&self) {
+        let now = self.now();
+        if !self.book().calm_for(now, Duration::ZERO) {
+            let mut book = self.book();
+            book.orphans = Default::default();
+            book.idle = Default::default();
+            return;
+        }
+        for name in 0..NAMES.len() {
+            let Some(kept) = self.peek(name) else { continue };
+            let mut book = self.up_to_date();
+            let wrong = match &kept {
+                None => book.is_idle(name, now),
+                Some(kept) => book.is_orphan(name, kept, now),
+            };
+            drop(book);
+            if let Some((rule, what)) = wrong {
+                self.complain(rule, Some(name), what);
+            }
+        }
+    }
+}
+
+impl Book {
+    fn is_idle(&mut self, name: usize, now: Duration) -> Option<(&'static str, String)> {
+        self.orphans[name] = None;
+        let waits = self
+            .seats
+            .values()
+            .filter(|seat| seat.name == name)
+            .filter(|seat| seat.queues)
+            .filter_map(|seat| seat.waits);
+        let Some(longest) = waits.min() else {
+            self.idle[name] = None;
+            return None;
+        };
+        let free = *self.idle[name].get_or_insert(now);
+        let since = free.max(longest);
+        let over = self.calm_for(since, SETTLED) && now > since + IDLE;
+        over.then(|| ("a lock is free and nobody wakes", format!("free since {free:?}, one waits since {longest:?}")))
+    }
+
+    fn is_orphan(&mut self, name: usize, kept: &Kept, now: Duration) -> Option<(&'static str, String)> {
+        self.idle[name] = None;
+        let client = |seat: &Seat| kept.field.starts_with(&seat.id.to_string());
+        let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && client(seat));
+        let ours = self.clients.iter().any(|id| kept.field.starts_with(&id.to_string()));
+        let dead = self.dead.iter().any(|id| kept.field.starts_with(&id.to_string()));
+        if kept_by
+            || dead
+            || !ours
+            || now < self.clock_back
+            || self.shadow.birth(&kept.field).is_some_and(|birth| birth.road == Road::Copy)
+        {
+            self.orphans[name] = None;
+            return None;
+        }
+        let fresh = self.orphans[name].as_ref().is_none_or(|(field, _)| *field != kept.field);
+        if fresh {
+            self.orphans[name] = Some((kept.field.clone(), now));
+        }
+        let (field, since) = self.orphans[name].clone()?;
+        // What is left over from faults has had its time before; what comes in a calm has a command's.
+        let over = self.calm_for(now, SETTLED) && now > since + Duration::from_millis(400);
+        over.then(|| ("a hold is left to nobody", format!("{field} since {since:?}")))
+    }
+}

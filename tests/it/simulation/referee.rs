@@ -1,0 +1,333 @@
+//! Judges what sections see, at the instant at which they see it: time is virtual and nothing runs beside it, so that what
+//! two believe can be compared exactly. It looks at the store without a link, and never touches a lock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use relatch::{Client, EmbeddedStore, Owner, ReentrantLock, Traced, Uuid, Weather};
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    NAMES,
+    shadow::{Field, Shadow},
+};
+use crate::storm::log::{Event, Line};
+
+/// After so long without a fault everything that one left behind is over: a pause between links, a pause before a
+/// repetition, a command that waited, a third of a watchdog's lease.
+pub(super) const SETTLED: Duration = Duration::from_millis(2_600);
+/// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back.
+pub(super) const IDLE: Duration = Duration::from_millis(150);
+/// Nobody who waits is passed over by one other process for so long, and so often.
+pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
+
+/// What judges, and what it knows.
+#[derive(Debug)]
+pub(super) struct Referee {
+    pub(super) store: EmbeddedStore,
+    eyes: Vec<ReentrantLock>,
+    start: Instant,
+    /// Somebody complained.
+    pub(super) complained: Notify,
+    book: Mutex<Book>,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub(super) complaint: Option<Complaint>,
+    pub(super) lines: Vec<(u64, Line)>,
+    /// What befell the store and its clients.
+    pub(super) faults: Vec<(Duration, String)>,
+    pub(super) trace: Vec<Traced>,
+    pub(super) holds: usize,
+    pub(super) sections: usize,
+    pub(super) counters: [u64; NAMES.len()],
+    pub(super) shadow: Shadow,
+    pub(super) seats: BTreeMap<u64, Seat>,
+    pub(super) drawn: u64,
+    weather: Weather,
+    /// Since when nothing has befallen anybody.
+    pub(super) calm: Option<Duration>,
+    pub(super) losses: Vec<Loss>,
+    /// Holds that the store was seen to lose, and when.
+    pub(super) doomed: Vec<(Field, Duration)>,
+    pub(super) forces: BTreeMap<u64, Force>,
+    pub(super) clients: BTreeSet<Uuid>,
+    pub(super) dead: BTreeSet<Uuid>,
+    /// Clients without a slice, which let nobody go first.
+    pub(super) hasty: BTreeSet<u64>,
+    /// Fields that their sections let go of, and when.
+    pub(super) let_go: BTreeMap<Field, Duration>,
+    /// Until then keys may outlive what their holders know.
+    pub(super) clock_back: Duration,
+    pub(super) orphans: [Option<(Field, Duration)>; NAMES.len()],
+    pub(super) idle: [Option<Duration>; NAMES.len()],
+    pub(super) runs: [Run; NAMES.len()],
+}
+
+/// What must not be.
+#[derive(Clone, Debug)]
+pub(super) struct Complaint {
+    pub(super) rule: &'static str,
+    pub(super) what: String,
+    pub(super) at: Duration,
+    pub(super) name: Option<usize>,
+}
+
+/// The store lost what it had at this instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    pub(super) name: Option<usize>,
+    pub(super) at: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Force {
+    pub(super) client: u64,
+    pub(super) name: usize,
+    pub(super) ended: Option<Duration>,
+}
+
+/// One client took a name again and again.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) client: u64,
+    pub(super) times: usize,
+    pub(super) since: Duration,
+}
+
+/// One section, as the referee sees it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) client: u64,
+    pub(super) id: Uuid,
+    pub(super) name: usize,
+    pub(super) lock: ReentrantLock,
+    /// Whoever believes; of a mutex it is known with the guard.
+    pub(super) owner: Option<Owner>,
+    pub(super) watchdog: Duration,
+    /// The longest lease that was asked for.
+    pub(super) longest: Duration,
+    /// Guards that were not let go of, of lost holds too.
+    pub(super) guards: u32,
+    /// Those of the hold that is believed in.
+    pub(super) tickets: u32,
+    pub(super) watched: u32,
+    pub(super) bounded: bool,
+    /// It waits in the open, at a free lock or in the queue, since then.
+    pub(super) waits: Option<Duration>,
+    /// It stands where it asked: nested ones and single tries have no place.
+    pub(super) queues: bool,
+    pub(super) asked: Duration,
+    pub(super) hold: Option<Field>,
+    /// Only a nested acquisition under way keeps the hold.
+    pub(super) bridges: bool,
+    pub(super) over: bool,
+}
+
+/// What the store has of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) field: Field,
+    pub(super) count: u32,
+}
+
+/// How an acquisition asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
+    pub(super) lease: Duration,
+    pub(super) watched: bool,
+    pub(super) bounded: bool,
+    pub(super) nested: bool,
+    pub(super) once: bool,
+}
+
+impl Referee {
+    pub(super) fn new(store: EmbeddedStore, eyes: &Client) -> Self {
+        store.start_trace();
+        Self {
+            store,
+            eyes: NAMES.iter().map(|name| eyes.lock(name)).collect(),
+            start: Instant::now(),
+            complained: Notify::new(),
+            book: Mutex::default(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The book, with everything that has happened at the store by now.
+    pub(super) fn up_to_date(&self) -> MutexGuard<'_, Book> {
+        let trace = self.store.take_trace();
+        let mut book = self.book();
+        for traced in trace {
+            book.shadow.hear(&traced);
+            book.trace.push(traced);
+        }
+        book
+    }
+
+    pub(super) fn complain(&self, rule: &'static str, name: Option<usize>, what: impl fmt::Display) {
+        let at = self.now();
+        let mut book = self.book();
+        if book.complaint.is_none() {
+            book.complaint = Some(Complaint { rule, what: what.to_string(), at, name });
+        }
+        drop(book);
+        self.complained.notify_one();
+    }
+
+    /// What befell somebody, for the reader.
+    pub(super) fn tell(&self, fault: String) {
+        let at = self.now();
+        self.book().faults.push((at, fault));
+    }
+
+    pub(super) fn note(&self, client: u64, task: u64, section: u64, event: Event) {
+        let at = self.now();
+        self.book().lines.push((client, Line { at, task, section, event }));
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        let mut book = self.book();
+        book.drawn += 1;
+        book.drawn
+    }
+
+    pub(super) fn set_weather(&self, weather: Weather) {
+        self.book().weather = weather.clone();
+        self.store.set_weather(weather);
+    }
+
+    /// From now on nothing befalls anybody; or it may again.
+    pub(super) fn calm(&self, calm: bool) {
+        let now = self.now();
+        self.book().calm = calm.then_some(now);
+    }
+
+    /// Whether whatever befell anybody is over.
+    pub(super) fn is_settled(&self) -> bool {
+        let now = self.now();
+        self.book().calm_for(now, SETTLED)
+    }
+
+    /// What the store has of a name at this instant; `None` while it cannot be asked.
+    pub(super) fn peek(&self, name: usize) -> Option<Option<Kept>> {
+        self.store.set_weather(Weather::fair());
+        let seen = self.eyes[name].inspect().now_or_never();
+        let weather = self.book().weather.clone();
+        self.store.set_weather(weather);
+        let seen = seen?.ok()?;
+        Some(seen.map(|seen| Kept { field: format!("{}:{}", seen.client_id, seen.hold_id), count: seen.hold_count }))
+    }
+}
+
+/// What befalls the store or a client, for whoever has to know.
+impl Referee {
+    /// The store is about to lose a name, or all of them.
+    pub(super) fn loses(&self, name: Option<usize>) {
+        let names = name.map_or(0..NAMES.len(), |name| name..name + 1);
+        let seen: Vec<_> = names.filter_map(|name| self.peek(name).flatten()).collect();
+        let at = self.now();
+        let mut book = self.up_to_date();
+        book.doomed.extend(seen.into_iter().map(|kept| (kept.field, at)));
+        book.losses.push(Loss { name, at });
+        for holder in name.map_or(0..NAMES.len(), |name| name..name + 1) {
+            book.shadow.holders[holder] = None;
+        }
+    }
+
+    /// The store's clock is set forward: its keys run out sooner, unless they are renewed.
+    pub(super) fn leaps(&self) {
+        let at = self.now();
+        self.book().losses.push(Loss { name: None, at });
+    }
+
+    pub(super) fn falls_back(&self, longest: Duration) {
+        let until = self.now() + longest;
+        self.book().clock_back = until;
+    }
+
+    pub(super) fn comes(&self, number: u64, client: Uuid, slice: Duration) {
+        let mut book = self.book();
+        book.clients.insert(client);
+        if slice.is_zero() {
+            book.hasty.insert(number);
+        }
+    }
+
+    /// Whatever this client has is left to its lease.
+    pub(super) fn dies(&self, client: Uuid) {
+        self.book().dead.insert(client);
+    }
+
+    pub(super) fn forces(&self, number: u64, client: u64, name: usize) {
+        self.book().forces.insert(number, Force { client, name, ended: None });
+    }
+
+    pub(super) fn forced(&self, number: u64) {
+        let now = self.now();
+        if let Some(force) = self.book().forces.get_mut(&number) {
+            force.ended = Some(now);
+        }
+    }
+}
+
+impl Seat {
+    pub(super) fn new(client: u64, id: Uuid, name: usize, lock: ReentrantLock, watchdog: Duration) -> Self {
+        Self {
+            client,
+            id,
+            name,
+            lock,
+            owner: None,
+            watchdog,
+            longest: watchdog,
+            guards: 0,
+            tickets: 0,
+            watched: 0,
+            bounded: false,
+            waits: None,
+            queues: false,
+            asked: Duration::ZERO,
+            hold: None,
+            bridges: false,
+            over: false,
+        }
+    }
+
+    /// Whether its owner believes to hold the name now.
+    pub(super) fn believes(&self) -> bool {
+        self.guards > 0 && self.owner.as_ref().is_some_and(|owner| self.lock.is_held_by(owner))
+    }
+
+    /// It keeps a field on the server, of a live hold or a lost one; who asks anew has nothing to keep.
+    pub(super) fn keeps(&self) -> bool {
+        self.bridges || self.guards > 0 && self.waits.is_none()
+    }
+}
+
+impl Book {
+    /// Everything in the order in which it happened: what befell the store, what it did, what sections saw.
+    pub(super) fn story(&self) -> Vec<(Duration, String)> {
+        let faults = self.faults.iter().map(|(at, fault)| (*at, format!("* {fault}")));
+        let trace = self.trace.iter().map(|traced| (traced.at, traced.to_string()));
+        let lines = self.lines.iter().map(|(client, line)| (line.at, format!("client {client}: {line}")));
+        let mut story: Vec<_> = faults.chain(trace).chain(lines).collect();
+        // A stable sort: what happened at one instant stays in its order.
+        story.sort_by_key(|(at, _)| *at);
+        story
+    }
+}

@@ -1,0 +1,344 @@
+//! What must be true when a section asks, is answered, looks, and leaves. What must be true of the store while nobody says
+//! anything is in `probe.rs`.
+
+use std::time::Duration;
+
+use relatch::{Error, LostCause, Owner, Road};
+
+use super::{
+    COMMAND,
+    referee::{Asking, Book, Kept, MONOPOLY, Referee, SETTLED, Seat},
+    shadow::Field,
+};
+
+/// A cause is checked only where nothing has befallen anybody for so long before it: a lease was renewed by then.
+const RENEWED: Duration = Duration::from_millis(800);
+
+/// A complaint's rule, and what it says.
+type Wrong = Option<(&'static str, String)>;
+
+impl Referee {
+    pub(super) fn sits_down(&self, seat: Seat) -> u64 {
+        let mut book = self.book();
+        book.drawn += 1;
+        book.sections += 1;
+        let number = book.drawn;
+        book.seats.insert(number, seat);
+        number
+    }
+
+    pub(super) fn stands_up(&self, seat: u64) {
+        self.lets_go(seat);
+        self.book().seats.remove(&seat);
+    }
+
+    /// Something that only the seat needs to know.
+    pub(super) fn change(&self, seat: u64, change: impl FnOnce(&mut Seat)) {
+        if let Some(seat) = self.book().seats.get_mut(&seat) {
+            change(seat);
+        }
+    }
+
+    pub(super) fn asks(&self, number: u64, asking: Asking) {
+        let now = self.now();
+        self.change(number, |seat| {
+            if !asking.nested || !seat.believes() {
+                seat.waits = Some(now);
+                seat.queues = !asking.once && !asking.nested;
+                seat.asked = now;
+                if seat.guards == 0 {
+                    seat.longest = seat.watchdog;
+                }
+            }
+            seat.longest = seat.longest.max(asking.lease);
+            seat.bounded |= asking.bounded;
+        });
+    }
+
+    /// It was dropped, or came to nothing.
+    pub(super) fn in_vain(&self, number: u64) {
+        self.change(number, |seat| (seat.waits, seat.bridges) = (None, false));
+    }
+
+    /// A single try was answered that somebody else has the lock. One that has to wait for an answer to a release gives
+    /// up when a command would.
+    pub(super) fn busy(&self, number: u64, since: Duration) {
+        if self.now() >= since + COMMAND {
+            return self.in_vain(number);
+        }
+        let book = self.up_to_date();
+        let wrong = book.seats.get(&number).and_then(|seat| {
+            let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
+            let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
+            let born = book.shadow.birth(field).filter(|born| born.road == Road::Link)?;
+            let mut others = book.seats.iter().filter(|(other, _)| **other != number);
+            let alone = !others.any(|(_, it)| (it.client, it.name) == (seat.client, seat.name));
+            let own = alone && seat.hold.as_ref() == Some(field) && born.at < seat.asked;
+            let let_go = || book.let_go.get(field).is_some_and(|let_go| born.at < *let_go && *let_go < since);
+            (own || let_go()).then(|| format!("a try that was asked at {since:?} met {field}, born at {:?}", born.at))
+        });
+        let name = book.seats.get(&number).map(|seat| seat.name);
+        drop(book);
+        if let Some(what) = wrong {
+            self.complain("a process waits for its own release", name, what);
+        }
+        self.in_vain(number);
+    }
+
+    /// An acquisition gave a guard; whose field is behind it.
+    pub(super) fn granted(&self, number: u64, owner: &Owner, asking: Asking, since: Duration) -> Option<Field> {
+        let now = self.now();
+        let mut guard = self.up_to_date();
+        let book = &mut *guard;
+        let seat = book.seats.get_mut(&number)?;
+        let fresh = !asking.nested || seat.waits.is_some();
+        let (name, id) = (seat.name, seat.id);
+        let newest = book.shadow.newest(id, name).cloned();
+        let another = seat.hold != newest;
+        // A nested one that found its outer hold gone goes on as a fresh one.
+        let renewed = fresh || another;
+        let waited = (if fresh { seat.waits } else { None }, seat.queues);
+        (seat.waits, seat.bridges) = (None, false);
+        seat.guards += 1;
+        seat.tickets += 1;
+        seat.watched += u32::from(asking.watched);
+        seat.owner = Some(owner.clone());
+        let hold = seat.hold.clone();
+        if renewed {
+            (seat.hold, seat.over, seat.tickets) = (newest, false, 1);
+            seat.watched = u32::from(asking.watched);
+            book.holds += 1;
+        }
+        let seat = &book.seats[&number];
+        let believed = seat.believes();
+        let wrong = book
+            .grown_from_nothing(seat, renewed, hold.as_ref(), since)
+            .or_else(|| if believed && renewed { book.overlaps(number, seat, now) } else { None })
+            .or_else(|| if let (Some(since), true) = waited { book.overtakes(number, seat, since, now) } else { None });
+        let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
+        let hold = book.seats[&number].hold.clone();
+        drop(guard);
+        if let Some((rule, what)) = wrong {
+            self.complain(rule, Some(name), what);
+        }
+        hold
+    }
+
+    /// A section looks at its guards: `held` says which of them believe. Says whether the store agrees.
+    pub(super) fn looks(&self, number: u64, held: bool) {
+        let Some(name) = self.book().seats.get(&number).map(|seat| seat.name) else { return };
+        if !held {
+            self.change(number, |seat| seat.over = true);
+            return;
+        }
+        let kept = self.peek(name);
+        let now = self.now();
+        let book = self.up_to_date();
+        let Some(seat) = book.seats.get(&number) else { return };
+        let mut wrong = seat.over.then(|| ("a lost hold is held again", String::new()));
+        if let Some(kept) = kept {
+            wrong = wrong.or_else(|| book.believes_rightly(seat, kept.as_ref(), now));
+        }
+        wrong = wrong.or_else(|| book.overlaps(number, seat, now));
+        drop(book);
+        if let Some((rule, what)) = wrong {
+            self.complain(rule, Some(name), what);
+        }
+    }
+
+    /// An extension was answered well.
+    pub(super) fn extended(&self, number: u64, since: Duration) {
+        let book = self.up_to_date();
+        let Some(seat) = book.seats.get(&number) else { return };
+        let wrong = book.grown_from_nothing(seat, false, seat.hold.as_ref(), since);
+        let name = seat.name;
+        drop(book);
+        if let Some((rule, what)) = wrong {
+            self.complain(rule, Some(name), what);
+        }
+    }
+
+    /// A section was told why its hold is lost.
+    pub(super) fn told(&self, number: u64, hold: Option<&Field>, error: &Error) {
+        let Error::Lost { cause, .. } = error else { return };
+        let now = self.now();
+        let book = self.up_to_date();
+        let Some(seat) = book.seats.get(&number) else { return };
+        let wrong = book.why_not(seat, hold, *cause, now);
+        let name = seat.name;
+        drop(book);
+        if let Some(why) = wrong {
+            self.complain("a cause that cannot be", Some(name), format!("{cause:?}: {why}"));
+        }
+    }
+
+    /// The counter was raised from this number, under a hold that was believed in from the reading on.
+    pub(super) fn counts(&self, number: u64, from: u64) {
+        let now = self.now();
+        let mut book = self.book();
+        let Some(name) = book.seats.get(&number).map(|seat| seat.name) else { return };
+        let found = std::mem::replace(&mut book.counters[name], from + 1);
+        let wrong = found != from && !book.is_excused(&book.seats[&number], now);
+        drop(book);
+        if wrong {
+            self.complain("an update is lost", Some(name), format!("{found} was {from} when section {number} read it"));
+        }
+    }
+
+    /// The last guard is let go of.
+    pub(super) fn lets_go(&self, number: u64) {
+        let now = self.now();
+        let mut book = self.book();
+        let Some(seat) = book.seats.get_mut(&number) else { return };
+        let last = seat.guards > 0;
+        (seat.guards, seat.tickets, seat.watched) = (0, 0, 0);
+        if let (Some(hold), true) = (seat.hold.clone(), last) {
+            book.let_go.insert(hold, now);
+        }
+    }
+
+    /// An answer that needs a store that does not answer, or one that took too long.
+    pub(super) fn answered(&self, number: u64, what: &str, error: Option<&Error>, since: Duration, bound: Duration) {
+        let now = self.now();
+        let book = self.book();
+        let name = book.seats.get(&number).map(|seat| seat.name);
+        let settled = book.calm.is_some_and(|calm| calm + SETTLED <= since);
+        drop(book);
+        match error {
+            Some(Error::Unreachable { .. }) if !settled || what == "short lock" => {}
+            None | Some(Error::Lost { .. } | Error::Closed) => {}
+            Some(Error::NotHeld { .. }) if what == "unlock detached" => {}
+            Some(error) => self.complain("an answer that cannot be", name, format!("{what}: {error:?}")),
+        }
+        if now > since + bound {
+            self.complain("an answer that takes too long", name, format!("{what} took {:?}", now - since));
+        }
+    }
+}
+
+impl Book {
+    /// Whether nothing has befallen anybody for so long.
+    pub(super) fn calm_for(&self, now: Duration, long: Duration) -> bool {
+        self.calm.is_some_and(|calm| calm + long <= now)
+    }
+
+    /// Two believe at once.
+    fn overlaps(&self, number: u64, seat: &Seat, now: Duration) -> Wrong {
+        let others = self.seats.iter().filter(|(other, it)| **other != number && it.name == seat.name);
+        for (other, it) in others {
+            if it.believes() && !self.is_excused(it, now) && !self.is_excused(seat, now) {
+                return Some(("two believe in one name", format!("section {number} and section {other}")));
+            }
+            if it.bridges && self.calm_for(now, SETTLED) && !self.is_excused(it, now) {
+                let what = format!("section {number} while section {other} was nested");
+                return Some(("somebody came between", what));
+            }
+        }
+        None
+    }
+
+    /// Whether the store may have lost this hold, and the section need not know yet.
+    pub(super) fn is_excused(&self, seat: &Seat, now: Duration) -> bool {
+        let born = seat.hold.as_ref().and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.at);
+        let lost = self.losses.iter().any(|loss| {
+            loss.name.is_none_or(|name| name == seat.name) && born <= loss.at && now <= loss.at + seat.longest
+        });
+        let forced = || {
+            let mut of_it = self.forces.values().filter(|force| force.name == seat.name);
+            of_it.any(|force| force.ended.is_none_or(|ended| born <= ended))
+        };
+        lost || forced()
+    }
+
+    /// The store has what a section believes in, as often as it does.
+    fn believes_rightly(&self, seat: &Seat, kept: Option<&Kept>, now: Duration) -> Wrong {
+        let hold = seat.hold.as_ref()?;
+        let born = self.shadow.birth(hold).map_or(seat.asked, |birth| birth.at);
+        let mut doomed = self.doomed.iter().filter(|(field, at)| field == hold && born <= *at);
+        if let Some((_, at)) = doomed.find(|(_, at)| now > *at + seat.longest) {
+            return Some(("a loss is told too late", format!("{hold} was lost at {at:?}")));
+        }
+        match kept {
+            Some(kept) if kept.field == *hold => {
+                let most = self.shadow.birth(hold).map_or(1, |birth| birth.most);
+                let fits = (seat.tickets..=most).contains(&kept.count);
+                let what = || format!("{} on the store, {} guards, {most} asked for", kept.count, seat.tickets);
+                (!fits).then(|| ("the count is wrong", what()))
+            }
+            _ if self.is_excused(seat, now) => None,
+            kept => Some(("a hold is believed in that the store has not", format!("{hold}, but there is {kept:?}"))),
+        }
+    }
+
+    /// A nested acquisition or an extension was granted for a hold that had been lost before it was asked.
+    fn grown_from_nothing(&self, seat: &Seat, renewed: bool, hold: Option<&Field>, since: Duration) -> Wrong {
+        let hold = hold.filter(|_| !renewed)?;
+        let born = self.shadow.birth(hold).map_or(seat.asked, |birth| birth.at);
+        let (_, at) = self.doomed.iter().find(|(field, at)| field == hold && born < *at && *at < since)?;
+        Some(("more of a hold that is not there", format!("{hold} was lost at {at:?}, asked for more at {since:?}")))
+    }
+
+    /// Somebody of the same process who has waited for longer is still waiting.
+    fn overtakes(&self, number: u64, seat: &Seat, since: Duration, now: Duration) -> Wrong {
+        if !self.calm_for(since, SETTLED) {
+            return None;
+        }
+        let mut earlier = self
+            .seats
+            .iter()
+            .filter(|(other, it)| **other != number && (it.client, it.name) == (seat.client, seat.name) && it.queues);
+        let (other, first) = earlier.find(|(_, it)| it.waits.is_some_and(|waits| waits < since))?;
+        let waits = now.saturating_sub(first.waits.unwrap_or_default());
+        Some(("somebody is overtaken in the queue", format!("section {number} before {other}, which waits {waits:?}")))
+    }
+
+    /// One process takes a name again and again while another waits for it.
+    fn keeps_to_itself(&mut self, name: usize, number: u64, now: Duration) -> Wrong {
+        let client = self.seats.get(&number)?.client;
+        let run = &mut self.runs[name];
+        if run.client != client || run.times == 0 {
+            (run.client, run.times, run.since) = (client, 0, now);
+        }
+        run.times += 1;
+        let (times, since) = (run.times, run.since);
+        let (long, often) = MONOPOLY;
+        if times < often || self.hasty.contains(&client) || !self.calm_for(now, SETTLED + long) || now < since + long {
+            return None;
+        }
+        let others = self.seats.values().filter(|it| it.name == name && it.client != client && it.queues);
+        let longest = others.filter_map(|it| it.waits).min().filter(|waits| *waits + long <= now)?;
+        Some((
+            "one process keeps a lock to itself",
+            format!("{times} times since {since:?}; one waits since {longest:?}"),
+        ))
+    }
+
+    /// Why a cause cannot be the one.
+    fn why_not(&self, seat: &Seat, hold: Option<&Field>, cause: LostCause, now: Duration) -> Option<&'static str> {
+        let born = hold.and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.at);
+        let mut forces = self.forces.values().filter(|force| force.name == seat.name);
+        match cause {
+            LostCause::MaxHold => (!seat.bounded).then_some("no bound was asked for"),
+            LostCause::Forced => {
+                let by_us = forces.any(|force| force.client == seat.client);
+                (!by_us).then_some("nobody of this process forced it")
+            }
+            LostCause::Gone => {
+                let lost = self.losses.iter().any(|it| it.name.is_none_or(|name| name == seat.name) && born <= it.at);
+                let forced = forces.any(|force| force.ended.is_none_or(|ended| born <= ended));
+                let until = hold.and_then(|hold| self.shadow.birth(hold)).map(|birth| birth.until);
+                let over = until.is_none_or(|until| until <= now);
+                (!lost && !forced && !over).then_some("the store lost nothing")
+            }
+            LostCause::Expired => {
+                let same = hold == seat.hold.as_ref();
+                let renewed = same && seat.watched > 0 && !seat.bounded && self.calm_for(now, SETTLED + RENEWED);
+                renewed.then_some("a watchdog had it, and nothing befell its renewals")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How long a command may take that has to wait for another's turn.
+pub(super) const TWO_COMMANDS: Duration = COMMAND.saturating_mul(2);

@@ -1,0 +1,510 @@
+//! One section of a task: how it takes a lock, what it does inside, how it lets go. All of it is drawn, and the referee is
+//! told of all of it; nothing is judged here.
+
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::FutureExt;
+use relatch::{Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, Released, Result, TryAcquire};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    COMMAND, NAMES,
+    crew::{Mix, Sailor},
+    referee::{Asking, Referee, Seat},
+    rules::TWO_COMMANDS,
+    shadow::Field,
+};
+use crate::{
+    harness::random::Random,
+    storm::log::{DROPPED, Event, GRANTED, What},
+};
+
+/// What is left to a clock that counts milliseconds, and to a try that waits for its last answer.
+const SLACK: Duration = Duration::from_millis(60);
+/// How long somebody may wait for a lock: as long as a lease that nobody renews, and a command, and a bit.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// A section that is about to run.
+pub(super) struct Section {
+    sailor: Arc<Sailor>,
+    referee: Arc<Referee>,
+    seat: u64,
+    task: u64,
+    name: usize,
+    lock: Lock,
+    /// Of the reentrant lock; a mutex has one for each acquisition.
+    owner: Owner,
+    mix: Mix,
+    random: Random,
+}
+
+#[derive(Clone, Debug)]
+enum Lock {
+    Reentrant(ReentrantLock),
+    Mutex(Mutex),
+}
+
+struct Held {
+    guard: LockGuard,
+    number: u64,
+    /// Its field on the store.
+    hold: Option<Field>,
+    watched: bool,
+    lost: bool,
+}
+
+/// What is drawn for one acquisition.
+#[derive(Clone, Copy)]
+struct Terms {
+    lease: Lease,
+    bound: Option<Duration>,
+    wait: Option<Duration>,
+    patience: Option<usize>,
+}
+
+impl Section {
+    pub(super) fn draw(sailor: Arc<Sailor>, task: u64, own: &Owner, random: &mut Random) -> Self {
+        let mix = sailor.mix;
+        let name = random.below(mix.names);
+        let lock = sailor.client.lock(NAMES[name]);
+        let seat = Seat::new(sailor.number, sailor.client.id(), name, lock.clone(), sailor.watchdog);
+        let referee = Arc::clone(&sailor.referee);
+        let owner = if random.once_in_a_while(300) { Owner::new() } else { own.clone() };
+        let lock = if random.once_in_a_while(mix.mutexes) {
+            Lock::Mutex(sailor.client.mutex(NAMES[name]))
+        } else {
+            Lock::Reentrant(lock)
+        };
+        let seat = referee.sits_down(seat);
+        let random = Random::new(random.next(), &[]);
+        Self { sailor, referee, seat, task, name, lock, owner, mix, random }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut held = Vec::new();
+        let deepest = match self.lock {
+            Lock::Mutex(_) => 1,
+            Lock::Reentrant(_) if self.random.once_in_a_while(self.mix.nested) => 2 + self.random.below(2),
+            Lock::Reentrant(_) => 1,
+        };
+        for depth in 0..deepest {
+            let bridges = depth > 0 && self.random.once_in_a_while(150);
+            let entered = if bridges { self.bridge(&mut held).await } else { self.enter(depth > 0).await };
+            let Some(entered) = entered else { break };
+            held.push(entered);
+            let length = self.length();
+            if !self.stay(&mut held, length).await {
+                break;
+            }
+        }
+        let is_owner = matches!(self.lock, Lock::Reentrant(_));
+        if is_owner && held.last().is_some_and(|newest| newest.lost) && self.random.once_in_a_while(500) {
+            // Its lost guards stay while it asks again.
+            if let Some(entered) = self.enter(false).await {
+                held.push(entered);
+                let length = self.length();
+                self.stay(&mut held, length).await;
+            }
+        }
+        while !held.is_empty() {
+            let inner_first = self.random.once_in_a_while(800);
+            let next = held.remove(if inner_first { held.len() - 1 } else { 0 });
+            self.leave(next, held.is_empty()).await;
+            if !held.is_empty() {
+                let length = self.random.millis(0, 3);
+                self.stay(&mut held, length).await;
+            }
+        }
+    }
+
+    /// Mostly short, sometimes beyond a lease.
+    fn length(&mut self) -> Duration {
+        match self.random.below(1000) {
+            long if long < self.mix.linger => self.random.millis(700, 1_800),
+            900.. => self.random.millis(50, 400),
+            _ => self.random.millis(0, self.mix.stay),
+        }
+    }
+
+    fn terms(&mut self) -> Terms {
+        let random = &mut self.random;
+        let lease = match random.below(1000) {
+            fixed if fixed >= self.mix.fixed => Lease::Watchdog,
+            _ if random.once_in_a_while(self.mix.long) => random.millis(3_000, 8_000).into(),
+            _ => random.millis(20, 300).into(),
+        };
+        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(10, 400));
+        let wait = match random.below(10) {
+            0..6 => None,
+            6..8 => Some(random.millis(1, 400)),
+            _ => Some(Duration::ZERO),
+        };
+        let patience = random.once_in_a_while(self.mix.dropped).then(|| random.below(6));
+        Terms { lease, bound, wait, patience }
+    }
+
+    async fn enter(&mut self, nested: bool) -> Option<Held> {
+        let terms = self.terms();
+        let (number, asking) = self.asks(terms, nested);
+        let since = self.referee.now();
+        let (lock, owner) = (self.lock.clone(), self.owner.clone());
+        let acquiring = lock.acquire(terms, &owner);
+        // Dropped at some poll or other, or soon.
+        let until = terms.patience.map(|_| self.random.millis(0, 40));
+        let answer = match until {
+            None => Some(acquiring.await),
+            Some(until) => {
+                timeout(until, after_polls(acquiring, terms.patience.unwrap_or_default())).await.ok().flatten()
+            }
+        };
+        self.entered(answer, number, terms, asking, since)
+    }
+
+    /// A nested acquisition that is all that keeps the hold: the outer guards go while it is under way.
+    async fn bridge(&mut self, held: &mut Vec<Held>) -> Option<Held> {
+        let terms = Terms { patience: None, wait: None, ..self.terms() };
+        let (number, asking) = self.asks(terms, true);
+        let since = self.referee.now();
+        let mut acquiring = Box::pin(self.lock.acquire(terms, &self.owner));
+        let at_once = poll_fn(|cx| Poll::Ready(acquiring.as_mut().poll(cx))).await;
+        let answer = match at_once {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => {
+                // What runs out meanwhile may be somebody else's.
+                let lasts = |held: &Held| held.guard.expires_in().is_some_and(|left| left > COMMAND / 2);
+                let believed = held.iter().all(lasts) && terms.bound.is_none() && self.referee.is_settled();
+                self.referee.change(self.seat, |seat| {
+                    (seat.guards, seat.tickets, seat.watched, seat.bridges) = (0, 0, 0, believed && !seat.bounded);
+                });
+                held.clear();
+                acquiring.await
+            }
+        };
+        self.entered(Some(answer), number, terms, asking, since)
+    }
+
+    fn asks(&mut self, terms: Terms, nested: bool) -> (u64, Asking) {
+        let number = self.referee.number();
+        let watched = terms.lease == Lease::Watchdog;
+        let lease = match terms.lease {
+            Lease::Fixed(lease) => lease,
+            _ => self.sailor.watchdog,
+        };
+        let once = terms.wait == Some(Duration::ZERO);
+        let asking = Asking { lease, watched, bounded: terms.bound.is_some(), nested, once };
+        self.note(Event::Asked { number, what: What::Lock, name: self.name, within: terms.wait });
+        self.referee.asks(self.seat, asking);
+        (number, asking)
+    }
+
+    fn entered(
+        &self,
+        answer: Option<Result<Option<LockGuard>>>,
+        number: u64,
+        terms: Terms,
+        asking: Asking,
+        since: Duration,
+    ) -> Option<Held> {
+        let Some(answer) = answer else {
+            self.ended(number, DROPPED.to_owned());
+            self.referee.in_vain(self.seat);
+            return None;
+        };
+        let said = match &answer {
+            Ok(Some(_)) => GRANTED.to_owned(),
+            Ok(None) => "busy".to_owned(),
+            Err(error) => word(error),
+        };
+        self.ended(number, said);
+        let bound = terms.wait.map_or(LONGEST, |wait| wait + TWO_COMMANDS + COMMAND);
+        // A wait may end while an answer to an earlier release is still on its way.
+        let short = terms.wait.is_some_and(|wait| !wait.is_zero());
+        let what = if short { "short lock" } else { "lock" };
+        self.referee.answered(self.seat, what, answer.as_ref().err(), since, bound + SLACK);
+        match answer {
+            Ok(Some(guard)) => {
+                let hold = self.referee.granted(self.seat, guard.owner(), asking, since);
+                Some(Held { guard, number, hold, watched: asking.watched, lost: false })
+            }
+            Ok(None) if asking.once && !asking.nested => {
+                self.referee.busy(self.seat, since);
+                None
+            }
+            _ => {
+                self.referee.in_vain(self.seat);
+                None
+            }
+        }
+    }
+
+    /// Stays for so long, looking all the while whether the hold is still there; says whether the newest one is.
+    async fn stay(&mut self, held: &mut [Held], length: Duration) -> bool {
+        let until = Instant::now() + length;
+        let mut counts = self.random.once_in_a_while(400);
+        loop {
+            if !self.look(held) || std::mem::take(&mut counts) && !self.count(held).await {
+                return false;
+            }
+            let now = Instant::now();
+            if now >= until {
+                return true;
+            }
+            self.pass_time(held, until - now).await;
+        }
+    }
+
+    /// Something that takes a few milliseconds, or is asked for inside a section.
+    async fn pass_time(&mut self, held: &mut [Held], left: Duration) {
+        let (length, draw) = (self.random.millis(1, 40).min(left), self.random.below(1000));
+        let Some(newest) = held.last_mut() else { return };
+        match draw {
+            0..40 => {
+                let stopped = newest.guard.protect(sleep(length)).await.is_err();
+                if stopped && newest.guard.is_held() {
+                    self.referee.complain("work is stopped", Some(self.name), "while the hold is believed in");
+                }
+            }
+            40..110 => self.extend(newest).await,
+            110..130 => {
+                let since = self.referee.now();
+                let locked = self.sailor.client.lock(NAMES[self.name]).is_locked().await;
+                self.referee.answered(self.seat, "look", locked.as_ref().err(), since, COMMAND + SLACK);
+            }
+            130.. if draw - 130 < self.mix.forced => self.force().await,
+            _ => sleep(length).await,
+        }
+    }
+
+    async fn extend(&mut self, held: &mut Held) {
+        let long = self.random.once_in_a_while(self.mix.long);
+        let more = if long { self.random.millis(3_000, 8_000) } else { self.random.millis(50, 700) };
+        let (number, since) = (self.referee.number(), self.referee.now());
+        self.note(Event::Asked { number, what: What::Extend, name: self.name, within: None });
+        self.referee.change(self.seat, |seat| seat.longest = seat.longest.max(more));
+        let answer = held.guard.extend(more).await;
+        self.ended(number, answer.as_ref().map_or_else(word, |()| "ok".to_owned()));
+        match &answer {
+            Ok(()) => self.referee.extended(self.seat, since),
+            Err(error @ Error::Lost { .. }) => self.referee.told(self.seat, held.hold.as_ref(), error),
+            Err(Error::Invalid { .. }) => return,
+            Err(_) => {}
+        }
+        self.referee.answered(self.seat, "extend", answer.as_ref().err(), since, COMMAND + SLACK);
+    }
+
+    async fn force(&mut self) {
+        let (number, since) = (self.referee.number(), self.referee.now());
+        self.note(Event::Asked { number, what: What::Force, name: self.name, within: None });
+        self.referee.forces(number, self.sailor.number, self.name);
+        let answer = self.sailor.client.lock(NAMES[self.name]).force_unlock().await;
+        self.ended(number, answer.as_ref().map_or_else(word, ToString::to_string));
+        if answer.is_ok() {
+            self.referee.forced(number);
+        }
+        self.referee.answered(self.seat, "force", answer.as_ref().err(), since, TWO_COMMANDS + SLACK);
+    }
+
+    /// Looks at all guards; says whether the newest is believed in.
+    fn look(&mut self, held: &mut [Held]) -> bool {
+        for held in held.iter_mut() {
+            let is_held = held.guard.is_held();
+            if is_held && held.lost {
+                self.referee.complain("a lost hold is held again", Some(self.name), "by the same guard");
+            }
+            if !is_held && !std::mem::replace(&mut held.lost, true) {
+                let Some(error) = held.guard.lost().now_or_never() else {
+                    self.referee.complain("a loss is not told", Some(self.name), "the guard holds nothing");
+                    continue;
+                };
+                let number = self.referee.number();
+                self.note(Event::Asked { number, what: What::Told, name: self.name, within: None });
+                self.ended(number, word(&error));
+                self.referee.told(self.seat, held.hold.as_ref(), &error);
+            }
+        }
+        let Some(newest) = held.last() else { return false };
+        if !newest.lost {
+            let seen = self.referee.now();
+            self.note(Event::Held { guard: newest.number, seen });
+        }
+        self.referee.looks(self.seat, !newest.lost);
+        !newest.lost
+    }
+
+    /// Raises the counter under the newest hold; says whether it was believed in to the end.
+    async fn count(&mut self, held: &mut [Held]) -> bool {
+        let from = self.referee.book().counters[self.name];
+        sleep(self.random.millis(0, 4)).await;
+        let Some(newest) = held.last_mut() else { return false };
+        if newest.guard.is_held() {
+            let guard = newest.number;
+            self.note(Event::Counted { guard, from, sure: true });
+            self.referee.counts(self.seat, from);
+        }
+        self.look(held)
+    }
+
+    async fn leave(&mut self, held: Held, last: bool) {
+        let draw = self.random.below(100);
+        self.referee.change(self.seat, |seat| {
+            seat.guards -= u32::from(!last);
+            seat.tickets -= u32::from(!held.lost).min(seat.tickets);
+            seat.watched -= u32::from(held.watched && !held.lost).min(seat.watched);
+        });
+        if last {
+            self.referee.lets_go(self.seat);
+        }
+        let (guard, hold) = (held.guard, held.hold.as_ref());
+        match draw {
+            0..40 => {
+                if !self.unlock(&guard, hold).await && self.random.once_in_a_while(500) {
+                    self.unlock_again(&guard, hold).await;
+                }
+            }
+            40..55 => {
+                let (polls, until) = (self.random.below(4), self.random.millis(0, 3));
+                let _ = timeout(until, after_polls(self.unlock(&guard, hold), polls)).await;
+                if self.random.once_in_a_while(300) {
+                    self.unlock_again(&guard, hold).await;
+                }
+            }
+            55..65 if last => self.leave_detached(guard, hold).await,
+            _ => drop(guard),
+        }
+    }
+
+    async fn unlock(&self, guard: &LockGuard, hold: Option<&Field>) -> bool {
+        self.unlock_as("unlock", guard, hold).await
+    }
+
+    async fn unlock_again(&self, guard: &LockGuard, hold: Option<&Field>) {
+        self.unlock_as("unlock again", guard, hold).await;
+    }
+
+    async fn unlock_as(&self, what: &str, guard: &LockGuard, hold: Option<&Field>) -> bool {
+        let (number, since) = (self.referee.number(), self.referee.now());
+        self.note(Event::Asked { number, what: What::Unlock, name: self.name, within: None });
+        let answer = guard.unlock().await;
+        self.let_go(number, what, hold, &answer, since);
+        answer.is_ok()
+    }
+
+    async fn leave_detached(&mut self, guard: LockGuard, hold: Option<&Field>) {
+        let lock = self.sailor.client.lock(NAMES[self.name]);
+        let owner = guard.detach();
+        let detached = Detached { lock: lock.clone(), owner: owner.clone() };
+        sleep(self.random.millis(0, 5)).await;
+        if self.random.once_in_a_while(300) {
+            if let Some(guard) = lock.attach(&owner) {
+                self.unlock(&guard, hold).await;
+            }
+        } else {
+            let (number, since) = (self.referee.number(), self.referee.now());
+            self.note(Event::Asked { number, what: What::UnlockDetached, name: self.name, within: None });
+            let answer = lock.unlock().owner(&owner).await;
+            self.let_go(number, "unlock detached", hold, &answer, since);
+        }
+        drop(detached);
+    }
+
+    fn let_go(&self, number: u64, what: &str, hold: Option<&Field>, answer: &Result<Released>, since: Duration) {
+        let said = match answer {
+            Ok(Released::Freed) => "freed".to_owned(),
+            Ok(_) => "still-held".to_owned(),
+            Err(error) => word(error),
+        };
+        self.ended(number, said);
+        // Asked again, it tells of what became of a hand-over that was not answered.
+        if let (Err(error), false) = (answer, what == "unlock again") {
+            self.referee.told(self.seat, hold, error);
+        }
+        self.referee.answered(self.seat, what, answer.as_ref().err(), since, TWO_COMMANDS + SLACK);
+    }
+
+    fn note(&self, event: Event) {
+        self.referee.note(self.sailor.number, self.task, self.seat, event);
+    }
+
+    fn ended(&self, number: u64, answer: String) {
+        self.note(Event::Ended { number, answer });
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        self.referee.stands_up(self.seat);
+    }
+}
+
+/// A detached hold that is let go when the section is dropped: nobody else would.
+struct Detached {
+    lock: ReentrantLock,
+    owner: Owner,
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        drop(self.lock.attach(&self.owner));
+    }
+}
+
+impl Lock {
+    async fn acquire(&self, terms: Terms, owner: &Owner) -> Result<Option<LockGuard>> {
+        match terms.wait {
+            None => self.lock(terms, owner).await.map(Some),
+            Some(Duration::ZERO) => self.try_lock(terms, owner).await,
+            Some(wait) => self.try_lock(terms, owner).wait(wait).await,
+        }
+    }
+
+    fn lock(&self, terms: Terms, owner: &Owner) -> Acquire {
+        let acquire = match self {
+            Self::Reentrant(lock) => lock.lock().owner(owner),
+            Self::Mutex(mutex) => mutex.lock(),
+        };
+        let acquire = acquire.lease(terms.lease);
+        match terms.bound {
+            Some(bound) => acquire.max_hold(bound),
+            None => acquire,
+        }
+    }
+
+    fn try_lock(&self, terms: Terms, owner: &Owner) -> TryAcquire {
+        let acquire = match self {
+            Self::Reentrant(lock) => lock.try_lock().owner(owner),
+            Self::Mutex(mutex) => mutex.try_lock(),
+        };
+        let acquire = acquire.lease(terms.lease);
+        match terms.bound {
+            Some(bound) => acquire.max_hold(bound),
+            None => acquire,
+        }
+    }
+}
+
+/// A future's output, unless it is polled so many times in vain.
+async fn after_polls<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// One word for an error.
+fn word(error: &Error) -> String {
+    match error {
+        Error::Lost { cause, .. } => format!("lost-{cause:?}"),
+        Error::Refused { kind, .. } => format!("refused-{kind:?}"),
+        Error::Unreachable { .. } => "unreachable".to_owned(),
+        Error::NotHeld { .. } => "not-held".to_owned(),
+        Error::Closed => "closed".to_owned(),
+        other => format!("{other:?}").split_whitespace().collect(),
+    }
+}

@@ -1,0 +1,106 @@
+//! What the store's trace tells of its keys: which hold took a name last, when, and how often it was asked for. It knows
+//! nothing of expiry, and nothing of what anybody believes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use relatch::{Happening, Road, Traced, Uuid};
+
+use super::NAMES;
+
+/// A hold's field on the server: whose, and which.
+pub(super) type Field = String;
+
+/// The keys, as far as answers told.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    /// Who took each name last, unless it was freed since.
+    pub(super) holders: [Option<Field>; NAMES.len()],
+    births: BTreeMap<Field, Birth>,
+    newest: BTreeMap<(Uuid, usize), Field>,
+    /// Of each client's newest try that was answered busy, whose field it met.
+    pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
+}
+
+/// How a hold came to be.
+#[derive(Clone, Debug)]
+pub(super) struct Birth {
+    /// The newest time.
+    pub(super) at: Duration,
+    pub(super) road: Road,
+    /// The highest count that anybody asked for.
+    pub(super) most: u32,
+    /// When its time is over, by the newest call that gave it more.
+    pub(super) until: Duration,
+}
+
+impl Shadow {
+    pub(super) fn birth(&self, field: &str) -> Option<&Birth> {
+        self.births.get(field)
+    }
+
+    /// The hold of a name that a client was given last.
+    pub(super) fn newest(&self, client: Uuid, name: usize) -> Option<&Field> {
+        self.newest.get(&(client, name))
+    }
+
+    pub(super) fn hear(&mut self, traced: &Traced) {
+        let Happening::Ran { script, keys, args, reply, road, .. } = &traced.what else { return };
+        let Some(name) = keys.first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
+        let done = reply.starts_with("[1");
+        let verb = script.rsplit('/').next().unwrap_or_default();
+        match verb {
+            "acquire.lua" => self.acquired(traced, name, args, reply, *road),
+            "renew.lua" => {
+                let statuses = reply.trim_matches(['[', ']']).split(", ");
+                for (field, _) in args[1..].iter().zip(statuses).filter(|(_, status)| *status == "1") {
+                    self.lasts(field, traced.at, &args[0]);
+                }
+            }
+            "hand_over.lua" if done => {
+                self.born(traced, name, &args[1], *road);
+                self.lasts(&args[1], traced.at, &args[2]);
+                if *road == Road::Link {
+                    self.newest.insert((traced.client, name), args[1].clone());
+                }
+            }
+            "release.lua" if reply.starts_with("[1, 0") => self.holders[name] = None,
+            "force_release.lua" if done => self.holders[name] = None,
+            _ => {}
+        }
+    }
+
+    fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &str, road: Road) {
+        let field = &args[0];
+        let asked: u32 = args[2].parse().unwrap_or_default();
+        if reply.starts_with("[0") && road == Road::Link {
+            self.met.insert((traced.client, name), (traced.at, self.holders[name].clone()));
+        } else if reply.starts_with("[1") && asked == 1 && self.holders[name].as_ref() != Some(field) {
+            self.born(traced, name, field, road);
+        }
+        if reply.starts_with("[1") && asked == 1 && road == Road::Link {
+            self.newest.insert((traced.client, name), field.clone());
+        }
+        if let Some(birth) = self.births.get_mut(field) {
+            birth.most = birth.most.max(asked);
+        }
+        if reply.starts_with("[1") {
+            self.lasts(field, traced.at, &args[1]);
+        }
+    }
+
+    fn lasts(&mut self, field: &str, at: Duration, lease_ms: &str) {
+        let lease = Duration::from_millis(lease_ms.parse().unwrap_or_default());
+        if let Some(birth) = self.births.get_mut(field) {
+            birth.until = birth.until.max(at + lease);
+        }
+    }
+
+    fn born(&mut self, traced: &Traced, name: usize, field: &str, road: Road) {
+        if self.holders[name].as_deref() == Some(field) {
+            return;
+        }
+        self.holders[name] = Some(field.to_owned());
+        let most = self.births.get(field).map_or(1, |birth| birth.most);
+        self.births.insert(field.to_owned(), Birth { at: traced.at, road, most, until: traced.at });
+    }
+}
