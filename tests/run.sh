@@ -12,6 +12,9 @@ features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "
 # How long the storm of tests/it/storm.rs lasts; RELATCH_STORM_SEED repeats one.
 storm_secs=${RELATCH_STORM_SECS:-60}
 
+# How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one seed.
+sim_secs=${RELATCH_SIM_SECS:-120}
+
 summary=()
 failed=0
 
@@ -67,14 +70,15 @@ step "the README's test in an empty crate" tests/readme.sh
 no_lua() { ! cargo tree --edges normal --prefix none | grep -q "^mlua"; }
 step "no Lua without the feature" no_lua
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
-# The storm is left out of the others' company: it is to have a minute and the machine for itself.
+# The storm and the long simulation are left out of the others' company: they are to have the machine for themselves.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
-# With the feature there are more tests, and none is left out: one run is enough. Those of the library without it are quick.
+simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
+# With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 step "tests and doc tests, --features=embedded" tests/with-redis.sh cargo test --features embedded -- --skip "$storm"
-step "unit tests, without features" cargo test --quiet --lib
 step "doc tests, without features" cargo test --quiet --doc
+step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
-step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::
+step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::redis
 step "package" package
 if installed "$msrv"; then
     step "Rust $msrv" cargo "+$msrv" check --quiet --all-features

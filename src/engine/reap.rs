@@ -98,7 +98,7 @@ impl State {
     pub(super) fn reaps_due(&mut self, place: &Place, now: Instant) -> Option<Pending<()>> {
         let mut due = self.reaps.due(now);
         // A release that is repeated needs no help; one that was helped would not find what it let go of.
-        due.retain(|number| !self.releases.iter().any(|release| release.number == *number));
+        due.retain(|number| !self.releases.iter().any(|it| it.number == *number || it.then == Some(*number)));
         if due.is_empty() {
             return None;
         }
