@@ -62,16 +62,13 @@ async fn a_subscription_that_breaks_while_it_is_made_keeps_neither_its_waiter_no
         for (round, name) in [name.clone(), unique_name(), name].into_iter().enumerate() {
             let guard = holder.lock(&name).lock().await.expect("it is free");
             let waiter = enter(&waiting, &name);
-            // A confirmation that is lost alone leaves a subscription that works, on a link whose answers are in doubt.
-            if round == 0 {
-                broken.nth(2).await;
-            }
+            // The first is asked for twice. Somebody else may listen too: the holder, while it leaves others their turn.
+            broken.nth(round + 2).await;
             listeners_are(server, &name, 1).await;
             guard.unlock().await.expect("it is held");
             entered(waiter).await.unlock().await.expect("it is held");
             listeners_are(server, &name, 0).await;
         }
-        assert!(broken.seen() >= 4, "{fault:?}: not subscribed again");
     }
 }
 

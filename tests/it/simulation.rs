@@ -49,7 +49,7 @@ const LONGEST_LEASE: Duration = Duration::from_millis(750);
 /// How long one command may take.
 const COMMAND: Duration = Duration::from_millis(300);
 /// How many seeds there are unless the environment says otherwise.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 8;
 /// How much is shown around a complaint.
 const BEFORE: Duration = Duration::from_millis(500);
 const MOST_LINES: usize = 150;

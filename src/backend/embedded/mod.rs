@@ -20,8 +20,6 @@
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
 mod breaks;
-#[cfg(test)]
-mod contract;
 mod ears;
 mod link;
 mod member;
@@ -30,6 +28,8 @@ mod pump;
 mod server;
 mod store;
 mod support;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod traffic;
 mod weather;

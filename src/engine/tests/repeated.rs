@@ -1,0 +1,125 @@
+//! Releases that are repeated: for how long, and what a later `unlock` finds.
+
+use super::*;
+
+/// What was asked for counts, and not what was answered: the server may keep the hold for that long.
+#[tokio::test(start_paused = true)]
+async fn after_an_extension_without_an_answer_a_release_is_repeated_for_as_long_as_that_may_last() {
+    for nested in [false, true] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let guard = lock.lock_as(&owner).await.unwrap();
+        let asked = 100 * LEASE;
+        if nested {
+            world.next(Verb::Acquire, [Fate::Lost, Fate::Lost, Fate::Lost, Fate::Lost]);
+            assert!(timeout(SECOND, lock.lock_as(&owner).lease(asked)).await.is_err(), "it has no answer");
+        } else {
+            world.next(Verb::Renew, [Fate::Lost]);
+            assert!(matches!(guard.extend(asked).await, Err(Error::Unreachable { .. })));
+        }
+        assert!(world.ttl("a") > 99 * LEASE);
+        world.always(Verb::Release, Fate::Never);
+        drop(guard);
+        sleep(LEASE * 3).await;
+        assert!(world.holder("a").is_some());
+        world.heal();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.holder("a"), None, "nested: {nested}");
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// As above, for holds that were lost: with a guard that ends later, and detached, where nobody ends it.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_is_forgotten() {
+    for detached in [false, true] {
+        let bench = Bench::new();
+        let world = &bench.world;
+        let guard = bench.lock("a").lock().await.unwrap();
+        world.next(Verb::Renew, [Fate::Lost]);
+        assert!(guard.extend(100 * LEASE).await.is_err());
+        world.always(Verb::Renew, Fate::Never);
+        assert_eq!(cause(&guard.lost().await), Some(LostCause::Expired));
+        if detached {
+            guard.detach();
+        } else {
+            world.always(Verb::Release, Fate::Never);
+            drop(guard);
+        }
+        sleep(LEASE * 3).await;
+        world.heal();
+        sleep(5 * SECOND).await;
+        assert_eq!(world.holder("a"), None, "detached: {detached}");
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// As above, where the server refuses at first: nothing is repeated by itself, and what is asked for later is.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_asked_for_again_is_repeated_for_as_long_as_the_hold_may_last() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().lease(100 * LEASE).await.unwrap();
+    world.next(Verb::Release, [Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Refused { .. })));
+    world.always(Verb::Release, Fate::Never);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    drop(guard);
+    sleep(LEASE * 3).await;
+    assert!(world.holder("a").is_some());
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
+
+/// Of an abandoned hand-over both numbers are released, also where the server refuses the second at first.
+#[tokio::test(start_paused = true)]
+async fn what_a_refusal_left_of_an_abandoned_hand_over_is_released_when_it_is_asked_for_again() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    let waiting = tokio::spawn(lock.lock_as(&Owner::new()).lease(100 * LEASE));
+    turn().await;
+    world.next(Verb::HandOver, [Fate::Lost]);
+    world.next(Verb::Release, [Fate::Prompt, Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { .. })));
+    waiting.abort();
+    sleep(SECOND).await;
+    let released = world.sent(Verb::Release);
+    assert_eq!(released.len(), 2, "in order, and the second was refused");
+    assert_eq!(world.holder("a").unwrap().0, Some(released[1].numbers[0]));
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
+
+/// What never left was never asked for: a release is not repeated for its sake.
+#[tokio::test(start_paused = true)]
+async fn after_an_extension_that_never_left_a_release_is_repeated_for_no_longer_than_before() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    world.unlink();
+    assert!(matches!(guard.extend(1_000 * LEASE).await, Err(Error::Unreachable { may_have_run: false, .. })));
+    drop(guard);
+    sleep(2 * LEASE).await;
+    world.forget_record();
+    assert!(bench.engine.find("a").is_none_or(|place| place.entry.lock().releases.is_empty()), "it was given up");
+    world.relink();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_waits_for_its_turn_is_not_taken_for_an_old_copy_s_leftover() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    world.next(Verb::Acquire, [Fate::Lost]);
+    let outer = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
+    let inner = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
+    world.next(Verb::Release, [Fate::Never]);
+    drop(inner);
+    turn().await;
+    // A third of the lease goes by before the count that is told in vain gives the turn up.
+    assert_eq!(outer.unlock().await.unwrap(), Released::Freed);
+    bench.nothing_is_left("a").await;
+}
