@@ -21,6 +21,8 @@ use crate::storm::log::{Event, Line};
 /// After so long without a fault everything that one left behind is over: a pause between links, a pause before a
 /// repetition, a command that waited, a third of a watchdog's lease.
 pub(super) const SETTLED: Duration = Duration::from_millis(2_600);
+/// A message to somebody, and a try back, on a day without weather.
+const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back.
 pub(super) const IDLE: Duration = Duration::from_millis(150);
 /// Nobody who waits is passed over by one other process for so long, and so often.
@@ -60,7 +62,7 @@ pub(super) struct Book {
     pub(super) forces: BTreeMap<u64, Force>,
     pub(super) clients: BTreeSet<Uuid>,
     pub(super) dead: BTreeSet<Uuid>,
-    /// Clients without a slice, which let nobody go first.
+    /// Clients with a slice that is over before anybody else could come: they let nobody go first.
     pub(super) hasty: BTreeSet<u64>,
     /// Fields that their sections let go of, and when.
     pub(super) let_go: BTreeMap<Field, Duration>,
@@ -263,7 +265,7 @@ impl Referee {
     pub(super) fn comes(&self, number: u64, client: Uuid, slice: Duration) {
         let mut book = self.book();
         book.clients.insert(client);
-        if slice.is_zero() {
+        if slice < ROUND_TRIP {
             book.hasty.insert(number);
         }
     }

@@ -260,8 +260,9 @@ impl Book {
         }
         match kept {
             Some(kept) if kept.field == *hold => {
-                let most = self.shadow.birth(hold).map_or(1, |birth| birth.most);
-                let fits = (seat.tickets..=most).contains(&kept.count);
+                let (most, lowered) = self.shadow.birth(hold).map_or((1, false), |birth| (birth.most, birth.lowered));
+                let least = if lowered { 1 } else { seat.tickets };
+                let fits = (least..=most).contains(&kept.count);
                 let what = || format!("{} on the store, {} guards, {most} asked for", kept.count, seat.tickets);
                 (!fits).then(|| ("the count is wrong", what()))
             }
@@ -328,7 +329,8 @@ impl Book {
                 let forced = forces.any(|force| force.ended.is_none_or(|ended| born <= ended));
                 let until = hold.and_then(|hold| self.shadow.birth(hold)).map(|birth| birth.until);
                 let over = until.is_none_or(|until| until <= now);
-                (!lost && !forced && !over).then_some("the store lost nothing")
+                let copied = hold.is_some_and(|hold| self.shadow.freed_by_copy.contains(hold));
+                (!lost && !forced && !over && !copied).then_some("the store lost nothing")
             }
             LostCause::Expired => {
                 let same = hold == seat.hold.as_ref();

@@ -1,7 +1,10 @@
 //! What the store's trace tells of its keys: which hold took a name last, when, and how often it was asked for. It knows
 //! nothing of expiry, and nothing of what anybody believes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use relatch::{Happening, Road, Traced, Uuid};
 
@@ -16,6 +19,8 @@ pub(super) struct Shadow {
     /// Who took each name last, unless it was freed since.
     pub(super) holders: [Option<Field>; NAMES.len()],
     births: BTreeMap<Field, Birth>,
+    /// Holds that a copy of their own release freed: the release itself finds nothing any more.
+    pub(super) freed_by_copy: BTreeSet<Field>,
     newest: BTreeMap<(Uuid, usize), Field>,
     /// Of each client's newest try that was answered busy, whose field it met.
     pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
@@ -29,6 +34,8 @@ pub(super) struct Birth {
     pub(super) road: Road,
     /// The highest count that anybody asked for.
     pub(super) most: u32,
+    /// An old copy of a release ran: the count may be too low until the next command sets it.
+    pub(super) lowered: bool,
     /// When its time is over, by the newest call that gave it more.
     pub(super) until: Duration,
 }
@@ -63,7 +70,17 @@ impl Shadow {
                     self.newest.insert((traced.client, name), args[1].clone());
                 }
             }
-            "release.lua" if reply.starts_with("[1, 0") => self.holders[name] = None,
+            "release.lua" if reply.starts_with("[1, 0") => {
+                self.holders[name] = None;
+                if *road != Road::Link {
+                    self.freed_by_copy.insert(args[0].clone());
+                }
+            }
+            "release.lua" if done => {
+                if let Some(birth) = self.births.get_mut(&args[0]) {
+                    birth.lowered = *road != Road::Link;
+                }
+            }
             "force_release.lua" if done => self.holders[name] = None,
             _ => {}
         }
@@ -82,6 +99,7 @@ impl Shadow {
         }
         if let Some(birth) = self.births.get_mut(field) {
             birth.most = birth.most.max(asked);
+            birth.lowered &= asked == 1;
         }
         if reply.starts_with("[1") {
             self.lasts(field, traced.at, &args[1]);
@@ -101,6 +119,6 @@ impl Shadow {
         }
         self.holders[name] = Some(field.to_owned());
         let most = self.births.get(field).map_or(1, |birth| birth.most);
-        self.births.insert(field.to_owned(), Birth { at: traced.at, road, most, until: traced.at });
+        self.births.insert(field.to_owned(), Birth { at: traced.at, road, most, lowered: false, until: traced.at });
     }
 }
