@@ -299,7 +299,7 @@ impl LockGuard {
     /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        self.look(|hold| hold.granted()).unwrap_or(0)
+        self.look(Hold::granted).unwrap_or(0)
     }
 
     /// The fencing token, where the primitive gives one; the locks of this version give none.
@@ -360,7 +360,7 @@ impl LockGuard {
     }
 
     /// Reads from the live hold, if this guard still has its share of it.
-    fn look<R>(&self, read: impl FnOnce(&mut Hold) -> R) -> Option<R> {
+    fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
             let hold = state.live(&self.tenure)?;
