@@ -38,14 +38,14 @@ use tokio::{
 };
 
 use self::{
-    crew::Crew,
-    referee::{Complaint, Referee, SETTLED},
+    crew::{Crew, Mix},
+    referee::{Complaint, Referee},
 };
 use crate::harness::random::Random;
 
 const NAMES: [&str; 3] = ["north", "east", "south"];
-/// No watchdog's lease is longer.
-const LONGEST_LEASE: Duration = Duration::from_millis(750);
+/// No lease is longer.
+const LONGEST_LEASE: Duration = Duration::from_secs(8);
 /// How long one command may take.
 const COMMAND: Duration = Duration::from_millis(300);
 /// How many seeds there are unless the environment says otherwise.
@@ -71,14 +71,15 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
     runtime.block_on(async {
         let store = EmbeddedStore::seeded(seed);
         let eyes = Client::builder().embedded(&store).connect().await.expect("a store refuses nobody");
-        let referee = Arc::new(Referee::new(store.clone(), &eyes));
         let mut random = Random::new(seed, &[]);
-        let mut crew = Crew::gather(&store, &referee, &mut random).await;
+        let mix = Mix::draw(&mut random);
+        let referee = Arc::new(Referee::new(store.clone(), &eyes, mix.habits()));
+        let mut crew = Crew::gather(&store, &referee, mix, &mut random).await;
         tokio::select! {
             biased;
             () = referee.complained.notified() => {}
             () = tripped.notified() => referee.complain("the clock stands still", None, "something never rests"),
-            () = whole(&mut crew, &store, &referee, eyes) => {}
+            () = whole(&mut crew, &store, &referee, eyes, mix.habits().settled()) => {}
         }
         drop(referee.up_to_date());
         let mut book = referee.book();
@@ -90,17 +91,19 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
 }
 
 /// From the first section to the last, and until nothing is left.
-async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, eyes: Client) {
+async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, eyes: Client, settled: Duration) {
     crew.calm(Duration::from_millis(200)).await;
     crew.storm(Duration::from_millis(1_800)).await;
-    crew.calm(SETTLED + Duration::from_millis(1_900)).await;
+    crew.calm(settled + Duration::from_millis(1_900)).await;
     crew.end().await;
-    // Whatever a client that crashed had runs out.
-    sleep(Duration::from_secs(11)).await;
+    referee.check(LONGEST_LEASE);
+    // Whatever a client that crashed had runs out, and what may still come of an old copy is looked for no more.
+    sleep(LONGEST_LEASE * 4 / 3 + Duration::from_secs(1)).await;
     let (keys, listeners) = (store.keys(), store.listeners());
     if !keys.is_empty() || !listeners.is_empty() {
         referee.complain("something is left on the store", None, format!("{keys:?} {listeners:?}"));
     }
+    crew.scatter();
     eyes.close().await;
     sleep(Duration::from_secs(1)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();

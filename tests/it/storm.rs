@@ -11,12 +11,12 @@
 //! | what must be true of it | `checker.rs` |
 
 mod chaos;
-mod checker;
-mod counter;
+pub(crate) mod checker;
+pub(crate) mod counter;
 mod fleet;
 pub(crate) mod log;
 mod plan;
-mod section;
+pub(crate) mod section;
 mod worker;
 
 use std::{

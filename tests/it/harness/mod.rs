@@ -1,6 +1,7 @@
 //! What the tests stand on: servers, a fault proxy, other processes. It knows nothing of locks.
 
 pub(crate) mod clock;
+pub(crate) mod either;
 pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -16,8 +16,15 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{COMMAND, LONGEST_LEASE, NAMES, referee::Referee, section::Section};
+use super::{
+    COMMAND, LONGEST_LEASE, NAMES,
+    referee::{Habits, Referee},
+    section::Section,
+};
 use crate::harness::random::Random;
+
+/// How long a client may keep a name to itself, in milliseconds.
+const SLICES: &[u64] = &[0, 1, 10, 40, 200];
 
 /// How a simulation is mixed: so many of a thousand, or a number.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +45,14 @@ pub(super) struct Mix {
     pause: u64,
     clients: usize,
     tasks: usize,
+    /// Whether watchdogs' leases last for seconds.
+    unhurried: bool,
     /// The longest way to the store while nothing befalls anybody, in milliseconds.
     way: u64,
     copies: usize,
     abandoned: usize,
+    /// Faults that meet just what a section is about to ask.
+    aimed: usize,
 }
 
 /// One client, as its tasks know it.
@@ -52,7 +63,10 @@ pub(super) struct Sailor {
     pub(super) mix: Mix,
     pub(super) number: u64,
     pub(super) watchdog: Duration,
+    store: EmbeddedStore,
     rest: AtomicBool,
+    /// Faults that may wait for its next commands.
+    armed: AtomicUsize,
 }
 
 /// All clients, and those who were.
@@ -70,8 +84,6 @@ pub(super) struct Crew {
 struct Boat {
     sailor: Arc<Sailor>,
     tasks: Vec<JoinHandle<()>>,
-    /// Faults that may wait for its next commands.
-    armed: usize,
 }
 
 impl Mix {
@@ -90,10 +102,23 @@ impl Mix {
             pause: random.pick(&[0, 5, 40, 200, 700]),
             clients: random.pick(&[2, 3, 3, 4, 6]),
             tasks: random.pick(&[1, 2, 3, 4]),
+            unhurried: random.once_in_a_while(250),
             way: random.pick(&[0, 2, 8]),
             copies: random.pick(&[0, 30, 150]),
             abandoned: random.pick(&[10, 100]),
+            aimed: random.pick(&[0, 50, 250]),
         }
+    }
+}
+
+impl Mix {
+    fn watchdogs(&self) -> &'static [u64] {
+        if self.unhurried { &[2_000, 6_000] } else { &[300, 450, 750] }
+    }
+
+    pub(super) fn habits(&self) -> Habits {
+        let longest = |of: &[u64]| Duration::from_millis(of.iter().copied().max().unwrap_or_default());
+        Habits { watchdog: longest(self.watchdogs()), slice: longest(SLICES) }
     }
 }
 
@@ -116,9 +141,29 @@ impl Sailor {
     }
 }
 
+impl Sailor {
+    /// Something may befall what this client sends next.
+    pub(super) fn is_aimed_at(&self, random: &mut Random) {
+        if self.referee.is_calm() || !random.once_in_a_while(self.mix.aimed) {
+            return;
+        }
+        let (store, client, later) = (&self.store, &self.client, random.millis(0, 1_000));
+        let (kind, done) = match random.below(8) {
+            0..3 => ("lost request", store.drop_next_request(client)),
+            3..6 => ("lost reply", store.drop_next_reply(client)),
+            6 => ("copy", store.duplicate_next(client, later)),
+            _ => ("cut", store.cut(client)),
+        };
+        self.armed.fetch_add(usize::from(kind != "cut"), Ordering::Relaxed);
+        // One that has left is not known any more.
+        if done.is_ok() {
+            self.referee.tell(format!("{kind}, aimed at client {}", self.number));
+        }
+    }
+}
+
 impl Crew {
-    pub(super) async fn gather(store: &EmbeddedStore, referee: &Arc<Referee>, random: &mut Random) -> Self {
-        let mix = Mix::draw(random);
+    pub(super) async fn gather(store: &EmbeddedStore, referee: &Arc<Referee>, mix: Mix, random: &mut Random) -> Self {
         let random = Random::new(random.next(), &[]);
         let (store, referee) = (store.clone(), Arc::clone(referee));
         let mut crew = Self { store, referee, mix, random, boats: Vec::new(), drawn: 0, faults: BTreeMap::new() };
@@ -129,9 +174,8 @@ impl Crew {
     }
 
     async fn launch(&mut self) {
-        let watchdog = self.random.pick(&[300, 450, 750]).min(LONGEST_LEASE.as_millis() as u64);
-        let watchdog = Duration::from_millis(watchdog);
-        let slice = Duration::from_millis(self.random.pick(&[0, 1, 10, 40]));
+        let watchdog = Duration::from_millis(self.random.pick(self.mix.watchdogs()));
+        let slice = Duration::from_millis(self.random.pick(SLICES));
         let builder = Client::builder()
             .embedded(&self.store)
             .watchdog_timeout(watchdog)
@@ -142,17 +186,18 @@ impl Crew {
             return self.referee.complain("a client does not connect", None, "");
         };
         self.drawn += 1;
-        self.referee.comes(self.drawn, client.id(), slice);
+        self.referee.comes(self.drawn, client.id(), watchdog, slice);
         self.referee.tell(format!("client {} is {}", self.drawn, client.id()));
         let (referee, mix, number) = (Arc::clone(&self.referee), self.mix, self.drawn);
         let rest = AtomicBool::new(false);
-        let sailor = Arc::new(Sailor { client, referee, mix, number, watchdog, rest });
+        let (store, armed) = (self.store.clone(), AtomicUsize::new(0));
+        let sailor = Arc::new(Sailor { client, referee, mix, number, watchdog, store, rest, armed });
         let tasks = (0..self.mix.tasks as u64).map(|task| {
             let random = Random::new(self.random.next(), &[]);
             tokio::spawn(Arc::clone(&sailor).go(task, random))
         });
         let tasks = tasks.collect();
-        self.boats.push(Boat { sailor, tasks, armed: 0 });
+        self.boats.push(Boat { sailor, tasks });
     }
 
     /// Nothing befalls anybody for so long; commands may take a little while all the same.
@@ -166,9 +211,9 @@ impl Crew {
             }
         }
         self.referee.set_weather(Weather::fair());
-        for boat in &mut self.boats {
+        for boat in &self.boats {
             // What waits for a next command is to have had it.
-            for _ in 0..std::mem::take(&mut boat.armed) {
+            for _ in 0..boat.sailor.armed.swap(0, Ordering::Relaxed) {
                 drop(boat.sailor.client.lock("spare").is_locked().await);
             }
         }
@@ -223,9 +268,9 @@ impl Crew {
 
     fn change_weather(&mut self) -> &'static str {
         let random = &mut self.random;
-        let (there, back) = (random.pick(&[0, 5, 40, 250]), random.pick(&[0, 5, 40, 250]));
+        let (there, back) = (random.pick(&[0, 5, 40, 250, 900]), random.pick(&[0, 5, 40, 250]));
         let (zero, ms) = (Duration::ZERO, Duration::from_millis);
-        let share = |random: &mut Random| random.pick(&[0, 0, 5, 20]) as f64 / 1000.0;
+        let share = |random: &mut Random| random.pick(&[0, 0, 5, 20, 100]) as f64 / 1000.0;
         let weather = Weather::fair()
             .request_delay(zero..=ms(there))
             .reply_delay(zero..=ms(back))
@@ -256,8 +301,8 @@ impl Crew {
         what: impl FnOnce(&EmbeddedStore, &Client, Duration) -> relatch::Result<()>,
     ) -> &'static str {
         let later = self.random.millis(0, 2_000);
-        let boat = &mut self.boats[which];
-        boat.armed += usize::from(kind != "cut");
+        let boat = &self.boats[which];
+        boat.sailor.armed.fetch_add(usize::from(kind != "cut"), Ordering::Relaxed);
         drop(what(&self.store, &boat.sailor.client, later));
         kind
     }
@@ -290,7 +335,7 @@ impl Crew {
             self.store.set_clock_forward(by);
             "clock forward"
         } else {
-            self.referee.falls_back(LONGEST_LEASE + Duration::from_secs(8) + by);
+            self.referee.falls_back(LONGEST_LEASE + by);
             self.store.set_clock_back(by);
             "clock back"
         }
@@ -300,7 +345,7 @@ impl Crew {
     async fn crash(&mut self, which: usize) -> &'static str {
         let boat = self.boats.swap_remove(which);
         let client = boat.sailor.client.clone();
-        self.referee.dies(client.id());
+        self.referee.dies(boat.sailor.number, client.id());
         drop(self.store.partition(&client));
         for task in &boat.tasks {
             task.abort();
@@ -313,7 +358,7 @@ impl Crew {
     async fn replace(&mut self, which: usize) -> &'static str {
         let boat = self.boats.swap_remove(which);
         // What it held is left to its lease.
-        self.referee.dies(boat.sailor.client.id());
+        self.referee.dies(boat.sailor.number, boat.sailor.client.id());
         boat.sailor.client.close().await;
         self.join(boat.tasks).await;
         self.launch().await;
@@ -330,13 +375,13 @@ impl Crew {
         }
     }
 
-    /// Everybody goes home; afterwards there is nothing left of anybody.
+    /// Every section comes to its end. The clients stay, and have nothing to do.
     pub(super) async fn end(&mut self) {
-        let boats = std::mem::take(&mut self.boats);
-        for boat in &boats {
+        for boat in &self.boats {
             boat.sailor.rest.store(true, Ordering::Relaxed);
         }
-        for Boat { sailor, tasks, .. } in boats {
+        for at in 0..self.boats.len() {
+            let (sailor, tasks) = (Arc::clone(&self.boats[at].sailor), std::mem::take(&mut self.boats[at].tasks));
             self.join(tasks).await;
             for name in NAMES {
                 if sailor.client.lock(name).hold_count() != 0 {
@@ -344,5 +389,9 @@ impl Crew {
                 }
             }
         }
+    }
+    /// Everybody goes home.
+    pub(super) fn scatter(&mut self) {
+        self.boats.clear();
     }
 }

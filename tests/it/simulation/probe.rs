@@ -7,13 +7,13 @@ use relatch::Road;
 
 use super::{
     NAMES,
-    referee::{Book, IDLE, Kept, Referee, SETTLED, Seat},
+    referee::{Book, Kept, Referee, Seat},
 };
 
 impl Referee {
     pub(super) fn probe(&self) {
         let now = self.now();
-        if !self.book().calm_for(now, Duration::ZERO) {
+        if !self.is_calm() {
             let mut book = self.book();
             book.orphans = Default::default();
             book.idle = Default::default();
@@ -49,7 +49,7 @@ impl Book {
         };
         let free = *self.idle[name].get_or_insert(now);
         let since = free.max(longest);
-        let over = self.calm_for(since, SETTLED) && now > since + IDLE;
+        let over = self.is_settled(since) && now > since + self.habits.idle();
         over.then(|| ("a lock is free and nobody wakes", format!("free since {free:?}, one waits since {longest:?}")))
     }
 
@@ -57,24 +57,27 @@ impl Book {
         self.idle[name] = None;
         let client = |seat: &Seat| kept.field.starts_with(&seat.id.to_string());
         let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && client(seat));
-        let ours = self.clients.iter().any(|id| kept.field.starts_with(&id.to_string()));
+        let ours = self.clients.iter().find(|(id, _)| kept.field.starts_with(&id.to_string()));
         let dead = self.dead.iter().any(|id| kept.field.starts_with(&id.to_string()));
-        if kept_by
-            || dead
-            || !ours
-            || now < self.clock_back
-            || self.shadow.birth(&kept.field).is_some_and(|birth| birth.road == Road::Copy)
-        {
+        let birth = self.shadow.birth(&kept.field);
+        // Of a command that was answered nobody expects a copy.
+        let copied = birth.is_some_and(|birth| birth.road == Road::Copy);
+        let Some((_, watchdog)) = ours.filter(|_| !kept_by && !dead && !copied && now >= self.clock_back) else {
             self.orphans[name] = None;
             return None;
-        }
+        };
+        // What came over a link that had ended is looked for every third of a lease.
+        let looked_for = match birth.filter(|birth| birth.road == Road::OldLink) {
+            Some(birth) => birth.until.saturating_sub(birth.at).min(*watchdog) / 3,
+            None => Duration::ZERO,
+        };
         let fresh = self.orphans[name].as_ref().is_none_or(|(field, _)| *field != kept.field);
         if fresh {
             self.orphans[name] = Some((kept.field.clone(), now));
         }
         let (field, since) = self.orphans[name].clone()?;
         // What is left over from faults has had its time before; what comes in a calm has a command's.
-        let over = self.calm_for(now, SETTLED) && now > since + Duration::from_millis(400);
+        let over = self.is_settled(now) && now > since + looked_for + Duration::from_millis(400);
         over.then(|| ("a hold is left to nobody", format!("{field} since {since:?}")))
     }
 }

@@ -13,20 +13,39 @@ use relatch::{Client, EmbeddedStore, Owner, ReentrantLock, Traced, Uuid, Weather
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    NAMES,
+    COMMAND, NAMES,
     shadow::{Field, Shadow},
 };
-use crate::storm::log::{Event, Line};
+use crate::storm::{
+    checker::{self, Bounds, Chronicle, Life},
+    counter::{Guard, Raise},
+    log::{Event, Line},
+};
 
-/// After so long without a fault everything that one left behind is over: a pause between links, a pause before a
-/// repetition, a command that waited, a third of a watchdog's lease.
-pub(super) const SETTLED: Duration = Duration::from_millis(2_600);
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
-/// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back.
-pub(super) const IDLE: Duration = Duration::from_millis(150);
 /// Nobody who waits is passed over by one other process for so long, and so often.
 pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
+
+/// What the slowest client does, as far as bounds come from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habits {
+    pub(super) watchdog: Duration,
+    pub(super) slice: Duration,
+}
+
+impl Habits {
+    /// After so long without a fault everything that one left behind is over: a pause between links, a pause before a
+    /// repetition, a command that waited, a third of a watchdog's lease.
+    pub(super) fn settled(self) -> Duration {
+        Duration::from_millis(2_350) + self.watchdog / 3
+    }
+
+    /// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back.
+    pub(super) fn idle(self) -> Duration {
+        Duration::from_millis(110) + self.slice
+    }
+}
 
 /// What judges, and what it knows.
 #[derive(Debug)]
@@ -43,13 +62,17 @@ pub(super) struct Referee {
 #[derive(Debug, Default)]
 pub(super) struct Book {
     pub(super) complaint: Option<Complaint>,
+    pub(super) habits: Habits,
     pub(super) lines: Vec<(u64, Line)>,
     /// What befell the store and its clients.
     pub(super) faults: Vec<(Duration, String)>,
     pub(super) trace: Vec<Traced>,
     pub(super) holds: usize,
     pub(super) sections: usize,
-    pub(super) counters: [u64; NAMES.len()],
+    /// Of each name's counter.
+    histories: [Vec<Raise>; NAMES.len()],
+    /// How many lines there were when a client ended, and when.
+    ends: BTreeMap<u64, (usize, Duration)>,
     pub(super) shadow: Shadow,
     pub(super) seats: BTreeMap<u64, Seat>,
     pub(super) drawn: u64,
@@ -60,7 +83,8 @@ pub(super) struct Book {
     /// Holds that the store was seen to lose, and when.
     pub(super) doomed: Vec<(Field, Duration)>,
     pub(super) forces: BTreeMap<u64, Force>,
-    pub(super) clients: BTreeSet<Uuid>,
+    /// Every client, and its watchdog's lease.
+    pub(super) clients: BTreeMap<Uuid, Duration>,
     pub(super) dead: BTreeSet<Uuid>,
     /// Clients with a slice that is over before anybody else could come: they let nobody go first.
     pub(super) hasty: BTreeSet<u64>,
@@ -151,14 +175,14 @@ pub(super) struct Asking {
 }
 
 impl Referee {
-    pub(super) fn new(store: EmbeddedStore, eyes: &Client) -> Self {
+    pub(super) fn new(store: EmbeddedStore, eyes: &Client, habits: Habits) -> Self {
         store.start_trace();
         Self {
             store,
             eyes: NAMES.iter().map(|name| eyes.lock(name)).collect(),
             start: Instant::now(),
             complained: Notify::new(),
-            book: Mutex::default(),
+            book: Mutex::new(Book { habits, ..Book::default() }),
         }
     }
 
@@ -176,6 +200,11 @@ impl Referee {
         let mut book = self.book();
         for traced in trace {
             book.shadow.hear(&traced);
+            if let (Some(what), None) = (book.shadow.wrong.take(), &book.complaint) {
+                let rule = "a hand-over makes what it was to move";
+                book.complaint = Some(Complaint { rule, what, at: traced.at, name: None });
+                self.complained.notify_one();
+            }
             book.trace.push(traced);
         }
         book
@@ -202,6 +231,25 @@ impl Referee {
         self.book().lines.push((client, Line { at, task, section, event }));
     }
 
+    /// What a counter that only its lock guards shows.
+    pub(super) fn reads(&self, name: usize) -> u64 {
+        self.book().histories[name].len() as u64
+    }
+
+    /// It is raised by one from what was read, under a guard of a client.
+    pub(super) fn raises(&self, name: usize, from: u64, process: u64, number: u64) {
+        let by = Guard { process, life: 0, number };
+        self.book().histories[name].push(Raise { from, by });
+    }
+
+    /// Asks the checker of the storm for what it finds in all that was written down.
+    pub(super) fn check(&self, longest: Duration) {
+        let chronicle = self.book().chronicle(longest);
+        for found in checker::check(chronicle).complaints.into_iter().take(1) {
+            self.complain("a complaint of the storm's checker", None, format!("{}\n{}", found.what, found.excerpt));
+        }
+    }
+
     pub(super) fn number(&self) -> u64 {
         let mut book = self.book();
         book.drawn += 1;
@@ -213,6 +261,11 @@ impl Referee {
         self.store.set_weather(weather);
     }
 
+    /// Whether nothing befalls anybody now.
+    pub(super) fn is_calm(&self) -> bool {
+        self.book().calm.is_some()
+    }
+
     /// From now on nothing befalls anybody; or it may again.
     pub(super) fn calm(&self, calm: bool) {
         let now = self.now();
@@ -222,7 +275,7 @@ impl Referee {
     /// Whether whatever befell anybody is over.
     pub(super) fn is_settled(&self) -> bool {
         let now = self.now();
-        self.book().calm_for(now, SETTLED)
+        self.book().is_settled(now)
     }
 
     /// What the store has of a name at this instant; `None` while it cannot be asked.
@@ -262,17 +315,21 @@ impl Referee {
         self.book().clock_back = until;
     }
 
-    pub(super) fn comes(&self, number: u64, client: Uuid, slice: Duration) {
+    pub(super) fn comes(&self, number: u64, client: Uuid, watchdog: Duration, slice: Duration) {
         let mut book = self.book();
-        book.clients.insert(client);
+        book.clients.insert(client, watchdog);
         if slice < ROUND_TRIP {
             book.hasty.insert(number);
         }
     }
 
-    /// Whatever this client has is left to its lease.
-    pub(super) fn dies(&self, client: Uuid) {
-        self.book().dead.insert(client);
+    /// Whatever this client has is left to its lease, and nothing that it says counts any more.
+    pub(super) fn dies(&self, number: u64, client: Uuid) {
+        let now = self.now();
+        let mut book = self.book();
+        book.dead.insert(client);
+        let lines = book.lines.len();
+        book.ends.insert(number, (lines, now));
     }
 
     pub(super) fn forces(&self, number: u64, client: u64, name: usize) {
@@ -322,6 +379,30 @@ impl Seat {
 }
 
 impl Book {
+    /// What was written down, as the checker of the storm knows it: each client is a process.
+    fn chronicle(&self, longest: Duration) -> Chronicle {
+        let mut lives: BTreeMap<u64, Life> = BTreeMap::new();
+        for (at, (client, line)) in self.lines.iter().enumerate() {
+            let end = self.ends.get(client).copied();
+            let life = lives.entry(*client).or_insert_with(|| Life {
+                process: *client,
+                killed: end.map(|(_, when)| when),
+                ..Life::default()
+            });
+            if end.is_none_or(|(lines, _)| at < lines) {
+                life.lines.push(line.clone());
+            }
+        }
+        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.at };
+        Chronicle {
+            bounds: Bounds { lease: longest, command: COMMAND, holdup: self.habits.settled() },
+            lives: lives.into_values().collect(),
+            losses: self.losses.iter().map(lost).collect(),
+            counters: self.histories.to_vec(),
+            ..Chronicle::default()
+        }
+    }
+
     /// Everything in the order in which it happened: what befell the store, what it did, what sections saw.
     pub(super) fn story(&self) -> Vec<(Duration, String)> {
         let faults = self.faults.iter().map(|(at, fault)| (*at, format!("* {fault}")));

@@ -7,12 +7,9 @@ use relatch::{Error, LostCause, Owner, Road};
 
 use super::{
     COMMAND,
-    referee::{Asking, Book, Kept, MONOPOLY, Referee, SETTLED, Seat},
+    referee::{Asking, Book, Kept, MONOPOLY, Referee, Seat},
     shadow::Field,
 };
-
-/// A cause is checked only where nothing has befallen anybody for so long before it: a lease was renewed by then.
-const RENEWED: Duration = Duration::from_millis(800);
 
 /// A complaint's rule, and what it says.
 type Wrong = Option<(&'static str, String)>;
@@ -71,8 +68,13 @@ impl Referee {
             let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
             let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
             let born = book.shadow.birth(field).filter(|born| born.road == Road::Link)?;
-            let mut others = book.seats.iter().filter(|(other, _)| **other != number);
-            let alone = !others.any(|(_, it)| (it.client, it.name) == (seat.client, seat.name));
+            let of_process = |it: &Seat| (it.client, it.name) == (seat.client, seat.name);
+            let others = || book.seats.iter().filter(|(other, it)| **other != number && of_process(it));
+            // Where another one of its process waits it was that one's try, and this one was never sent.
+            if others().any(|(_, it)| it.waits.is_some()) {
+                return None;
+            }
+            let alone = others().next().is_none();
             let own = alone && seat.hold.as_ref() == Some(field) && born.at < seat.asked;
             let let_go = || book.let_go.get(field).is_some_and(|let_go| born.at < *let_go && *let_go < since);
             (own || let_go()).then(|| format!("a try that was asked at {since:?} met {field}, born at {:?}", born.at))
@@ -172,19 +174,6 @@ impl Referee {
         }
     }
 
-    /// The counter was raised from this number, under a hold that was believed in from the reading on.
-    pub(super) fn counts(&self, number: u64, from: u64) {
-        let now = self.now();
-        let mut book = self.book();
-        let Some(name) = book.seats.get(&number).map(|seat| seat.name) else { return };
-        let found = std::mem::replace(&mut book.counters[name], from + 1);
-        let wrong = found != from && !book.is_excused(&book.seats[&number], now);
-        drop(book);
-        if wrong {
-            self.complain("an update is lost", Some(name), format!("{found} was {from} when section {number} read it"));
-        }
-    }
-
     /// The last guard is let go of.
     pub(super) fn lets_go(&self, number: u64) {
         let now = self.now();
@@ -202,7 +191,7 @@ impl Referee {
         let now = self.now();
         let book = self.book();
         let name = book.seats.get(&number).map(|seat| seat.name);
-        let settled = book.calm.is_some_and(|calm| calm + SETTLED <= since);
+        let settled = book.is_settled(since);
         drop(book);
         match error {
             Some(Error::Unreachable { .. }) if !settled || what == "short lock" => {}
@@ -217,9 +206,14 @@ impl Referee {
 }
 
 impl Book {
-    /// Whether nothing has befallen anybody for so long.
-    pub(super) fn calm_for(&self, now: Duration, long: Duration) -> bool {
-        self.calm.is_some_and(|calm| calm + long <= now)
+    /// Whether whatever befell anybody was over by then.
+    pub(super) fn is_settled(&self, by: Duration) -> bool {
+        self.settled_for(by, Duration::ZERO)
+    }
+
+    /// Whether it has been over for so long.
+    pub(super) fn settled_for(&self, now: Duration, long: Duration) -> bool {
+        self.calm.is_some_and(|calm| calm + self.habits.settled() + long <= now)
     }
 
     /// Two believe at once.
@@ -229,7 +223,7 @@ impl Book {
             if it.believes() && !self.is_excused(it, now) && !self.is_excused(seat, now) {
                 return Some(("two believe in one name", format!("section {number} and section {other}")));
             }
-            if it.bridges && self.calm_for(now, SETTLED) && !self.is_excused(it, now) {
+            if it.bridges && self.is_settled(now) && !self.is_excused(it, now) {
                 let what = format!("section {number} while section {other} was nested");
                 return Some(("somebody came between", what));
             }
@@ -281,7 +275,7 @@ impl Book {
 
     /// Somebody of the same process who has waited for longer is still waiting.
     fn overtakes(&self, number: u64, seat: &Seat, since: Duration, now: Duration) -> Wrong {
-        if !self.calm_for(since, SETTLED) {
+        if !self.is_settled(since) {
             return None;
         }
         let mut earlier = self
@@ -303,7 +297,7 @@ impl Book {
         run.times += 1;
         let (times, since) = (run.times, run.since);
         let (long, often) = MONOPOLY;
-        if times < often || self.hasty.contains(&client) || !self.calm_for(now, SETTLED + long) || now < since + long {
+        if times < often || self.hasty.contains(&client) || !self.settled_for(now, long) || now < since + long {
             return None;
         }
         let others = self.seats.values().filter(|it| it.name == name && it.client != client && it.queues);
@@ -334,7 +328,8 @@ impl Book {
             }
             LostCause::Expired => {
                 let same = hold == seat.hold.as_ref();
-                let renewed = same && seat.watched > 0 && !seat.bounded && self.calm_for(now, SETTLED + RENEWED);
+                // A whole lease without a fault: it was renewed by then.
+                let renewed = same && seat.watched > 0 && !seat.bounded && self.settled_for(now, seat.watchdog);
                 renewed.then_some("a watchdog had it, and nothing befell its renewals")
             }
             _ => None,

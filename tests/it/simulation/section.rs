@@ -1,10 +1,19 @@
 //! One section of a task: how it takes a lock, what it does inside, how it lets go. All of it is drawn, and the referee is
 //! told of all of it; nothing is judged here.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use futures_util::FutureExt;
-use relatch::{Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, Released, Result, TryAcquire};
+use relatch::{Error, Lease, LockGuard, Owner, Released, Result};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -15,7 +24,10 @@ use super::{
     shadow::Field,
 };
 use crate::{
-    harness::random::Random,
+    harness::{
+        either::{Detached, Either, Terms, released, word},
+        random::Random,
+    },
     storm::log::{DROPPED, Event, GRANTED, What},
 };
 
@@ -31,17 +43,13 @@ pub(super) struct Section {
     seat: u64,
     task: u64,
     name: usize,
-    lock: Lock,
+    lock: Either,
     /// Of the reentrant lock; a mutex has one for each acquisition.
     owner: Owner,
     mix: Mix,
     random: Random,
-}
-
-#[derive(Clone, Debug)]
-enum Lock {
-    Reentrant(ReentrantLock),
-    Mutex(Mutex),
+    /// What was asked and has not ended yet; never zero.
+    open: AtomicU64,
 }
 
 struct Held {
@@ -50,16 +58,8 @@ struct Held {
     /// Its field on the store.
     hold: Option<Field>,
     watched: bool,
+    bounded: bool,
     lost: bool,
-}
-
-/// What is drawn for one acquisition.
-#[derive(Clone, Copy)]
-struct Terms {
-    lease: Lease,
-    bound: Option<Duration>,
-    wait: Option<Duration>,
-    patience: Option<usize>,
 }
 
 impl Section {
@@ -71,21 +71,21 @@ impl Section {
         let referee = Arc::clone(&sailor.referee);
         let owner = if random.once_in_a_while(300) { Owner::new() } else { own.clone() };
         let lock = if random.once_in_a_while(mix.mutexes) {
-            Lock::Mutex(sailor.client.mutex(NAMES[name]))
+            Either::Mutex(sailor.client.mutex(NAMES[name]))
         } else {
-            Lock::Reentrant(lock)
+            Either::Reentrant(lock)
         };
         let seat = referee.sits_down(seat);
         let random = Random::new(random.next(), &[]);
-        Self { sailor, referee, seat, task, name, lock, owner, mix, random }
+        Self { sailor, referee, seat, task, name, lock, owner, mix, random, open: AtomicU64::new(0) }
     }
 
     pub(super) async fn run(mut self) {
         let mut held = Vec::new();
         let deepest = match self.lock {
-            Lock::Mutex(_) => 1,
-            Lock::Reentrant(_) if self.random.once_in_a_while(self.mix.nested) => 2 + self.random.below(2),
-            Lock::Reentrant(_) => 1,
+            Either::Mutex(_) => 1,
+            Either::Reentrant(_) if self.random.once_in_a_while(self.mix.nested) => 2 + self.random.below(2),
+            Either::Reentrant(_) => 1,
         };
         for depth in 0..deepest {
             let bridges = depth > 0 && self.random.once_in_a_while(150);
@@ -97,7 +97,7 @@ impl Section {
                 break;
             }
         }
-        let is_owner = matches!(self.lock, Lock::Reentrant(_));
+        let is_owner = matches!(self.lock, Either::Reentrant(_));
         if is_owner && held.last().is_some_and(|newest| newest.lost) && self.random.once_in_a_while(500) {
             // Its lost guards stay while it asks again.
             if let Some(entered) = self.enter(false).await {
@@ -133,39 +133,37 @@ impl Section {
             _ if random.once_in_a_while(self.mix.long) => random.millis(3_000, 8_000).into(),
             _ => random.millis(20, 300).into(),
         };
-        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(10, 400));
+        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(10, 1_200));
         let wait = match random.below(10) {
             0..6 => None,
             6..8 => Some(random.millis(1, 400)),
             _ => Some(Duration::ZERO),
         };
-        let patience = random.once_in_a_while(self.mix.dropped).then(|| random.below(6));
-        Terms { lease, bound, wait, patience }
+        Terms { lease, bound, wait }
     }
 
     async fn enter(&mut self, nested: bool) -> Option<Held> {
         let terms = self.terms();
+        // Dropped at some poll or other, or soon.
+        let dropped = self.random.once_in_a_while(self.mix.dropped);
+        let patience = dropped.then(|| (self.random.below(6), self.random.millis(0, 40)));
+        self.sailor.is_aimed_at(&mut self.random);
         let (number, asking) = self.asks(terms, nested);
         let since = self.referee.now();
-        let (lock, owner) = (self.lock.clone(), self.owner.clone());
-        let acquiring = lock.acquire(terms, &owner);
-        // Dropped at some poll or other, or soon.
-        let until = terms.patience.map(|_| self.random.millis(0, 40));
-        let answer = match until {
+        let acquiring = self.lock.acquire(terms, Some(&self.owner));
+        let answer = match patience {
             None => Some(acquiring.await),
-            Some(until) => {
-                timeout(until, after_polls(acquiring, terms.patience.unwrap_or_default())).await.ok().flatten()
-            }
+            Some((polls, until)) => timeout(until, after_polls(acquiring, polls)).await.ok().flatten(),
         };
         self.entered(answer, number, terms, asking, since)
     }
 
     /// A nested acquisition that is all that keeps the hold: the outer guards go while it is under way.
     async fn bridge(&mut self, held: &mut Vec<Held>) -> Option<Held> {
-        let terms = Terms { patience: None, wait: None, ..self.terms() };
+        let terms = Terms { wait: None, ..self.terms() };
         let (number, asking) = self.asks(terms, true);
         let since = self.referee.now();
-        let mut acquiring = Box::pin(self.lock.acquire(terms, &self.owner));
+        let mut acquiring = Box::pin(self.lock.acquire(terms, Some(&self.owner)));
         let at_once = poll_fn(|cx| Poll::Ready(acquiring.as_mut().poll(cx))).await;
         let answer = match at_once {
             Poll::Ready(answer) => answer,
@@ -224,7 +222,7 @@ impl Section {
         match answer {
             Ok(Some(guard)) => {
                 let hold = self.referee.granted(self.seat, guard.owner(), asking, since);
-                Some(Held { guard, number, hold, watched: asking.watched, lost: false })
+                Some(Held { guard, number, hold, watched: asking.watched, bounded: asking.bounded, lost: false })
             }
             Ok(None) if asking.once && !asking.nested => {
                 self.referee.busy(self.seat, since);
@@ -256,6 +254,7 @@ impl Section {
     /// Something that takes a few milliseconds, or is asked for inside a section.
     async fn pass_time(&mut self, held: &mut [Held], left: Duration) {
         let (length, draw) = (self.random.millis(1, 40).min(left), self.random.below(1000));
+        let bounded = held.iter().any(|held| held.bounded);
         let Some(newest) = held.last_mut() else { return };
         match draw {
             0..40 => {
@@ -264,7 +263,7 @@ impl Section {
                     self.referee.complain("work is stopped", Some(self.name), "while the hold is believed in");
                 }
             }
-            40..110 => self.extend(newest).await,
+            40..110 if !bounded => self.extend(newest).await,
             110..130 => {
                 let since = self.referee.now();
                 let locked = self.sailor.client.lock(NAMES[self.name]).is_locked().await;
@@ -286,13 +285,13 @@ impl Section {
         match &answer {
             Ok(()) => self.referee.extended(self.seat, since),
             Err(error @ Error::Lost { .. }) => self.referee.told(self.seat, held.hold.as_ref(), error),
-            Err(Error::Invalid { .. }) => return,
             Err(_) => {}
         }
         self.referee.answered(self.seat, "extend", answer.as_ref().err(), since, COMMAND + SLACK);
     }
 
     async fn force(&mut self) {
+        self.sailor.is_aimed_at(&mut self.random);
         let (number, since) = (self.referee.number(), self.referee.now());
         self.note(Event::Asked { number, what: What::Force, name: self.name, within: None });
         self.referee.forces(number, self.sailor.number, self.name);
@@ -333,13 +332,13 @@ impl Section {
 
     /// Raises the counter under the newest hold; says whether it was believed in to the end.
     async fn count(&mut self, held: &mut [Held]) -> bool {
-        let from = self.referee.book().counters[self.name];
+        let from = self.referee.reads(self.name);
         sleep(self.random.millis(0, 4)).await;
         let Some(newest) = held.last_mut() else { return false };
         if newest.guard.is_held() {
             let guard = newest.number;
             self.note(Event::Counted { guard, from, sure: true });
-            self.referee.counts(self.seat, from);
+            self.referee.raises(self.name, from, self.sailor.number, guard);
         }
         self.look(held)
     }
@@ -355,6 +354,7 @@ impl Section {
             self.referee.lets_go(self.seat);
         }
         let (guard, hold) = (held.guard, held.hold.as_ref());
+        self.sailor.is_aimed_at(&mut self.random);
         match draw {
             0..40 => {
                 if !self.unlock(&guard, hold).await && self.random.once_in_a_while(500) {
@@ -408,12 +408,7 @@ impl Section {
     }
 
     fn let_go(&self, number: u64, what: &str, hold: Option<&Field>, answer: &Result<Released>, since: Duration) {
-        let said = match answer {
-            Ok(Released::Freed) => "freed".to_owned(),
-            Ok(_) => "still-held".to_owned(),
-            Err(error) => word(error),
-        };
-        self.ended(number, said);
+        self.ended(number, released(answer));
         // Asked again, it tells of what became of a hand-over that was not answered.
         if let (Err(error), false) = (answer, what == "unlock again") {
             self.referee.told(self.seat, hold, error);
@@ -422,63 +417,35 @@ impl Section {
     }
 
     fn note(&self, event: Event) {
-        self.referee.note(self.sailor.number, self.task, self.seat, event);
+        match event {
+            Event::Asked { number, .. } => self.opens(number),
+            Event::Ended { .. } => self.open.store(0, Ordering::Relaxed),
+            Event::Held { .. } | Event::Counted { .. } => {}
+        }
+        self.write(event);
+    }
+
+    /// Whatever was asked before and has not ended was dropped.
+    fn opens(&self, number: u64) {
+        let dropped = self.open.swap(number, Ordering::Relaxed);
+        if dropped != 0 {
+            self.write(Event::Ended { number: dropped, answer: DROPPED.to_owned() });
+        }
     }
 
     fn ended(&self, number: u64, answer: String) {
         self.note(Event::Ended { number, answer });
     }
+
+    fn write(&self, event: Event) {
+        self.referee.note(self.sailor.number, self.task, self.seat, event);
+    }
 }
 
 impl Drop for Section {
     fn drop(&mut self) {
+        self.opens(0);
         self.referee.stands_up(self.seat);
-    }
-}
-
-/// A detached hold that is let go when the section is dropped: nobody else would.
-struct Detached {
-    lock: ReentrantLock,
-    owner: Owner,
-}
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        drop(self.lock.attach(&self.owner));
-    }
-}
-
-impl Lock {
-    async fn acquire(&self, terms: Terms, owner: &Owner) -> Result<Option<LockGuard>> {
-        match terms.wait {
-            None => self.lock(terms, owner).await.map(Some),
-            Some(Duration::ZERO) => self.try_lock(terms, owner).await,
-            Some(wait) => self.try_lock(terms, owner).wait(wait).await,
-        }
-    }
-
-    fn lock(&self, terms: Terms, owner: &Owner) -> Acquire {
-        let acquire = match self {
-            Self::Reentrant(lock) => lock.lock().owner(owner),
-            Self::Mutex(mutex) => mutex.lock(),
-        };
-        let acquire = acquire.lease(terms.lease);
-        match terms.bound {
-            Some(bound) => acquire.max_hold(bound),
-            None => acquire,
-        }
-    }
-
-    fn try_lock(&self, terms: Terms, owner: &Owner) -> TryAcquire {
-        let acquire = match self {
-            Self::Reentrant(lock) => lock.try_lock().owner(owner),
-            Self::Mutex(mutex) => mutex.try_lock(),
-        };
-        let acquire = acquire.lease(terms.lease);
-        match terms.bound {
-            Some(bound) => acquire.max_hold(bound),
-            None => acquire,
-        }
     }
 }
 
@@ -495,16 +462,4 @@ async fn after_polls<F: Future>(future: F, polls: usize) -> Option<F::Output> {
         }
     })
     .await
-}
-
-/// One word for an error.
-fn word(error: &Error) -> String {
-    match error {
-        Error::Lost { cause, .. } => format!("lost-{cause:?}"),
-        Error::Refused { kind, .. } => format!("refused-{kind:?}"),
-        Error::Unreachable { .. } => "unreachable".to_owned(),
-        Error::NotHeld { .. } => "not-held".to_owned(),
-        Error::Closed => "closed".to_owned(),
-        other => format!("{other:?}").split_whitespace().collect(),
-    }
 }

@@ -24,6 +24,8 @@ pub(super) struct Shadow {
     newest: BTreeMap<(Uuid, usize), Field>,
     /// Of each client's newest try that was answered busy, whose field it met.
     pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
+    /// A script did what it must not, whoever asked.
+    pub(super) wrong: Option<String>,
 }
 
 /// How a hold came to be.
@@ -64,6 +66,9 @@ impl Shadow {
                 }
             }
             "hand_over.lua" if done => {
+                if self.holders[name].is_none() {
+                    self.wrong = Some(format!("{} was moved to {}, but the lock was free", args[0], args[1]));
+                }
                 self.born(traced, name, &args[1], *road);
                 self.lasts(&args[1], traced.at, &args[2]);
                 if *road == Road::Link {

@@ -1,5 +1,6 @@
 //! What must be true of everything that was written down. It takes a chronicle and gives complaints; it knows no
-//! process, no server and no clock, so that it can be shown chronicles that it must complain about.
+//! process, no server and no clock, so that it can be shown chronicles that it must complain about, and those of a
+//! simulation as well as those of a storm.
 
 mod counts;
 mod overlaps;
@@ -21,59 +22,77 @@ use super::{
 
 /// Everything that happened, as processes and the test wrote it down.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chronicle {
-    pub(super) lives: Vec<Life>,
-    pub(super) losses: Vec<Loss>,
-    pub(super) freezes: Vec<Freeze>,
+pub(crate) struct Chronicle {
+    pub(crate) bounds: Bounds,
+    pub(crate) lives: Vec<Life>,
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) freezes: Vec<Freeze>,
     /// The history of each name's counter.
-    pub(super) counters: Vec<Vec<Raise>>,
+    pub(crate) counters: Vec<Vec<Raise>>,
+}
+
+/// How long things took at most where a chronicle was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// No hold was asked for longer at a time.
+    pub(crate) lease: Duration,
+    /// How long one command may take.
+    pub(crate) command: Duration,
+    /// How late a command may run that somebody sent and has no answer to.
+    pub(crate) holdup: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { lease: LONGEST_LEASE, command: COMMAND, holdup: LONGEST_HOLDUP }
+    }
 }
 
 /// One process from its start to its end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Life {
-    pub(super) process: u64,
-    pub(super) life: u64,
+pub(crate) struct Life {
+    pub(crate) process: u64,
+    pub(crate) life: u64,
     /// When it was gone, if it was killed.
-    pub(super) killed: Option<Duration>,
-    pub(super) lines: Vec<Line>,
+    pub(crate) killed: Option<Duration>,
+    pub(crate) lines: Vec<Line>,
 }
 
 /// The server lost what it had between these two instants: all of it, or one name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss {
-    pub(super) name: Option<usize>,
-    pub(super) from: Duration,
-    pub(super) until: Duration,
+pub(crate) struct Loss {
+    pub(crate) name: Option<usize>,
+    pub(crate) from: Duration,
+    pub(crate) until: Duration,
 }
 
 impl Loss {
-    fn covers(&self, name: usize, from: Duration, to: Duration) -> bool {
-        self.name.is_none_or(|lost| lost == name) && self.from <= from && to <= self.until + LONGEST_LEASE
+    fn covers(&self, name: usize, from: Duration, to: Duration, lease: Duration) -> bool {
+        self.name.is_none_or(|lost| lost == name) && self.from <= from && to <= self.until + lease
     }
 }
 
 /// A process stood still for a while.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Freeze {
-    pub(super) process: u64,
-    pub(super) from: Duration,
-    pub(super) until: Duration,
+pub(crate) struct Freeze {
+    pub(crate) process: u64,
+    pub(crate) from: Duration,
+    pub(crate) until: Duration,
 }
 
 /// Something that must not be, with what happened around it.
 #[derive(Clone, Debug)]
-pub(super) struct Complaint {
-    pub(super) what: String,
-    pub(super) excerpt: String,
+pub(crate) struct Complaint {
+    pub(crate) what: String,
+    pub(crate) excerpt: String,
 }
 
 /// What the checker has looked at.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
-    pub(super) complaints: Vec<Complaint>,
-    pub(super) claims: usize,
-    pub(super) raises: usize,
+pub(crate) struct Findings {
+    pub(crate) complaints: Vec<Complaint>,
+    pub(crate) claims: usize,
+    pub(crate) raises: usize,
     /// Pairs of claims that overlap because the server had lost one of the holds.
     pub(super) excused: usize,
     /// Ends by what was asked and how it ended.
@@ -103,7 +122,7 @@ const AFTER: Duration = Duration::from_millis(50);
 const MOST_LINES: usize = 80;
 
 /// Judges a chronicle.
-pub(super) fn check(chronicle: Chronicle) -> Findings {
+pub(crate) fn check(chronicle: Chronicle) -> Findings {
     let chronicle = &chronicle.with_forced();
     let mut findings = Findings::default();
     let claims = claims(chronicle);
@@ -124,7 +143,7 @@ impl Chronicle {
                 let Event::Asked { number: asked, what: What::Force, name, .. } = line.event else { continue };
                 let is_end = |line: &&Line| matches!(line.event, Event::Ended { number, .. } if number == asked);
                 let ended = life.lines.iter().find(is_end).map(|line| line.at).or(life.killed);
-                let until = ended.unwrap_or(Duration::MAX / 2) + LONGEST_HOLDUP;
+                let until = ended.unwrap_or(Duration::MAX / 2) + self.bounds.holdup;
                 self.losses.push(Loss { name: Some(name), from: line.at, until });
             }
         }
@@ -134,19 +153,19 @@ impl Chronicle {
     /// Whether the server had lost a hold of this name, and its holder may not have been told yet. The bound is the
     /// deadline that the holder had: one lease.
     fn is_excused(&self, name: usize, from: Duration, to: Duration) -> bool {
-        self.losses.iter().any(|loss| loss.covers(name, from, to))
+        self.losses.iter().any(|loss| loss.covers(name, from, to, self.bounds.lease))
     }
 
     /// As above, for two claims beside each other: one of them was there when the server lost its hold.
     fn are_excused(&self, claims: [&Claim; 2], from: Duration, to: Duration) -> bool {
-        let covering = |loss: &&Loss| loss.covers(claims[0].name, from, to);
+        let covering = |loss: &&Loss| loss.covers(claims[0].name, from, to, self.bounds.lease);
         self.losses.iter().filter(covering).any(|loss| claims.iter().any(|claim| self.was_there(claim, loss)))
     }
 
     /// Whether a claim's hold may have been there when the server lost it. Its grant may have been on its way for as long
     /// as a command may take; and it may have been passed on within a slice by somebody who had not been told.
     fn was_there(&self, claim: &Claim, loss: &Loss) -> bool {
-        let answer = if claim.asked <= loss.until { COMMAND } else { Duration::ZERO };
+        let answer = if claim.asked <= loss.until { self.bounds.command } else { Duration::ZERO };
         claim.from <= loss.until + answer + PASSING + self.frozen(claim.guard.process, loss.until, claim.from)
     }
 

@@ -18,17 +18,17 @@ pub(super) struct Counter(File);
 
 /// One raise: what its writer had read, and who that was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Raise {
-    pub(super) from: u64,
-    pub(super) by: Guard,
+pub(crate) struct Raise {
+    pub(crate) from: u64,
+    pub(crate) by: Guard,
 }
 
 /// A guard of the whole fleet: which process, the how manieth in its place, and the guard's number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Guard {
-    pub(super) process: u64,
-    pub(super) life: u64,
-    pub(super) number: u64,
+pub(crate) struct Guard {
+    pub(crate) process: u64,
+    pub(crate) life: u64,
+    pub(crate) number: u64,
 }
 
 impl Counter {

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relatch::{Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, Released, Result, TryAcquire};
+use relatch::{Lease, LockGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -13,7 +13,10 @@ use super::{
     plan::Random,
     worker::{Manners, Worker},
 };
-use crate::harness::clock::monotonic;
+use crate::harness::{
+    clock::monotonic,
+    either::{Detached, Either, Terms, released, word},
+};
 
 /// What is drawn so many times in a thousand sections, acquisitions or endings.
 const MUTEX: usize = 300;
@@ -30,16 +33,9 @@ pub(super) struct Section {
     task: u64,
     number: u64,
     name: usize,
-    lock: Lock,
+    lock: Either,
     depth: usize,
     random: Random,
-}
-
-/// Both kinds of the lock, which are one on the server.
-#[derive(Clone, Debug)]
-enum Lock {
-    Reentrant(ReentrantLock),
-    Mutex(Mutex),
 }
 
 /// A guard, as the section believes in it.
@@ -58,12 +54,6 @@ enum Grip {
     Bluff,
 }
 
-/// A detached hold that is let go when the section is dropped: nobody else would.
-struct Detached {
-    lock: ReentrantLock,
-    owner: Owner,
-}
-
 /// Something that was asked and must end.
 struct Asked<'a> {
     section: &'a Section,
@@ -76,11 +66,11 @@ impl Section {
         let (which, random) = (random.below(NAMES), Random::new(random.next(), &[]));
         let mut random = random;
         let lock = if random.once_in_a_while(MUTEX) {
-            Lock::Mutex(worker.client.mutex(name(which)))
+            Either::Mutex(worker.client.mutex(name(which)))
         } else {
-            Lock::Reentrant(worker.client.lock(name(which)))
+            Either::Reentrant(worker.client.lock(name(which)))
         };
-        let deepest = if matches!(lock, Lock::Mutex(_)) { 1 } else { random.pick(&[1, 1, 1, 2, 2, 3]) };
+        let deepest = if matches!(lock, Either::Mutex(_)) { 1 } else { random.pick(&[1, 1, 1, 2, 2, 3]) };
         Self { worker, task, number, name: which, lock, depth: deepest, random }
     }
 
@@ -133,13 +123,7 @@ impl Section {
             return Some(Held { number, grip: Grip::Bluff, lost: false, bounded: true });
         }
         let asked = self.asked(number, What::Lock, wait);
-        let acquiring = async {
-            match wait {
-                None => self.lock.lock(lease, bound).await.map(Some),
-                Some(Duration::ZERO) => self.lock.try_lock(lease, bound).await,
-                Some(wait) => self.lock.try_lock(lease, bound).wait(wait).await,
-            }
-        };
+        let acquiring = self.lock.acquire(Terms { lease, bound, wait }, None);
         // Dropped before `asked` is told how it ended.
         let answer = timeout(patience.unwrap_or(Duration::MAX), acquiring).await.ok()?;
         asked.end(&match &answer {
@@ -317,55 +301,5 @@ impl Drop for Asked<'_> {
         if !self.ended {
             self.note(DROPPED);
         }
-    }
-}
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        drop(self.lock.attach(&self.owner));
-    }
-}
-
-impl Lock {
-    fn lock(&self, lease: Lease, bound: Option<Duration>) -> Acquire {
-        let acquire = match self {
-            Self::Reentrant(lock) => lock.lock(),
-            Self::Mutex(mutex) => mutex.lock(),
-        };
-        match bound {
-            Some(bound) => acquire.lease(lease).max_hold(bound),
-            None => acquire.lease(lease),
-        }
-    }
-
-    fn try_lock(&self, lease: Lease, bound: Option<Duration>) -> TryAcquire {
-        let acquire = match self {
-            Self::Reentrant(lock) => lock.try_lock(),
-            Self::Mutex(mutex) => mutex.try_lock(),
-        };
-        match bound {
-            Some(bound) => acquire.lease(lease).max_hold(bound),
-            None => acquire.lease(lease),
-        }
-    }
-}
-
-fn released(answer: &Result<Released>) -> String {
-    match answer {
-        Ok(Released::Freed) => "freed".to_owned(),
-        Ok(Released::StillHeld(_)) => "still-held".to_owned(),
-        Err(error) => word(error),
-    }
-}
-
-/// One word for an error.
-fn word(error: &Error) -> String {
-    match error {
-        Error::Lost { cause, .. } => format!("lost-{cause:?}"),
-        Error::Refused { kind, .. } => format!("refused-{kind:?}"),
-        Error::Unreachable { .. } => "unreachable".to_owned(),
-        Error::NotHeld { .. } => "not-held".to_owned(),
-        Error::Closed => "closed".to_owned(),
-        other => format!("{other:?}").split_whitespace().collect(),
     }
 }

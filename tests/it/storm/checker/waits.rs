@@ -3,10 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{Chronicle, Complaint, Findings, Life};
-use crate::storm::{
-    COMMAND,
-    log::{Event, Line, What},
-};
+use crate::storm::log::{Event, Line, What};
 
 /// What a busy machine may add to any end.
 const SLACK: Duration = Duration::from_secs(3);
@@ -77,7 +74,7 @@ impl Open<'_> {
         let late = awake.saturating_sub(self.within.unwrap_or_default());
         let latest = findings.latest.entry(self.kind()).or_default();
         *latest = late.max(*latest);
-        if awake > self.bound() {
+        if awake > self.bound(chronicle.bounds.command) {
             self.complain(chronicle, life, at, &format!("takes {awake:?}"), findings);
         }
     }
@@ -92,11 +89,11 @@ impl Open<'_> {
     }
 
     /// A command has one deadline, and it may have to wait for the turn of another that has one too.
-    fn bound(&self) -> Duration {
+    fn bound(&self, command: Duration) -> Duration {
         let called = match self.what {
-            What::Lock => self.within.map_or(LONGEST, |within| within + COMMAND),
-            What::Unlock | What::UnlockDetached | What::Force => COMMAND * 2,
-            What::Extend | What::Look => COMMAND,
+            What::Lock => self.within.map_or(LONGEST, |within| within + command),
+            What::Unlock | What::UnlockDetached | What::Force => command * 2,
+            What::Extend | What::Look => command,
             What::Told => Duration::ZERO,
         };
         called + SLACK
