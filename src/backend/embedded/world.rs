@@ -207,7 +207,7 @@ impl World {
     }
 
     /// A step begins: no time goes by until the next one.
-    pub(super) fn step(&mut self) {
+    pub(super) fn step(&self) {
         self.clock.moment.set(None);
     }
 
@@ -308,6 +308,12 @@ impl World {
         let reply = self.server.execute(now, words);
         self.publish();
         reply
+    }
+
+    /// What a hash has at this instant.
+    pub(super) fn hash(&self, key: &str) -> Vec<(String, String)> {
+        self.step();
+        self.server.hash(self.server_time(), key.as_bytes())
     }
 
     /// Lets the store itself write, however full it is.
