@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relatch::{Client, EmbeddedStore, Happening, LockGuard, Weather};
+use relatch::{
+    Client, EmbeddedStore, LockGuard,
+    embedded::{Happening, Weather},
+};
 use tokio::{
     runtime::Builder,
     time::{Instant, sleep},
@@ -127,6 +130,6 @@ async fn a_trace_is_kept_from_when_it_is_asked_for_and_given_once() {
     assert!(!ann.lock("a").is_locked().await.expect("the store answers"));
     let trace = store.take_trace();
     assert_eq!((trace.len(), trace[0].at, trace[0].client), (1, SECOND, ann.id()));
-    assert!(matches!(&trace[0].what, Happening::Ran { keys, args, .. } if keys == &["a"] && args.is_empty()));
+    assert!(matches!(&trace[0].what, Happening::Ran(ran) if ran.keys() == ["a"] && ran.args().is_empty()));
     assert!(store.take_trace().is_empty());
 }

@@ -319,7 +319,7 @@ impl EmbeddedStore {
     /// # Examples
     ///
     /// ```
-    /// # use relatch::{Client, EmbeddedStore, Happening};
+    /// # use relatch::{Client, EmbeddedStore, embedded::Happening};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> relatch::Result<()> {
     /// let store = EmbeddedStore::seeded(1);
@@ -327,7 +327,7 @@ impl EmbeddedStore {
     /// let client = Client::builder().embedded(&store).connect().await?;
     /// client.lock("report").lock().await?.unlock().await?;
     /// let ran = store.take_trace().into_iter().filter_map(|traced| match traced.what {
-    ///     Happening::Ran { script, .. } => Some(script),
+    ///     Happening::Ran(ran) => Some(ran.script()),
     ///     _ => None,
     /// });
     /// assert_eq!(ran.collect::<Vec<_>>(), ["lua/reentrant/acquire.lua", "lua/reentrant/release.lua"]);
