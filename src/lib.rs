@@ -17,6 +17,10 @@ mod lease;
 mod name;
 mod owner;
 
+#[cfg(feature = "embedded")]
+#[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
+pub mod embedded;
+
 mod backend;
 mod chance;
 mod keys;
@@ -32,7 +36,7 @@ pub use uuid::Uuid;
 
 #[cfg(feature = "embedded")]
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
-pub use crate::backend::embedded::{EmbeddedStore, Happening, Purpose, Road, Traced, Weather};
+pub use crate::embedded::EmbeddedStore;
 pub use crate::{
     client::{Client, ClientBuilder},
     engine::{Acquire, LockGuard, Released, TryAcquire, Unlock},

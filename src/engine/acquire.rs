@@ -243,6 +243,8 @@ struct Departure {
     term: Term,
     /// A release of ours was not answered yet.
     behind: bool,
+    /// What it finds may be a lost hold of ours, and nobody else's turn.
+    may_find_own: bool,
 }
 
 impl Departure {
@@ -255,7 +257,8 @@ impl Departure {
             state.contender.as_ref().filter(|now| now.id == contender)?;
             state.ear.clear_flag();
             state.trying(Some(term.sent));
-            Some(Self { term, behind: !state.releases.is_empty() })
+            let may_find_own = state.may_have_lost_one(term.sent);
+            Some(Self { term, behind: !state.releases.is_empty(), may_find_own })
         })
     }
 }
@@ -294,7 +297,7 @@ impl ContenderSlot {
                 self.in_line(ask, queued).await.flatten()
             }
         };
-        let Some((Departure { term, behind }, answer)) = asked else {
+        let Some((Departure { term, behind, may_find_own }, answer)) = asked else {
             return Tried::CutOff { left: half.cut_off() };
         };
         match answer {
@@ -321,7 +324,9 @@ impl ContenderSlot {
                     if behind {
                         return Tried::Overtook;
                     }
-                    state.slice.busy();
+                    if !may_find_own {
+                        state.slice.busy();
+                    }
                     Tried::Busy { retry_in }
                 })
             }

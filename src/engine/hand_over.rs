@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::Instant,
+};
 
 use super::{
     HoldNumber, Moved,
@@ -14,7 +17,7 @@ use super::{
     queue::{Told, Waiter},
     registry::{Heir, Place, State},
     release::{Outcome, ReleaseJob, Why},
-    slice::Turn,
+    slice::{Gate, Turn},
     tenure::{End, Loss, Tenure},
 };
 use crate::{
@@ -134,28 +137,18 @@ impl State {
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);
+        let turn = self.turn_of_lost(now);
         let forced = cause == LostCause::Forced && !without(Rule::ForcedIsReleased);
         let may_be_there = cause == LostCause::Expired || forced;
         hold.wake = Some(Wake { until: now + hold.lease(), release: may_be_there && !hold.untaken });
-        match cause {
-            // At its bound the hold ends for everybody: whoever still works was told so.
-            LostCause::MaxHold => {
-                // A section like any other, so the slice goes on, or is over.
-                let turn = self.slice.turn(now);
-                let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
-                fx.release(self.release(place, why, Arc::new(Outcome::default())));
-            }
-            // Nobody works under it yet.
-            _ if may_be_there && hold.untaken => {
-                self.slice.forget();
-                let why = Why::ended(hold.number, lease, hold.unclean);
-                fx.release(self.release(place, why, Arc::new(Outcome::default())));
-            }
-            _ => {
-                self.slice.forget();
-                if hold.unclean {
-                    self.reaps.add(hold.number, lease, place, now);
-                }
+        // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
+        if cause == LostCause::MaxHold || may_be_there && hold.untaken {
+            let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
+            fx.release(self.release(place, why, Arc::new(Outcome::default())));
+        } else {
+            self.slice.lost(now);
+            if hold.unclean {
+                self.reaps.add(hold.number, lease, place, now);
             }
         }
         if hold.count() > 0 {
@@ -201,9 +194,23 @@ impl State {
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
         if hold.wake.is_some_and(|wake| wake.release) && !without(Rule::LostIsReleased) {
-            let why = Why::ended(hold.number, hold.may_last(place.engine.clock().now()), false);
+            let now = place.engine.clock().now();
+            let why = Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), false) };
             fx.release(self.release(place, why, Arc::new(Outcome::default())));
         }
+    }
+}
+
+impl State {
+    /// Letting go of a lost hold frees the key like any end, unless this process has the name anew, or cools down anyhow.
+    fn turn_of_lost(&mut self, now: Instant) -> Turn {
+        let over = self.hold.is_none() && self.handing.is_none() && self.slice.gate(now) == Gate::Open;
+        if over { self.slice.turn(now) } else { Turn::Keep }
+    }
+
+    /// The server may still have a hold of this process that its deadline ended: here that comes first.
+    pub(super) fn may_have_lost_one(&self, now: Instant) -> bool {
+        self.lost.iter().any(|hold| hold.has_expired() && !hold.kept_for(now).is_zero())
     }
 }
 
@@ -331,6 +338,7 @@ impl HandOver {
         let Some(waiter) = self.waiter.take() else { return };
         self.place.update(|state, fx| {
             state.handing = None;
+            state.slice.lost(self.place.engine.clock().now());
             state.promote_waiter(waiter, &self.place, fx);
         });
     }

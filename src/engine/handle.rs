@@ -1,18 +1,17 @@
 //! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
-//! requests that wait. Those are in `request.rs`.
+//! requests that wait. Those are in `request.rs`, and the forced release in `force.rs`.
 
 use std::{fmt, sync::Arc};
 
 use super::{
-    Forced, Protocol, Sight,
+    Protocol, Sight,
     guard::LockGuard,
     hold::Hold,
     request::{Acquire, Plan, TryAcquire, Unlock},
     shared::Engine,
 };
 use crate::{
-    error::{Error, LostCause, Op, Result},
-    name::Field,
+    error::{Error, Op, Result},
     owner::Owner,
 };
 
@@ -79,23 +78,6 @@ impl Handle {
     pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
         let protocol = self.ready()?;
         protocol.inspect().await.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
-    }
-
-    /// Frees exactly what it saw; a holder of this client is told first.
-    pub(crate) async fn force_unlock(&self) -> Result<bool> {
-        let Some(sight) = self.sight().await? else { return Ok(false) };
-        let protocol = self.ready()?;
-        if let Some(place) = self.engine.find(protocol.key()) {
-            place.update(|state, fx| {
-                if state.hold.as_ref().is_some_and(|hold| sight.ours.contains(&hold.number)) {
-                    state.lose(&place, LostCause::Forced, fx);
-                }
-            });
-        }
-        let forced = protocol.force_release(&sight).await;
-        let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
-        tracing::debug!(lock = %Field(protocol.name()), freed = (forced == Forced::Done), "forced release");
-        Ok(true)
     }
 
     pub(super) fn ready(&self) -> Result<&Arc<dyn Protocol>> {

@@ -23,7 +23,7 @@ use super::{
     HoldNumber,
     clock::{self, Clock},
     nest::Teller,
-    tenure::Tenure,
+    tenure::{End, Loss, Tenure},
 };
 use crate::{
     error::LostCause,
@@ -230,6 +230,11 @@ impl Hold {
         }
         let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
         (self.deadline(clock) <= now).then_some(cause)
+    }
+
+    /// Whether it was lost by its deadline.
+    pub(crate) fn has_expired(&self) -> bool {
+        matches!(self.tenure.end(), Some(End::Lost(Loss { cause: LostCause::Expired, .. })))
     }
 
     /// Whether it is not over by now.

@@ -20,6 +20,7 @@
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
+//! | a forced release | `force.rs` |
 //!
 //! Nothing grows without a bound. Each bound is said once, where it is kept:
 //!
@@ -49,6 +50,7 @@ mod acquire;
 mod admit;
 mod clock;
 mod effects;
+mod force;
 mod guard;
 mod half_built;
 mod hand_over;
@@ -192,8 +194,8 @@ pub(crate) enum Renewal {
 /// The end of a forced release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
-    /// The key is free.
-    Done,
+    /// The key is free, and its message reached so many listeners.
+    Done { listeners: Option<u32> },
     /// None of the holds that were seen was still there.
     Gone,
 }

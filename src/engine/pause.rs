@@ -105,14 +105,15 @@ pub(super) enum Slept {
 }
 
 impl ContenderSlot {
-    /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be.
+    /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be. For an
+    /// answer it waits as a try does: a wait that ends meanwhile is over with the answer, and unanswered after the grace.
     pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
         let started = place.engine.clock().now();
+        let mut now = started;
         loop {
             let link = place.engine.backend().link();
-            let now = place.engine.clock().now();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
                 if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
@@ -122,9 +123,9 @@ impl ContenderSlot {
                     Releases::Sent => state.releases_are_out(link),
                     Releases::Answered => state.releases.is_empty(),
                 };
-                if !out {
+                if !out || gate == Gate::Unanswered {
                     state.waits_for_an_answer(now);
-                } else if gate != Gate::Unanswered {
+                } else {
                     // From here on it waits for others, and no longer for the server.
                     state.trying(None);
                 }
@@ -134,13 +135,19 @@ impl ContenderSlot {
                 return Err(Error::Closed);
             }
             let at = match gate {
-                Gate::Open if out => return Ok(Opened::Yes),
+                Gate::Open if out => {
+                    let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
+                    return Ok(if over { Opened::WaitOver } else { Opened::Yes });
+                }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
                 Gate::Until(at) => Some(at),
                 Gate::Open | Gate::Unanswered => None,
             };
             let bound = match (ask.patience, gate) {
-                (Patience::Until(until), _) => until,
+                (Patience::Until(until), Gate::Until(_)) => until,
+                // It was answered busy before.
+                (Patience::Until(until), _) if releases == Releases::Answered => until,
+                (Patience::Until(until), _) => until.max(started) + GRACE,
                 (Patience::ForEver, Gate::Until(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
@@ -157,6 +164,7 @@ impl ContenderSlot {
                 };
             }
             let _ = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified()).await;
+            now = place.engine.clock().now();
         }
     }
 

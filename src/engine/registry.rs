@@ -122,6 +122,7 @@ impl State {
             && self.queue.is_empty()
             && self.releases.is_empty()
             && self.reaps.is_empty()
+            && !self.slice.awaits_answer()
     }
 
     /// Nothing is left to send.

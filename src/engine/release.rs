@@ -19,7 +19,7 @@ use super::{
     pause::{Pauses, one_at_a_time},
     registry::{Place, State},
     slice::{Listeners, Turn},
-    wake::Hearing,
+    wake::Ear,
 };
 use crate::{
     backend::Fault,
@@ -143,7 +143,8 @@ impl State {
         }
         let own = self.ear.expect_own();
         self.slice.released(now, why.turn);
-        if why.turn == Turn::Yield {
+        // Who sleeps already, while a hold that was lost is let go of, has no timer that stands for it.
+        if why.turn == Turn::Yield && self.contender.is_none() {
             self.ear.clear_flag();
         }
         self.releases.push(Releasing {
@@ -200,7 +201,7 @@ impl State {
             self.ear.unexpect_own();
         }
         if release.turn == Turn::Yield {
-            let heard = listeners(&release, answer, self.ear.hearing());
+            let heard = listeners(&release, answer, &self.ear);
             self.slice.answered(now, heard);
         }
         Answered::Over(match answer {
@@ -230,16 +231,11 @@ impl State {
 }
 
 /// How many others a release's message reached.
-fn listeners(release: &Releasing, answer: Letting, hearing: Hearing) -> Listeners {
+fn listeners(release: &Releasing, answer: Letting, ear: &Ear) -> Listeners {
     match answer {
         _ if release.missing != Missing::Lost => Listeners::Unknown,
         Letting::NotHeld => Listeners::None,
-        Letting::Done { listeners: None, .. } => Listeners::Unknown,
-        Letting::Done { listeners: Some(0), .. } => Listeners::None,
-        // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
-        Letting::Done { listeners: Some(_), .. } if !release.own && hearing == Hearing::Waiting => Listeners::Unknown,
-        Letting::Done { listeners: Some(count), .. } if count > u32::from(release.own) => Listeners::Some,
-        Letting::Done { .. } => Listeners::None,
+        Letting::Done { listeners, .. } => ear.others(listeners, release.own),
     }
 }
 

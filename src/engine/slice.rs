@@ -12,9 +12,10 @@ use crate::rules::{Rule, without};
 /// | state | event | next |
 /// | --- | --- | --- |
 /// | none | took the free key | running |
-/// | running | took it back soon after our own release | running, not restarted |
-/// | running | took it after busy, or a slice after our own release | running, restarted |
-/// | running, over | the hold ends | cooling: unanswered |
+/// | running | took it back soon after the end of our own hold | running, not restarted |
+/// | running | took it after busy, or a slice after that end | running, restarted |
+/// | running | the hold is lost | running, not restarted: an end like any other |
+/// | running, over | the hold ends by our own hand | cooling: unanswered |
 /// | cooling: unanswered | no listeners, or not held | none |
 /// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
 /// | cooling: listeners | somebody else's message, or the slice is over | none |
@@ -22,7 +23,8 @@ use crate::rules::{Rule, without};
 pub(crate) struct Slice {
     length: Duration,
     started: Option<Instant>,
-    released: Option<Instant>,
+    /// When a hold of ours ended last, whichever way.
+    ended: Option<Instant>,
     cooling: Option<Cooling>,
 }
 
@@ -62,12 +64,12 @@ pub(crate) enum Gate {
 
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length, started: None, released: None, cooling: None }
+        Self { length, started: None, ended: None, cooling: None }
     }
 
     /// An acquire of ours took the free key.
     pub(crate) fn taken(&mut self, now: Instant) {
-        let took_back = self.released.is_some_and(|released| now < released + self.length);
+        let took_back = self.ended.is_some_and(|ended| now < ended + self.length);
         if self.started.is_none() || !took_back {
             self.started = Some(now);
         }
@@ -77,7 +79,7 @@ impl Slice {
     /// A try was answered busy: others have had their turn.
     pub(crate) fn busy(&mut self) {
         self.started = None;
-        self.released = None;
+        self.ended = None;
     }
 
     /// A hold ends at `now`.
@@ -88,9 +90,9 @@ impl Slice {
         }
     }
 
-    /// The release that a hold ends with was decided.
+    /// The release that a hold ends with was decided, of its owner's will or by force.
     pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
-        self.released = Some(now);
+        self.ended = Some(now);
         if turn == Turn::Yield {
             self.started = None;
             self.cooling = Some(Cooling::Unanswered);
@@ -117,9 +119,15 @@ impl Slice {
         }
     }
 
-    /// The hold is gone without a release.
-    pub(crate) fn forget(&mut self) {
-        self.started = None;
+    /// A hold was lost, and nobody here freed it. It does not cool the name down: nobody was told, so nobody counted who
+    /// else waits, and a waiter here would stand a whole slice for nobody. The next end makes up for it.
+    pub(crate) fn lost(&mut self, now: Instant) {
+        self.ended = Some(now);
+    }
+
+    /// A release that is to tell who listens is not answered yet.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        matches!(self.cooling, Some(Cooling::Unanswered))
     }
 
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
@@ -140,7 +148,7 @@ impl Slice {
             Some(Cooling::Listeners { until }) => Some(until),
             _ => None,
         };
-        cooling.max(self.released.map(|released| released + self.length))
+        cooling.max(self.ended.map(|ended| ended + self.length))
     }
 }
 
@@ -185,6 +193,34 @@ mod tests {
         slice.released(t + 15 * MS, Turn::Keep);
         slice.taken(t + 26 * MS);
         assert_eq!(slice.turn(t + 35 * MS), Turn::Keep);
+    }
+
+    #[test]
+    fn a_loss_is_an_end_like_any_other_and_holds_nobody_up() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.lost(t + 5 * MS);
+        slice.taken(t + 6 * MS);
+        assert_eq!(slice.turn(t + 9 * MS), Turn::Keep);
+        slice.lost(t + 11 * MS);
+        assert_eq!(slice.gate(t + 11 * MS), Gate::Open);
+        slice.taken(t + 12 * MS);
+        assert_eq!(slice.turn(t + 13 * MS), Turn::Yield, "the slice of before");
+        slice.lost(t + 13 * MS);
+        slice.taken(t + 23 * MS);
+        assert_eq!(slice.turn(t + 32 * MS), Turn::Keep, "a slice after the loss");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_from_a_yield_to_the_answer() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + MS, Turn::Keep);
+        assert!(!slice.awaits_answer());
+        slice.released(t + 10 * MS, Turn::Yield);
+        assert!(slice.awaits_answer());
+        slice.answered(t + 11 * MS, Listeners::Some);
+        assert!(!slice.awaits_answer());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{
     effects::Effects,
     registry::{Entry, Place, State},
     shared::Engine,
+    slice::Listeners,
 };
 use crate::{
     backend::{Heard, Listener, Subscription},
@@ -104,6 +105,18 @@ impl Ear {
     /// That release published nothing after all.
     pub(crate) fn unexpect_own(&mut self) {
         self.own_to_come = self.own_to_come.saturating_sub(1);
+    }
+
+    /// How many others a message reached, by the server's count; `own`: our own subscription is one of them.
+    pub(crate) fn others(&self, count: Option<u32>, own: bool) -> Listeners {
+        match count {
+            None => Listeners::Unknown,
+            Some(0) => Listeners::None,
+            // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
+            Some(_) if !own && self.hearing == Hearing::Waiting => Listeners::Unknown,
+            Some(count) if count > u32::from(own) => Listeners::Some,
+            Some(_) => Listeners::None,
+        }
     }
 
     /// Something was heard; `Some` if it was a message.

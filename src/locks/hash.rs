@@ -218,8 +218,8 @@ impl Protocol for HashLock {
         let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
-            [status, Value::Int(_)] => match Status::read(status)? {
-                Status::Done => Some(Forced::Done),
+            [status, Value::Int(listeners)] => match Status::read(status)? {
+                Status::Done => Some(Forced::Done { listeners: u32::try_from(*listeners).ok() }),
                 Status::Gone => Some(Forced::Gone),
                 Status::Busy => None,
             },

@@ -272,6 +272,38 @@ async fn a_lock_that_was_stolen_is_lost_and_the_thief_can_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_hash_of_a_lock_is_seen_without_a_command_for_as_long_as_it_lives() {
+    let store = EmbeddedStore::new();
+    let ann = client(&store).await;
+    let lock = ann.lock("a");
+    assert!(store.hash("a").is_empty());
+    let guard = lock.lock().await.expect("a free lock");
+    let nested = lock.lock().await.expect("a lock of ours");
+    let held = lock.inspect().await.expect("the store answers").expect("it is held");
+    let field = format!("{}:{}", held.client_id, held.hold_id);
+    let calls = store.calls(&ann).expect("its client");
+    store.partition(&ann).expect("its client");
+    assert_eq!(store.hash("a"), [(field, "2".to_owned())]);
+    store.heal(&ann).expect("its client");
+    assert_eq!(store.calls(&ann).expect("its client"), calls);
+    nested.unlock().await.expect("a hold of ours");
+    guard.unlock().await.expect("a hold of ours");
+    assert!(store.hash("a").is_empty());
+    // Nobody else asks for the time in between.
+    for forward in [false, true] {
+        store.steal("b", SECOND);
+        tokio::time::advance(MS * 999).await;
+        assert_eq!(store.hash("b").len(), 1);
+        if forward {
+            store.set_clock_forward(MS * 2);
+        } else {
+            tokio::time::advance(MS * 2).await;
+        }
+        assert!(store.hash("b").is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_detached_hold_outlives_its_task_and_a_lease_ends_it() {
     let store = EmbeddedStore::new();
     let (ann, ben) = (client(&store).await, client(&store).await);

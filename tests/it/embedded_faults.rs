@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use relatch::{Client, EmbeddedStore, Error, Happening, LostCause, Road, Weather};
+use relatch::{
+    Client, EmbeddedStore, Error, LostCause,
+    embedded::{Happening, Road, Weather},
+};
 use tokio::time::{Instant, sleep};
 
 use crate::embedded::client;
@@ -24,7 +27,7 @@ async fn traced() -> (EmbeddedStore, Client) {
 fn ran(store: &EmbeddedStore) -> Vec<(Road, String)> {
     let verb = |script: &str| script.rsplit('/').next().unwrap_or_default().trim_end_matches(".lua").to_owned();
     let of = |what| match what {
-        Happening::Ran { script, road, .. } => Some((road, verb(script))),
+        Happening::Ran(ran) => Some((ran.road(), verb(ran.script()))),
         _ => None,
     };
     store.take_trace().into_iter().filter_map(|traced| of(traced.what)).collect()
@@ -247,7 +250,7 @@ async fn commands_of_one_link_keep_their_order_whatever_the_weather() {
     }
     assert!((MS * 100..MS * 500).contains(&asked.elapsed()), "{:?}", asked.elapsed());
     let keys = store.take_trace().into_iter().filter_map(|traced| match traced.what {
-        Happening::Ran { keys, .. } => keys.into_iter().next(),
+        Happening::Ran(ran) => ran.keys().first().cloned(),
         _ => None,
     });
     assert_eq!(keys.collect::<Vec<_>>(), (0..50).map(|n| format!("{n:02}")).collect::<Vec<_>>());

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use relatch::{Client, EmbeddedStore, Happening, LockGuard, Weather};
+use relatch::{
+    Client, EmbeddedStore, LockGuard,
+    embedded::{Happening, Weather},
+};
 use tokio::{
     runtime::Builder,
     time::{Instant, sleep},
@@ -28,11 +31,14 @@ fn storm() -> Weather {
 /// Who believes to hold each name.
 type Inside = Arc<std::sync::Mutex<[Vec<Arc<LockGuard>>; 2]>>;
 
-async fn works(client: Client, number: u32, until: Instant, inside: Inside) {
+async fn works(client: Client, number: u32, until: Instant, inside: Inside, watched: Option<EmbeddedStore>) {
     let mut round = number;
     while Instant::now() < until {
         round += 1;
         let name = round as usize % NAMES.len();
+        if let Some(store) = &watched {
+            assert!(store.hash(NAMES[name]).len() < 2, "two hold {}", NAMES[name]);
+        }
         let Ok(Some(guard)) = client.mutex(NAMES[name]).try_lock().wait(SECOND * 5).await else { continue };
         let guard = Arc::new(guard);
         {
@@ -49,6 +55,11 @@ async fn works(client: Client, number: u32, until: Instant, inside: Inside) {
 
 /// Half a minute of contention in a storm; the trace of all that happened.
 fn run(seed: u64) -> Vec<String> {
+    run_watched(seed, false)
+}
+
+/// The same while everybody looks at what the store has.
+fn run_watched(seed: u64, watched: bool) -> Vec<String> {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime starts");
     runtime.block_on(async {
         let store = EmbeddedStore::seeded(seed);
@@ -64,7 +75,8 @@ fn run(seed: u64) -> Vec<String> {
         let until = Instant::now() + SECOND * 30;
         for number in 0..6 {
             let client = clients[number as usize % clients.len()].clone();
-            tasks.push(tokio::spawn(works(client, number, until, Arc::clone(&inside))));
+            let watched = watched.then(|| store.clone());
+            tasks.push(tokio::spawn(works(client, number, until, Arc::clone(&inside), watched)));
         }
         for task in tasks {
             task.await.expect("nobody met anybody inside");
@@ -96,6 +108,11 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 }
 
 #[test]
+fn whoever_looks_at_a_hash_changes_nothing_of_a_run() {
+    assert_eq!(run_watched(3, true), run(3));
+}
+
+#[test]
 fn no_seed_lets_two_believe_that_they_hold_one_name() {
     for seed in 10..15 {
         assert!(!run(seed).is_empty());
@@ -113,6 +130,6 @@ async fn a_trace_is_kept_from_when_it_is_asked_for_and_given_once() {
     assert!(!ann.lock("a").is_locked().await.expect("the store answers"));
     let trace = store.take_trace();
     assert_eq!((trace.len(), trace[0].at, trace[0].client), (1, SECOND, ann.id()));
-    assert!(matches!(&trace[0].what, Happening::Ran { keys, args, .. } if keys == &["a"] && args.is_empty()));
+    assert!(matches!(&trace[0].what, Happening::Ran(ran) if ran.keys() == ["a"] && ran.args().is_empty()));
     assert!(store.take_trace().is_empty());
 }

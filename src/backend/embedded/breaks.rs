@@ -25,7 +25,7 @@ pub(super) enum Cause {
 
 /// A parked command whose turn it is.
 pub(super) struct Next {
-    pub(super) packet: Arc<Packet>,
+    pub(super) packet: Packet,
     pub(super) dispatches: Arc<Dispatches>,
     pub(super) caller: oneshot::Sender<Answers>,
 }
@@ -48,7 +48,7 @@ impl World {
         if member.path.split == Split::Parted {
             self.lose_held(client, purpose);
         }
-        self.note(client, Happening::Broke { link: purpose });
+        self.note(client, || Happening::Broke { link: purpose });
         match purpose {
             Purpose::Commands => self.fail_flights(client, cause),
             Purpose::Messages => self.interrupt(client),
@@ -129,7 +129,7 @@ impl World {
         link.stage = Stage::Up;
         link.number += 1;
         link.opened = now;
-        self.note(client, Happening::Replaced { link: purpose });
+        self.note(client, || Happening::Replaced { link: purpose });
         if purpose == Purpose::Messages {
             self.listen_anew(client);
         }
@@ -140,7 +140,7 @@ impl World {
         let member = self.members.get_mut(&client).filter(|member| member.commands.stage == Stage::Up)?;
         let first = member.parked.front_mut()?;
         let caller = first.answer.take()?;
-        Some(Next { packet: Arc::clone(&first.packet), dispatches: Arc::clone(&first.dispatches), caller })
+        Some(Next { packet: first.packet.clone(), dispatches: Arc::clone(&first.dispatches), caller })
     }
 
     pub(super) fn members_with_parked(&self) -> Vec<Uuid> {
@@ -270,7 +270,7 @@ impl World {
                 Split::Parted => self.lose(client, &what),
             }
         }
-        self.note(client, Happening::Left);
+        self.note(client, || Happening::Left);
         Some(left)
     }
 }

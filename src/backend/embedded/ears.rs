@@ -85,7 +85,7 @@ impl World {
     pub(super) fn listen(&mut self, client: Uuid, channel: Arc<str>, ticket: u64) {
         self.audience.entry(Arc::clone(&channel)).or_default().insert(client);
         self.count_listeners(&channel);
-        self.note(client, Happening::Listens { channel: String::from(&*channel) });
+        self.note(client, || Happening::Listens { channel: String::from(&*channel) });
         self.send_back(client, Downward::Confirm { channel, ticket });
     }
 
@@ -103,8 +103,10 @@ impl World {
         if then == Then::Breaks {
             return self.break_link(client, Purpose::Messages, Cause::Cut);
         }
-        let message = String::from_utf8_lossy(bytes).into_owned();
-        self.note(client, Happening::Told { channel: String::from(&**channel), message });
+        self.note(client, || Happening::Told {
+            channel: String::from(&**channel),
+            message: String::from_utf8_lossy(bytes).into_owned(),
+        });
         self.send_back(client, Downward::Message { channel: Arc::clone(channel), bytes: Arc::clone(bytes) });
     }
 

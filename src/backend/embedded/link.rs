@@ -49,7 +49,7 @@ impl Link {
 
     fn exchange(&self, calls: &[Call<'_>], within: Duration) -> Pending<Answers> {
         let (store, client) = (Arc::clone(&self.store), self.client);
-        let (packet, dispatches) = (Arc::new(Packet::of(calls)), Arc::new(Dispatches::of(calls)));
+        let (packet, dispatches) = (Packet::of(calls), Arc::new(Dispatches::of(calls)));
         Box::pin(async move {
             let answers = match sent(&store, client, &packet, &dispatches, within) {
                 Sent::Answered(answers) => answers,
@@ -67,18 +67,12 @@ impl Link {
 }
 
 /// Sends, or takes a place in the line. Awaits nothing, so that the first to be polled is the first to send.
-fn sent(
-    store: &Arc<Store>,
-    client: Uuid,
-    packet: &Arc<Packet>,
-    dispatches: &Arc<Dispatches>,
-    within: Duration,
-) -> Sent {
+fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: &Arc<Dispatches>, within: Duration) -> Sent {
     let asked = store.with(|world| {
         let deadline = world.now() + within;
         match world.way(client) {
             Way::Closed => Ok(Sent::Answered(packet.fails(&closed(false)))),
-            Way::Line => Ok(world.park(client, Arc::clone(packet), Arc::clone(dispatches), deadline)),
+            Way::Line => Ok(world.park(client, packet.clone(), Arc::clone(dispatches), deadline)),
             Way::Open if dispatches.is_empty() => Ok(world.send(client, packet, deadline)),
             Way::Open => Err(deadline),
         }

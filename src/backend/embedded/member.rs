@@ -71,7 +71,7 @@ pub(super) struct Lane {
 pub(super) struct Flight {
     pub(super) sent: Instant,
     pub(super) answer: Answer,
-    pub(super) packet: Arc<Packet>,
+    pub(super) packet: Packet,
     /// Where it stands in the agenda.
     pub(super) due: Option<(Instant, u64)>,
 }
@@ -89,7 +89,7 @@ pub(super) enum Answer {
 /// A command that found no link.
 pub(super) struct Parked {
     pub(super) number: u64,
-    pub(super) packet: Arc<Packet>,
+    pub(super) packet: Packet,
     pub(super) dispatches: Arc<Dispatches>,
     pub(super) deadline: Instant,
     /// Taken for as long as it is asked whether it may leave; the place is kept.
@@ -163,7 +163,7 @@ pub(super) struct Armed {
 /// What goes to the store.
 #[derive(Debug)]
 pub(super) enum Upward {
-    Run { flight: u64, packet: Arc<Packet>, reply: Passage },
+    Run { flight: u64, packet: Packet, reply: Passage },
     Listen { channel: Arc<str>, ticket: u64 },
     Unlisten { channel: Arc<str> },
 }

@@ -6,7 +6,7 @@
 //! | `store` | what users hold: the store, its keys and its clock |
 //! | `support` | what a test may do to a client's links |
 //! | `weather` | what befalls commands by chance |
-//! | `trace` | what happened, as a list |
+//! | `trace`, `ran` | what happened, as a list; a command that ran |
 //! | `link` | the seam: one client's commands and subscriptions |
 //! | `world` | all that a store is, under one mutex; time, and what happens at the server |
 //! | `member` | one client as the store sees it: its links, and what is on its way |
@@ -25,6 +25,7 @@ mod link;
 mod member;
 mod packet;
 mod pump;
+mod ran;
 mod server;
 mod store;
 mod support;
@@ -36,6 +37,7 @@ mod weather;
 mod world;
 
 pub use self::{
+    ran::Ran,
     store::EmbeddedStore,
     trace::{Happening, Purpose, Road, Traced},
     weather::Weather,

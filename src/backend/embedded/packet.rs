@@ -1,6 +1,6 @@
 //! Calls as words that may wait, replies as the seam's values. Sends nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::server::{Reply, Server};
 use crate::backend::redis::words;
@@ -10,16 +10,16 @@ use crate::{
     script::Script,
 };
 
-/// What goes over a link at once: one call, or the calls of a pipeline.
-#[derive(Debug)]
-pub(super) struct Packet(pub(super) Vec<Words>);
+/// What goes over a link at once: one call, or the calls of a pipeline. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Packet(Arc<[Words]>);
 
 /// A call that outlives its caller's borrows.
 #[derive(Debug)]
 pub(super) struct Words {
     pub(super) script: &'static Script,
-    pub(super) keys: Vec<Box<str>>,
-    pub(super) args: Vec<Box<str>>,
+    pub(super) keys: Box<[String]>,
+    pub(super) args: Box<[String]>,
 }
 
 /// One answer for each call, in order.
@@ -28,6 +28,10 @@ pub(super) type Answers = Vec<Result<Value, Fault>>;
 impl Packet {
     pub(super) fn of(calls: &[Call<'_>]) -> Self {
         Self(calls.iter().map(Words::of).collect())
+    }
+
+    pub(super) fn words(&self) -> &[Words] {
+        &self.0
     }
 
     /// The same fault for each call.
@@ -44,12 +48,12 @@ impl Words {
             call.script.path
         );
         let text = |arg: &Arg<'_>| match *arg {
-            Arg::Text(text) => Box::from(text),
-            Arg::Int(int) => int.to_string().into_boxed_str(),
+            Arg::Text(text) => text.to_owned(),
+            Arg::Int(int) => int.to_string(),
         };
         Self {
             script: call.script,
-            keys: call.keys.iter().map(|key| Box::from(*key)).collect(),
+            keys: call.keys.iter().map(|key| (*key).to_owned()).collect(),
             args: call.args.iter().map(text).collect(),
         }
     }

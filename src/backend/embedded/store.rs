@@ -119,6 +119,32 @@ impl EmbeddedStore {
         keys
     }
 
+    /// The fields of a hash and their values, in the order in which HGETALL has them; none where there is no such hash, or
+    /// none any more. A lock that is held is one: its field is the hold, whose value is how often it is held.
+    ///
+    /// A look from outside: it is no command of any client, no weather befalls it, and nothing happens by it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// let guard = client.lock("report").lock().await?;
+    /// let [(holder, count)] = &store.hash("report")[..] else { panic!("one hold has it") };
+    /// assert!(holder.starts_with(&client.id().to_string()) && count == "1");
+    /// guard.unlock().await?;
+    /// assert!(store.hash("report").is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hash(&self, key: impl AsRef<str>) -> Vec<(String, String)> {
+        self.store.look(|world| world.hash(key.as_ref()))
+    }
+
     /// Whether no key lives.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -293,7 +319,7 @@ impl EmbeddedStore {
     /// # Examples
     ///
     /// ```
-    /// # use relatch::{Client, EmbeddedStore, Happening};
+    /// # use relatch::{Client, EmbeddedStore, embedded::Happening};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> relatch::Result<()> {
     /// let store = EmbeddedStore::seeded(1);
@@ -301,7 +327,7 @@ impl EmbeddedStore {
     /// let client = Client::builder().embedded(&store).connect().await?;
     /// client.lock("report").lock().await?.unlock().await?;
     /// let ran = store.take_trace().into_iter().filter_map(|traced| match traced.what {
-    ///     Happening::Ran { script, .. } => Some(script),
+    ///     Happening::Ran(ran) => Some(ran.script()),
     ///     _ => None,
     /// });
     /// assert_eq!(ran.collect::<Vec<_>>(), ["lua/reentrant/acquire.lua", "lua/reentrant/release.lua"]);

@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use uuid::Uuid;
 
+use super::ran::Ran;
+
 /// One thing that happened at an [`EmbeddedStore`](crate::EmbeddedStore), for
 /// [`EmbeddedStore::take_trace`](crate::EmbeddedStore::take_trace). Its text is one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,19 +24,7 @@ pub struct Traced {
 #[non_exhaustive]
 pub enum Happening {
     /// A command ran.
-    #[non_exhaustive]
-    Ran {
-        /// The script's file.
-        script: &'static str,
-        /// Its keys.
-        keys: Vec<String>,
-        /// Its arguments.
-        args: Vec<String>,
-        /// What it answered.
-        reply: String,
-        /// By which road it came.
-        road: Road,
-    },
+    Ran(Ran),
     /// A command was lost on its way and never ran.
     #[non_exhaustive]
     Lost {
@@ -104,14 +94,7 @@ impl fmt::Display for Traced {
 impl fmt::Display for Happening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ran { script, keys, args, reply, road } => {
-                write!(f, "{script} {keys:?} {args:?} -> {reply}")?;
-                match road {
-                    Road::Link => Ok(()),
-                    Road::OldLink => f.write_str(" over an old link"),
-                    Road::Copy => f.write_str(" as a copy"),
-                }
-            }
+            Self::Ran(ran) => ran.fmt(f),
             Self::Lost { script } => write!(f, "{script} was lost"),
             Self::Unanswered => f.write_str("an answer was lost"),
             Self::Told { channel, message } => write!(f, "{message:?} on {channel:?}"),

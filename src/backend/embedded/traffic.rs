@@ -44,7 +44,7 @@ impl World {
     pub(super) fn park(
         &mut self,
         client: Uuid,
-        packet: Arc<Packet>,
+        packet: Packet,
         dispatches: Arc<Dispatches>,
         deadline: Instant,
     ) -> Sent {
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Sends a command that was asked whether it may leave.
-    pub(super) fn send(&mut self, client: Uuid, packet: &Arc<Packet>, deadline: Instant) -> Sent {
+    pub(super) fn send(&mut self, client: Uuid, packet: &Packet, deadline: Instant) -> Sent {
         match self.transmit(client, packet, deadline) {
             Ok(flight) => {
                 let (answer, answered) = oneshot::channel();
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Sends it: an answer that came at once, or the number of the flight.
-    pub(super) fn transmit(&mut self, client: Uuid, packet: &Arc<Packet>, deadline: Instant) -> Result<u64, Answers> {
+    pub(super) fn transmit(&mut self, client: Uuid, packet: &Packet, deadline: Instant) -> Result<u64, Answers> {
         let now = self.now();
         let flight = self.draw();
         let fate = self.fate(client);
@@ -96,17 +96,17 @@ impl World {
             return Err(packet.fails(&dropped()));
         }
         let answer = Answer::Here(None);
-        let sent = Flight { sent: now, answer, packet: Arc::clone(packet), due: None };
+        let sent = Flight { sent: now, answer, packet: packet.clone(), due: None };
         member.flights.insert(flight, sent);
         match fate.request {
             Passage::Arrives => {
-                let what = Upward::Run { flight, packet: Arc::clone(packet), reply: fate.reply };
+                let what = Upward::Run { flight, packet: packet.clone(), reply: fate.reply };
                 self.send_there(client, what, fate.delay);
             }
             Passage::Lost => self.lost(client, packet),
         }
         if let Some(later) = fate.copy {
-            self.plan(after(now, later), Event::Copy { client, packet: Arc::clone(packet) });
+            self.plan(after(now, later), Event::Copy { client, packet: packet.clone() });
         }
         if fate.then == Then::Breaks {
             self.break_link(client, Purpose::Commands, Cause::Cut);
@@ -132,8 +132,8 @@ impl World {
     }
 
     pub(super) fn lost(&mut self, client: Uuid, packet: &Packet) {
-        for words in &packet.0 {
-            self.note(client, Happening::Lost { script: words.script.path });
+        for words in packet.words() {
+            self.note(client, || Happening::Lost { script: words.script.path });
         }
     }
 
@@ -192,7 +192,7 @@ impl World {
                 match reply {
                     Passage::Arrives if is_current => self.send_back(client, Downward::Answer { flight, answers }),
                     Passage::Arrives => {}
-                    Passage::Lost => self.note(client, Happening::Unanswered),
+                    Passage::Lost => self.note(client, || Happening::Unanswered),
                 }
             }
             Upward::Listen { channel, ticket } if is_current => self.listen(client, channel, ticket),

@@ -15,7 +15,7 @@ use crate::chance::Chance;
 /// ```
 /// use std::time::Duration;
 ///
-/// use relatch::Weather;
+/// use relatch::embedded::Weather;
 ///
 /// let storm = Weather::fair()
 ///     .request_delay(Duration::ZERO..=Duration::from_millis(40))

@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::{
     member::{Downward, Member, Parked, Upward},
-    packet::{self, Answers, Packet, Words},
+    packet::{self, Answers, Packet},
+    ran::Ran,
     server::{MAX_BYTES, Published, Reply, Server},
     trace::{Happening, Purpose, Road, Traced},
     weather::Weather,
@@ -98,7 +99,7 @@ pub(super) enum Event {
     /// A second copy reaches the store.
     Copy {
         client: Uuid,
-        packet: Arc<Packet>,
+        packet: Packet,
     },
     /// A command has waited for long enough.
     Overdue {
@@ -207,7 +208,7 @@ impl World {
     }
 
     /// A step begins: no time goes by until the next one.
-    pub(super) fn step(&mut self) {
+    pub(super) fn step(&self) {
         self.clock.moment.set(None);
     }
 
@@ -283,21 +284,17 @@ impl World {
 
     /// Runs what a packet holds, and sends what it published on its way.
     pub(super) fn execute(&mut self, client: Uuid, packet: &Packet, road: Road) -> Answers {
-        packet.0.iter().map(|words| self.run(client, words, road)).collect()
+        let answers: Answers = (0..packet.words().len()).map(|place| self.run(client, packet, place, road)).collect();
+        if let Some(member) = self.members.get_mut(&client) {
+            member.calls += answers.len() as u64;
+        }
+        answers
     }
 
-    fn run(&mut self, client: Uuid, words: &Words, road: Road) -> Result<Value, Fault> {
+    fn run(&mut self, client: Uuid, packet: &Packet, place: usize, road: Road) -> Result<Value, Fault> {
         let now = self.server_time();
-        let reply = words.run(&mut self.server, now);
-        if let Some(member) = self.members.get_mut(&client) {
-            member.calls += 1;
-        }
-        if self.trace.is_some() {
-            let text = |words: &[Box<str>]| words.iter().map(|word| String::from(&**word)).collect();
-            let reply = shown(&reply);
-            let (keys, args) = (text(&words.keys), text(&words.args));
-            self.note(client, Happening::Ran { script: words.script.path, keys, args, reply, road });
-        }
+        let reply = packet.words()[place].run(&mut self.server, now);
+        self.note(client, || Happening::Ran(Ran::new(packet, place, &reply, road)));
         self.publish();
         packet::value(reply)
     }
@@ -308,6 +305,12 @@ impl World {
         let reply = self.server.execute(now, words);
         self.publish();
         reply
+    }
+
+    /// What a hash has at this instant.
+    pub(super) fn hash(&self, key: &str) -> Vec<(String, String)> {
+        self.step();
+        self.server.hash(self.server_time(), key.as_bytes())
     }
 
     /// Lets the store itself write, however full it is.
@@ -354,11 +357,14 @@ impl World {
         }
     }
 
-    pub(super) fn note(&mut self, client: Uuid, what: Happening) {
+    pub(super) fn note(&mut self, client: Uuid, what: impl FnOnce() -> Happening) {
         // Without a trace the time is not asked for: a client may go when its thread has no time any more.
-        if let Some(mut trace) = self.trace.take() {
-            trace.push(Traced { at: self.since_start(), client, what });
-            self.trace = Some(trace);
+        if self.trace.is_none() {
+            return;
+        }
+        let at = self.since_start();
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced { at, client, what: what() });
         }
     }
 
@@ -368,17 +374,5 @@ impl World {
 
     pub(super) fn take_trace(&mut self) -> Vec<Traced> {
         self.trace.as_mut().map(mem::take).unwrap_or_default()
-    }
-}
-
-/// A reply as a line of a trace has it.
-fn shown(reply: &Reply) -> String {
-    match reply {
-        Reply::Nil => "nil".to_owned(),
-        Reply::Int(int) => int.to_string(),
-        Reply::Status(text) => text.clone(),
-        Reply::Bulk(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
-        Reply::Array(parts) => format!("[{}]", parts.iter().map(shown).collect::<Vec<_>>().join(", ")),
-        Reply::Error(said) => format!("({said})"),
     }
 }

@@ -251,7 +251,6 @@ impl Server {
             return Forced::Gone;
         }
         self.keys.remove(key);
-        self.publish(&channel(key));
-        Forced::Done
+        Forced::Done { listeners: self.publish(&channel(key)) }
     }
 }

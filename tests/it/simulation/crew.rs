@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, EmbeddedStore, Owner, Weather};
+use relatch::{Client, EmbeddedStore, Owner, embedded::Weather};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout},

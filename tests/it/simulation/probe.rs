@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use relatch::Road;
+use relatch::embedded::Road;
 
 use super::{
     NAMES,

@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use relatch::{Client, EmbeddedStore, Owner, ReentrantLock, Traced, Uuid, Weather};
+use relatch::{
+    Client, EmbeddedStore, Owner, ReentrantLock, Uuid,
+    embedded::{Traced, Weather},
+};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use relatch::{Error, LostCause, Owner, Road};
+use relatch::{Error, LostCause, Owner, embedded::Road};
 
 use super::{
     COMMAND,

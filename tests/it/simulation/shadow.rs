@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Happening, Road, Traced, Uuid};
+use relatch::{
+    Uuid,
+    embedded::{Happening, Road, Traced},
+};
 
 use super::NAMES;
 
@@ -53,15 +56,16 @@ impl Shadow {
     }
 
     pub(super) fn hear(&mut self, traced: &Traced) {
-        let Happening::Ran { script, keys, args, reply, road, .. } = &traced.what else { return };
-        let Some(name) = keys.first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
-        let done = reply.starts_with("[1");
-        let verb = script.rsplit('/').next().unwrap_or_default();
+        let Happening::Ran(ran) = &traced.what else { return };
+        let (args, road) = (ran.args(), &ran.road());
+        let reply: &[i64] = &ran.numbers().collect::<Vec<_>>();
+        let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
+        let done = reply.starts_with(&[1]);
+        let verb = ran.script().rsplit('/').next().unwrap_or_default();
         match verb {
             "acquire.lua" => self.acquired(traced, name, args, reply, *road),
             "renew.lua" => {
-                let statuses = reply.trim_matches(['[', ']']).split(", ");
-                for (field, _) in args[1..].iter().zip(statuses).filter(|(_, status)| *status == "1") {
+                for (field, _) in args[1..].iter().zip(reply).filter(|(_, status)| **status == 1) {
                     self.lasts(field, traced.at, &args[0]);
                 }
             }
@@ -75,7 +79,7 @@ impl Shadow {
                     self.newest.insert((traced.client, name), args[1].clone());
                 }
             }
-            "release.lua" if reply.starts_with("[1, 0") => {
+            "release.lua" if reply.starts_with(&[1, 0]) => {
                 self.holders[name] = None;
                 if *road != Road::Link {
                     self.freed_by_copy.insert(args[0].clone());
@@ -91,22 +95,22 @@ impl Shadow {
         }
     }
 
-    fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &str, road: Road) {
+    fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &[i64], road: Road) {
         let field = &args[0];
         let asked: u32 = args[2].parse().unwrap_or_default();
-        if reply.starts_with("[0") && road == Road::Link {
+        if reply.starts_with(&[0]) && road == Road::Link {
             self.met.insert((traced.client, name), (traced.at, self.holders[name].clone()));
-        } else if reply.starts_with("[1") && asked == 1 && self.holders[name].as_ref() != Some(field) {
+        } else if reply.starts_with(&[1]) && asked == 1 && self.holders[name].as_ref() != Some(field) {
             self.born(traced, name, field, road);
         }
-        if reply.starts_with("[1") && asked == 1 && road == Road::Link {
+        if reply.starts_with(&[1]) && asked == 1 && road == Road::Link {
             self.newest.insert((traced.client, name), field.clone());
         }
         if let Some(birth) = self.births.get_mut(field) {
             birth.most = birth.most.max(asked);
             birth.lowered &= asked == 1;
         }
-        if reply.starts_with("[1") {
+        if reply.starts_with(&[1]) {
             self.lasts(field, traced.at, &args[1]);
         }
     }

@@ -41,6 +41,7 @@ use self::{
     commands::Deed,
     database::{Answer, Database},
     lua::{Scripts, lock},
+    value::Hash,
 };
 use crate::script::Script;
 
@@ -74,6 +75,15 @@ impl Server {
         lock(&self.db).at(now);
         let answer = self.scripts().and_then(|scripts| scripts.run(script, keys, args));
         answer.unwrap_or_else(|refusal| Reply::Error(refusal.into_owned()))
+    }
+
+    /// The fields of a hash and their values, as text; no command is run for it.
+    pub(super) fn hash(&self, now: Duration, key: &[u8]) -> Vec<(String, String)> {
+        let mut db = lock(&self.db);
+        db.at(now);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let Ok(Some(hash)) = db.keys.container::<Hash>(key) else { return Vec::new() };
+        hash.iter().map(|(field, value)| (text(field), text(value))).collect()
     }
 
     /// How many listen on a channel, for the answer of PUBLISH. The listeners themselves are the caller's.

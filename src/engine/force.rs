@@ -1,0 +1,106 @@
+//! A forced release. It frees exactly the holds that it saw; one of this process is lost before it is sent, and counts for
+//! the slice like any end. It is sent once: what a lost hold may leave is let go of in `hand_over.rs`.
+
+use std::{future::poll_fn, sync::Arc, task::Poll};
+
+use super::{
+    Forced, Sight,
+    effects::Effects,
+    handle::Handle,
+    registry::{Place, State},
+    slice::{Listeners, Turn},
+};
+use crate::{
+    backend::Fault,
+    error::{Error, LostCause, Op, Result},
+    name::Field,
+};
+
+impl Handle {
+    /// Frees exactly what it saw; a holder of this client is told first.
+    pub(crate) async fn force_unlock(&self) -> Result<bool> {
+        let Some(sight) = self.sight().await? else { return Ok(false) };
+        let protocol = Arc::clone(self.ready()?);
+        let place = self.engine.find(protocol.key());
+        let forcing = place.and_then(|place| place.update(|state, fx| state.force_out(&place, &sight, fx)));
+        let answer = protocol.force_release(&sight);
+        let mut forced = Box::pin(async move {
+            let answer = answer.await;
+            if let Some(forcing) = forcing {
+                forcing.answered(&answer);
+            }
+            answer
+        });
+        // Polled here first, so that it leaves before the try of whoever was just told that the hold is over; from then on
+        // it is driven in the background, since others wait for its answer, and this caller may stop polling.
+        let forced = match poll_fn(|cx| Poll::Ready(forced.as_mut().poll(cx))).await {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => self.engine.attend(forced).await.ok_or(Error::Closed)?,
+        };
+        let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
+        let freed = matches!(forced, Forced::Done { .. });
+        tracing::debug!(lock = %Field(protocol.name()), freed, "forced release");
+        Ok(true)
+    }
+}
+
+impl State {
+    /// The live hold is lost if it is one of those that were seen.
+    fn force_out(&mut self, place: &Place, sight: &Sight, fx: &mut Effects) -> Option<Forcing> {
+        self.hold.as_ref().filter(|hold| sight.ours.contains(&hold.number))?;
+        let now = place.engine.clock().now();
+        let turn = self.slice.turn(now);
+        let own = self.ear.expect_own();
+        self.slice.released(now, turn);
+        if turn == Turn::Yield {
+            self.ear.clear_flag();
+        }
+        self.lose(place, LostCause::Forced, fx);
+        Some(Forcing { place: place.clone(), turn, own, over: false })
+    }
+}
+
+/// A forced release of a hold of this process, on its way. Dropped without an answer, it may have run.
+struct Forcing {
+    place: Place,
+    turn: Turn,
+    /// Our own subscription will hear its message.
+    own: bool,
+    over: bool,
+}
+
+impl Forcing {
+    fn answered(mut self, answer: &Result<Forced, Fault>) {
+        match answer {
+            Ok(Forced::Done { listeners }) => {
+                self.end(listeners.is_some(), |state, own| state.ear.others(*listeners, own))
+            }
+            Ok(Forced::Gone) => self.end(false, |_, _| Listeners::None),
+            Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::None),
+            Err(_) => self.end(true, |_, _| Listeners::Unknown),
+        }
+    }
+
+    /// `published`: its message came, or may come yet.
+    fn end(&mut self, published: bool, heard: impl FnOnce(&State, bool) -> Listeners) {
+        self.over = true;
+        self.place.update(|state, fx| {
+            let heard = heard(state, self.own);
+            if self.own && !published {
+                state.ear.unexpect_own();
+            }
+            if self.turn == Turn::Yield {
+                state.slice.answered(self.place.engine.clock().now(), heard);
+                fx.nudge();
+            }
+        });
+    }
+}
+
+impl Drop for Forcing {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end(true, |_, _| Listeners::Unknown);
+        }
+    }
+}

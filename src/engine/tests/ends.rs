@@ -1,0 +1,103 @@
+//! Holds that the server or time ended, as ends of this process's slice.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_server_lost_does_not_start_a_new_slice() {
+    for others in [0, 1] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = others);
+        let guard = lock.lock().await.unwrap();
+        sleep(5 * MS).await;
+        world.delete("a");
+        assert_eq!(cause(&guard.extend(LEASE).await.unwrap_err()), Some(LostCause::Gone));
+        let guard = lock.lock().await.unwrap();
+        sleep(7 * MS).await;
+        // 12 ms after the slice began.
+        let next = start(lock.lock()).await;
+        let ended = Instant::now();
+        drop(guard);
+        drop(next.await.unwrap().unwrap());
+        assert_eq!(ended.elapsed(), others * SLICE);
+        assert_eq!(world.sent(Verb::Acquire).len(), 3);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_hand_over_found_missing_does_not_start_a_new_slice() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let guard = lock.lock().lease(LEASE).await.unwrap();
+    sleep(5 * MS).await;
+    let second = start(lock.lock().lease(LEASE)).await;
+    world.next(Verb::HandOver, [Fate::Gone]);
+    assert_eq!(cause(&guard.unlock().await.unwrap_err()), Some(LostCause::Gone));
+    let second = second.await.unwrap().unwrap();
+    sleep(7 * MS).await;
+    let third = start(lock.lock()).await;
+    let ended = Instant::now();
+    drop(second);
+    drop(third.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), SLICE);
+    bench.nothing_is_left("a").await;
+}
+
+/// Nobody was told of it, so nobody is to be let in first: somebody may listen, and nobody here knows.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_here_enters_at_once_when_the_server_lost_the_hold_however_old_the_slice() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let guard = lock.lock().await.unwrap();
+    let next = start(lock.lock()).await;
+    sleep(5 * SLICE).await;
+    world.delete("a");
+    let lost = Instant::now();
+    assert_eq!(cause(&guard.extend(LEASE).await.unwrap_err()), Some(LostCause::Gone));
+    drop(next.await.unwrap().unwrap());
+    assert_eq!(lost.elapsed(), Duration::ZERO);
+    drop(guard);
+    sleep(2 * SLICE).await;
+    bench.nothing_is_left("a").await;
+}
+
+/// Sections that outlive their lease by a little, so that each ends with the release of a lost hold, behind which
+/// somebody of this process tries already. What that one is refused for is our own.
+#[tokio::test(start_paused = true)]
+async fn tasks_whose_holds_always_run_out_give_the_name_up_after_a_slice_too_and_not_before() {
+    let (slice, lease, section) = (5 * SECOND, 2 * SECOND, 1_995 * MS);
+    // The answer to that try comes before the release is decided, or after it.
+    for under_way in [Duration::ZERO, 5 * MS] {
+        for others in [0, 1] {
+            let bench = Bench::with(|settings| settings.handover_slice = slice);
+            let (world, lock) = (&bench.world, bench.lock("a"));
+            world.server(|server| server.others = others);
+            world.always(Verb::Acquire, Fate::Slow(under_way));
+            let started = Instant::now();
+            let work = |lock: Lock| async move {
+                let guard = lock.lock().lease(lease).await.unwrap();
+                let taken = started.elapsed();
+                sleep(section).await;
+                assert!(!guard.is_held(), "lost before the server ends it");
+                taken
+            };
+            let mut tasks = Vec::new();
+            for _ in 0..4 {
+                tasks.push(start(work(lock.clone())).await);
+            }
+            let mut taken = Vec::new();
+            for task in tasks {
+                taken.push(task.await.unwrap());
+            }
+            let gaps: Vec<_> = taken.windows(2).map(|two| two[1] - two[0] - section).collect();
+            assert!(gaps[..2].iter().all(|gap| *gap <= 15 * MS), "{others} listening: {gaps:?}");
+            let yielded = if others == 0 { Duration::ZERO } else { slice };
+            assert!((yielded..=yielded + 15 * MS).contains(&gaps[2]), "{others} listening: {gaps:?}");
+            world.server(|server| server.others = 0);
+            bench.nothing_is_left("a").await;
+        }
+    }
+}

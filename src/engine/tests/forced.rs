@@ -1,0 +1,132 @@
+//! A forced release of a hold here, as an end of it: how long this process keeps the name, and who waits for the answer.
+
+use super::*;
+
+/// Forces the lock open elsewhere, and goes on until that has its answer.
+async fn forcing(lock: &Lock) -> JoinHandle<Result<bool>> {
+    let handle = lock.0.clone();
+    start(async move { handle.force_unlock().await }).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ends_its_own_holds_by_force_gives_the_name_up_after_a_slice_too() {
+    for (others, pause) in [(0, 0), (1, 10)] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = others);
+        let started = Instant::now();
+        let mut taken = Vec::new();
+        for _ in 0..40 {
+            let guard = lock.lock().await.unwrap();
+            taken.push(started.elapsed().as_millis() as u64);
+            sleep(MS).await;
+            assert!(lock.0.force_unlock().await.unwrap());
+            drop(guard);
+        }
+        let expected: Vec<u64> = (0..4).flat_map(|turn| (0..10).map(move |at| turn * (10 + pause) + at)).collect();
+        assert_eq!(taken, expected, "{others} listening");
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_message_of_our_own_forced_release_is_our_own() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    let third = start(lock.lock()).await;
+    world.other_frees("a");
+    let guard = first.await.unwrap().unwrap();
+    assert_eq!(world.subscriptions(), 1);
+    sleep(2 * SLICE).await;
+    // It comes after the answer, and the other listener does not.
+    world.server(|server| server.lag = 3 * MS);
+    let ended = Instant::now();
+    assert!(lock.0.force_unlock().await.unwrap());
+    let guard = (guard, second.await.unwrap().unwrap());
+    assert_eq!(ended.elapsed(), SLICE, "our own message was taken for somebody else's");
+    // Within the slice it goes on at once, and hears what it sent itself.
+    world.forget_record();
+    assert!(lock.0.force_unlock().await.unwrap());
+    let third = third.await.unwrap().unwrap();
+    assert_eq!(ended.elapsed(), SLICE);
+    sleep(3 * MS).await;
+    assert!(third.is_held() && world.sent(Verb::Renew).is_empty(), "somebody else was thought to have freed it");
+    world.server(|server| server.lag = Duration::ZERO);
+    drop((guard, third));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_try_waits_for_the_answer_to_our_own_forced_release_and_yields_to_listeners() {
+    for others in [0, 1] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = others);
+        let guard = lock.lock().await.unwrap();
+        sleep(2 * SLICE).await;
+        world.next(Verb::ForceRelease, [Fate::Slow(5 * MS)]);
+        let ended = Instant::now();
+        let forcing = forcing(&lock).await;
+        let tried = lock.try_lock().await.unwrap();
+        assert_eq!(ended.elapsed(), 5 * MS);
+        assert_eq!(tried.is_some(), others == 0);
+        assert!(forcing.await.unwrap().unwrap());
+        drop((guard, tried));
+        sleep(2 * SLICE).await;
+        assert!(lock.try_lock().await.unwrap().is_some());
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// Whoever calls `force_unlock` may drop it, or keep it and look no more at it; and it may never be answered.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_forced_release_longer_than_for_its_answer() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Caller {
+        Waits,
+        Parks,
+        Drops,
+    }
+    let unknown = COMMAND_TIMEOUT + SLICE;
+    for (caller, fate, longest) in [
+        (Caller::Waits, Fate::Slow(5 * MS), 5 * MS),
+        (Caller::Parks, Fate::Slow(5 * MS), 5 * MS),
+        // Nobody hears how many listen, so some are thought to.
+        (Caller::Drops, Fate::Slow(5 * MS), SLICE),
+        (Caller::Waits, Fate::Never, unknown),
+        (Caller::Parks, Fate::Lost, unknown),
+        // What never left, or found nothing, freed nothing.
+        (Caller::Waits, Fate::Refused(FaultKind::Unready), Duration::ZERO),
+        (Caller::Waits, Fate::Gone, Duration::ZERO),
+    ] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        let guard = lock.lock().await.unwrap();
+        let next = start(lock.lock()).await;
+        sleep(2 * SLICE).await;
+        world.next(Verb::ForceRelease, [fate.clone()]);
+        let ended = Instant::now();
+        let handle = lock.0.clone();
+        let mut forcing = Box::pin(async move { handle.force_unlock().await });
+        // The look is answered at the second poll, and then it is sent.
+        assert!(polled(&mut forcing, 2).await.is_none());
+        assert_eq!(world.sent(Verb::ForceRelease).len(), 1);
+        match caller {
+            Caller::Waits => drop(tokio::spawn(forcing)),
+            Caller::Parks => std::mem::forget(forcing),
+            Caller::Drops => drop(forcing),
+        }
+        turn().await;
+        drop(guard);
+        let next = timeout(LEASE / 2, next).await.expect("the lock is free").unwrap().unwrap();
+        assert_eq!(ended.elapsed(), longest, "{caller:?} {fate:?}");
+        drop(next);
+        if caller != Caller::Parks {
+            bench.nothing_is_left("a").await;
+        }
+    }
+}
