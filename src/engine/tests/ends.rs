@@ -103,3 +103,24 @@ async fn tasks_whose_holds_always_run_out_give_the_name_up_after_a_slice_too_and
         }
     }
 }
+
+/// Letting go of a lost hold begins a cool-down while somebody here is asleep: no timer stands for what woke that one.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_just_woken_does_not_sleep_on_when_a_lost_hold_is_let_go_of() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let lost = lock.lock().lease(SECOND).await.unwrap();
+    bench.sleeps.sleep(LEASE);
+    assert!(!lost.is_held());
+    sleep(2 * SECOND).await;
+    world.other_takes("a", LEASE);
+    let waiter = start(lock.lock()).await;
+    assert_eq!(world.subscriptions(), 1);
+    world.delete("a");
+    let freed = Instant::now();
+    world.confirm();
+    drop(lost);
+    drop(timeout(LEASE / 2, waiter).await.expect("asleep on a free lock").unwrap().unwrap());
+    assert_eq!(freed.elapsed(), Duration::ZERO);
+    bench.nothing_is_left("a").await;
+}
