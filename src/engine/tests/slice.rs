@@ -290,3 +290,30 @@ async fn whoever_stands_behind_a_contender_that_waits_for_our_own_release_hears_
     drop(first.await.unwrap().unwrap());
     bench.nothing_is_left("a").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_before_a_try_can_be_repeated_says_what_became_of_that_try() {
+    for refused in [true, false] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        let lost = lock.lock().lease(SECOND).await.unwrap();
+        bench.sleeps.sleep(LEASE);
+        assert!(!lost.is_held());
+        sleep(2 * SECOND).await;
+        if refused {
+            world.next(Verb::Acquire, [Fate::Refused(FaultKind::Unready)]);
+        } else {
+            world.other_takes("a", LEASE);
+        }
+        // No pause after the first fault is longer than 20 ms.
+        let waiter = start(lock.try_lock().wait(25 * MS)).await;
+        world.next(Verb::Release, [Fate::Slow(30 * MS)]);
+        drop(lost);
+        let waited = waiter.await.unwrap();
+        assert_eq!(matches!(waited, Err(Error::Unreachable { .. })), refused, "{waited:?}");
+        assert!(refused || waited.unwrap().is_none());
+        world.delete("a");
+        sleep(SECOND).await;
+        bench.nothing_is_left("a").await;
+    }
+}
