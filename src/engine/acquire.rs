@@ -194,7 +194,8 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
     loop {
         match slot.gate(ask, releases).await? {
             Opened::Yes => {}
-            Opened::Busy | Opened::WaitOver => return Ok(None),
+            Opened::Busy => return Ok(None),
+            Opened::WaitOver => return slot.wait_over(),
         }
         releases = Releases::Sent;
         let asked = place.engine.clock().now();

@@ -168,6 +168,12 @@ impl ContenderSlot {
         }
     }
 
+    /// The wait ended where nothing was asked for: busy, unless the last try had no answer.
+    pub(super) fn wait_over<T>(&self) -> Result<Option<T>> {
+        let trouble = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.error.clone()));
+        trouble.map_or(Ok(None), Err)
+    }
+
     /// When a try is given up although its own deadline is later.
     pub(super) fn cut_off(&self, ask: &Ask) -> Option<Instant> {
         match ask.patience {

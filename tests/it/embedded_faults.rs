@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relatch::{
-    Client, EmbeddedStore, Error, LostCause,
+    Client, EmbeddedStore, Error, LostCause, RefusedKind,
     embedded::{Happening, Road, Weather},
 };
 use tokio::time::{Instant, sleep};
@@ -353,6 +353,27 @@ async fn in_a_full_store_a_lock_is_handed_over_and_can_be_stolen_as_in_any_other
     store.limit_memory(usize::MAX);
     drop((next, other));
     sleep(LEASE * 3).await;
+    ends_empty(&store).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_empty_has_no_more_memory_than_before() {
+    let (store, ann) = traced().await;
+    let is_full = |tried| matches!(tried, Err(Error::Refused { kind: RefusedKind::OutOfMemory, .. }));
+    let before = ann.lock("a").lock().await.expect("a free lock");
+    store.limit_memory(1);
+    assert!(is_full(ann.lock("b").try_lock().await));
+    store.restart();
+    assert!(before.lost().await.is_lost() && store.is_empty());
+    // What is empty has room for one.
+    let after = ann.lock("a").lock().await.expect("a free lock");
+    assert!(is_full(ann.lock("b").try_lock().await));
+    store.limit_memory(usize::MAX);
+    store.restart();
+    assert!(after.lost().await.is_lost());
+    let all = [ann.lock("a").lock().await, ann.lock("b").lock().await];
+    assert!(all.iter().all(Result::is_ok) && store.keys() == ["a", "b"]);
+    drop(all);
     ends_empty(&store).await;
 }
 

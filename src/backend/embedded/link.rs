@@ -47,11 +47,11 @@ impl Link {
         Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0) }
     }
 
-    fn exchange(&self, calls: &[Call<'_>], within: Duration) -> Pending<Answers> {
+    fn exchange(&self, calls: &[Call<'_>], within: Duration) -> impl Future<Output = Answers> + Send + use<> {
         let (store, client) = (Arc::clone(&self.store), self.client);
-        let (packet, dispatches) = (Packet::of(calls), Arc::new(Dispatches::of(calls)));
-        Box::pin(async move {
-            let answers = match sent(&store, client, &packet, &dispatches, within) {
+        let (packet, dispatches) = (Packet::of(calls), Dispatches::of(calls));
+        async move {
+            let answers = match sent(&store, client, &packet, dispatches, within) {
                 Sent::Answered(answers) => answers,
                 Sent::UnderWay(answer) => answer.await.unwrap_or_else(|_| packet.fails(&closed(true))),
                 Sent::Parked(number, answer) => {
@@ -62,25 +62,25 @@ impl Link {
             // Answers that come at once must not keep the other tasks of the thread from running.
             coop::consume_budget().await;
             answers
-        })
+        }
     }
 }
 
 /// Sends, or takes a place in the line. Awaits nothing, so that the first to be polled is the first to send.
-fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: &Arc<Dispatches>, within: Duration) -> Sent {
+fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatches, within: Duration) -> Sent {
     let asked = store.with(|world| {
         let deadline = world.now() + within;
         match world.way(client) {
             Way::Closed => Ok(Sent::Answered(packet.fails(&closed(false)))),
-            Way::Line => Ok(world.park(client, packet.clone(), Arc::clone(dispatches), deadline)),
+            Way::Line => Ok(world.park(client, packet.clone(), Arc::new(dispatches), deadline)),
             Way::Open if dispatches.is_empty() => Ok(world.send(client, packet, deadline)),
-            Way::Open => Err(deadline),
+            Way::Open => Err((dispatches, deadline)),
         }
     });
     match asked {
         Ok(sent) => sent,
         // With no mutex held.
-        Err(deadline) => match dispatches.leave() {
+        Err((dispatches, deadline)) => match dispatches.leave() {
             Ok(()) => store.with(|world| world.send(client, packet, deadline)),
             Err(fault) => Sent::Answered(packet.fails(&fault)),
         },
@@ -94,7 +94,7 @@ impl Backend for Link {
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
-        if calls.is_empty() { Box::pin(async { Vec::new() }) } else { self.exchange(calls, within) }
+        if calls.is_empty() { Box::pin(async { Vec::new() }) } else { Box::pin(self.exchange(calls, within)) }
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {

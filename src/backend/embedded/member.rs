@@ -236,8 +236,19 @@ impl Lane {
         Some(at)
     }
 
+    /// Whether nothing is on its way here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way == 0
+    }
+
     pub(super) fn leave(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
+    }
+}
+
+impl Armed {
+    pub(super) fn is_nothing(&self) -> bool {
+        self.requests == 0 && self.replies == 0 && self.copies.is_empty()
     }
 }
 

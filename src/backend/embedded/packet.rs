@@ -59,9 +59,9 @@ impl Words {
     }
 
     pub(super) fn run(&self, server: &mut Server, now: Duration) -> Reply {
-        let keys: Vec<&[u8]> = self.keys.iter().map(|key| key.as_bytes()).collect();
-        let args: Vec<&[u8]> = self.args.iter().map(|arg| arg.as_bytes()).collect();
-        server.run(now, as_it_runs(self.script), &keys, &args)
+        let words: Vec<&[u8]> = self.keys.iter().chain(&self.args).map(String::as_bytes).collect();
+        let (keys, args) = words.split_at(self.keys.len());
+        server.run(now, as_it_runs(self.script), keys, args)
     }
 }
 

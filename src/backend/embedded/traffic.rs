@@ -87,6 +87,9 @@ impl World {
 
     /// Sends it: an answer that came at once, or the number of the flight.
     pub(super) fn transmit(&mut self, client: Uuid, packet: &Packet, deadline: Instant) -> Result<u64, Answers> {
+        if self.is_plain(client) {
+            return Err(self.exchange(client, packet));
+        }
         let now = self.now();
         let flight = self.draw();
         let fate = self.fate(client);
@@ -124,6 +127,26 @@ impl World {
             sent.due = Some(due);
         }
         Ok(flight)
+    }
+
+    /// Whether nothing befalls this client's next command, which then need not be followed on its way: it is answered at once.
+    fn is_plain(&self, client: Uuid) -> bool {
+        self.weather.is_none()
+            && self.members.get(&client).is_some_and(|member| {
+                let link = &member.commands;
+                let is_free = link.stage == Stage::Up && link.there.is_empty() && link.back.is_empty();
+                is_free && member.armed.is_nothing() && !member.path.is_blocked()
+            })
+    }
+
+    /// There and back.
+    fn exchange(&mut self, client: Uuid, packet: &Packet) -> Answers {
+        let answers = self.execute(client, packet, Road::Link);
+        let now = self.now();
+        if let Some(member) = self.members.get_mut(&client) {
+            member.last_answer = now;
+        }
+        answers
     }
 
     /// A second copy reaches the store, by a road of its own; nobody waits for its answer.

@@ -8,10 +8,11 @@ async fn a_hold_that_the_server_lost_does_not_start_a_new_slice() {
         let bench = Bench::new();
         let (world, lock) = (&bench.world, bench.lock("a"));
         world.server(|server| server.others = others);
-        let guard = lock.lock().await.unwrap();
+        let lost = lock.lock().await.unwrap();
         sleep(5 * MS).await;
         world.delete("a");
-        assert_eq!(cause(&guard.extend(LEASE).await.unwrap_err()), Some(LostCause::Gone));
+        assert_eq!(cause(&lost.extend(LEASE).await.unwrap_err()), Some(LostCause::Gone));
+        drop(lost);
         let guard = lock.lock().await.unwrap();
         sleep(7 * MS).await;
         // 12 ms after the slice began.
@@ -68,9 +69,10 @@ async fn a_waiter_here_enters_at_once_when_the_server_lost_the_hold_however_old_
 /// somebody of this process tries already. What that one is refused for is our own.
 #[tokio::test(start_paused = true)]
 async fn tasks_whose_holds_always_run_out_give_the_name_up_after_a_slice_too_and_not_before() {
-    let (slice, lease, section) = (5 * SECOND, 2 * SECOND, 1_995 * MS);
+    let (slice, lease) = (5 * SECOND, 2 * SECOND);
     // The answer to that try comes before the release is decided, or after it.
     for under_way in [Duration::ZERO, 5 * MS] {
+        let section = 1_995 * MS - under_way;
         for others in [0, 1] {
             let bench = Bench::with(|settings| settings.handover_slice = slice);
             let (world, lock) = (&bench.world, bench.lock("a"));
@@ -100,4 +102,25 @@ async fn tasks_whose_holds_always_run_out_give_the_name_up_after_a_slice_too_and
             bench.nothing_is_left("a").await;
         }
     }
+}
+
+/// Letting go of a lost hold begins a cool-down while somebody here is asleep: no timer stands for what woke that one.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_just_woken_does_not_sleep_on_when_a_lost_hold_is_let_go_of() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let lost = lock.lock().lease(SECOND).await.unwrap();
+    bench.sleeps.sleep(LEASE);
+    assert!(!lost.is_held());
+    sleep(2 * SECOND).await;
+    world.other_takes("a", LEASE);
+    let waiter = start(lock.lock()).await;
+    assert_eq!(world.subscriptions(), 1);
+    world.delete("a");
+    let freed = Instant::now();
+    world.confirm();
+    drop(lost);
+    drop(timeout(LEASE / 2, waiter).await.expect("asleep on a free lock").unwrap().unwrap());
+    assert_eq!(freed.elapsed(), Duration::ZERO);
+    bench.nothing_is_left("a").await;
 }

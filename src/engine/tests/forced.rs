@@ -82,10 +82,28 @@ async fn a_plain_try_waits_for_the_answer_to_our_own_forced_release_and_yields_t
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_that_is_not_answered_is_remembered_when_nothing_else_is() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let guard = lock.lock().await.unwrap();
+    sleep(2 * SLICE).await;
+    world.next(Verb::ForceRelease, [Fate::Slow(SECOND)]);
+    let ended = Instant::now();
+    let forcing = forcing(&lock).await;
+    drop(guard);
+    sleep(SECOND / 2).await;
+    drop(lock.lock().await.unwrap());
+    assert_eq!(ended.elapsed(), SECOND + SLICE);
+    assert!(forcing.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
 /// Whoever calls `force_unlock` may drop it, or keep it and look no more at it; and it may never be answered.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_forced_release_longer_than_for_its_answer() {
-    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[derive(Clone, Copy, Debug)]
     enum Caller {
         Waits,
         Parks,
@@ -115,18 +133,22 @@ async fn nobody_waits_for_a_forced_release_longer_than_for_its_answer() {
         // The look is answered at the second poll, and then it is sent.
         assert!(polled(&mut forcing, 2).await.is_none());
         assert_eq!(world.sent(Verb::ForceRelease).len(), 1);
-        match caller {
-            Caller::Waits => drop(tokio::spawn(forcing)),
-            Caller::Parks => std::mem::forget(forcing),
-            Caller::Drops => drop(forcing),
-        }
+        let parked = match caller {
+            Caller::Waits => {
+                drop(tokio::spawn(forcing));
+                None
+            }
+            Caller::Parks => Some(forcing),
+            Caller::Drops => {
+                drop(forcing);
+                None
+            }
+        };
         turn().await;
         drop(guard);
         let next = timeout(LEASE / 2, next).await.expect("the lock is free").unwrap().unwrap();
         assert_eq!(ended.elapsed(), longest, "{caller:?} {fate:?}");
-        drop(next);
-        if caller != Caller::Parks {
-            bench.nothing_is_left("a").await;
-        }
+        drop((next, parked));
+        bench.nothing_is_left("a").await;
     }
 }

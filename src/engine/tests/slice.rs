@@ -240,3 +240,80 @@ async fn a_wait_that_ends_in_a_cool_down_is_answered_busy_and_blames_no_server()
     drop(first.await.unwrap().unwrap());
     bench.nothing_is_left("a").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_while_our_own_release_is_unanswered_gets_a_try_s_grace_and_then_blames_the_server() {
+    let grace = 15 * MS;
+    for (under_way, wait, others, over, silent) in [
+        // Answered within the grace: the wait is over, and nothing is sent that nobody would wait for.
+        (5 * MS, 2 * MS, 0, 5 * MS, false),
+        (5 * MS, 2 * MS, 1, 5 * MS, false),
+        // Answered within the wait, which ends in the cool-down.
+        (5 * MS, 7 * MS, 1, 7 * MS, false),
+        (100 * MS, 2 * MS, 0, 2 * MS + grace, true),
+    ] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = others);
+        let guard = lock.lock().await.unwrap();
+        sleep(2 * SLICE).await;
+        world.next(Verb::Release, [Fate::Slow(under_way)]);
+        world.forget_record();
+        drop(guard);
+        let ended = Instant::now();
+        let waited = lock.try_lock().wait(wait).await;
+        assert_eq!(ended.elapsed(), over, "{waited:?}");
+        match waited {
+            Ok(None) => assert!(!silent),
+            Err(Error::Unreachable { may_have_run: false, .. }) => assert!(silent),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(world.verbs(), [Verb::Release]);
+        sleep(SECOND).await;
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_stands_behind_a_contender_that_waits_for_our_own_release_hears_of_a_silent_server() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    sleep(2 * SLICE).await;
+    world.next(Verb::Release, [Fate::Slow(SECOND)]);
+    drop(guard);
+    turn().await;
+    let first = start(lock.lock()).await;
+    let (soon, late) = tokio::join!(lock.try_lock().wait(10 * MS), lock.try_lock().wait(50 * MS));
+    assert!(soon.unwrap().is_none(), "it may be answered yet");
+    assert!(matches!(late, Err(Error::Unreachable { .. })), "{late:?}");
+    drop(first.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_before_a_try_can_be_repeated_says_what_became_of_that_try() {
+    for refused in [true, false] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        let lost = lock.lock().lease(SECOND).await.unwrap();
+        bench.sleeps.sleep(LEASE);
+        assert!(!lost.is_held());
+        sleep(2 * SECOND).await;
+        if refused {
+            world.next(Verb::Acquire, [Fate::Refused(FaultKind::Unready)]);
+        } else {
+            world.other_takes("a", LEASE);
+        }
+        // No pause after the first fault is longer than 20 ms.
+        let waiter = start(lock.try_lock().wait(25 * MS)).await;
+        world.next(Verb::Release, [Fate::Slow(30 * MS)]);
+        drop(lost);
+        let waited = waiter.await.unwrap();
+        assert_eq!(matches!(waited, Err(Error::Unreachable { .. })), refused, "{waited:?}");
+        assert!(refused || waited.unwrap().is_none());
+        world.delete("a");
+        sleep(SECOND).await;
+        bench.nothing_is_left("a").await;
+    }
+}

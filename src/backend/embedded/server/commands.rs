@@ -61,9 +61,39 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
     small.make_ascii_lowercase();
-    let small = &*small;
-    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
-    COMMANDS.get(at)
+    let mut slot = slot(small);
+    loop {
+        let command = COMMANDS.get(usize::from(SLOTS[slot]))?;
+        if command.name.as_bytes() == small {
+            return Some(command);
+        }
+        slot = (slot + 1) % SLOTS.len();
+    }
+}
+
+/// Where each command stands in the list, by a slot that its name has; the next free one where that is taken.
+static SLOTS: [u8; 256] = {
+    let mut slots = [u8::MAX; 256];
+    let mut at = 0;
+    while at < COMMANDS.len() {
+        let mut slot = slot(COMMANDS[at].name.as_bytes());
+        while slots[slot] != u8::MAX {
+            slot = (slot + 1) % slots.len();
+        }
+        slots[slot] = at as u8;
+        at += 1;
+    }
+    slots
+};
+
+const fn slot(name: &[u8]) -> usize {
+    let mut sum = name.len();
+    let mut at = 0;
+    while at < name.len() {
+        sum = sum.wrapping_mul(31).wrapping_add(name[at] as usize);
+        at += 1;
+    }
+    sum % 256
 }
 
 /// No name is longer.
@@ -83,7 +113,7 @@ const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
 }
 
 /// Sorted by name.
-static COMMANDS: &[Command] = &[
+const COMMANDS: &[Command] = &[
     data("append", Exactly(3), Grows, strings::append),
     data("dbsize", Exactly(1), Reads, general::dbsize),
     data("decr", Exactly(2), Grows, strings::decr),

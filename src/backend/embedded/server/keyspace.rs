@@ -153,10 +153,13 @@ impl Keyspace {
 
     fn live(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let now = self.now;
-        let expired = self.entries.get(key)?.expires.is_some_and(|end| end < now);
-        if expired {
-            self.remove(key);
-            return None;
+        // Nothing has expired, mostly.
+        if self.next_expiry.is_some_and(|next| next < now) {
+            let expired = self.entries.get(key)?.expires.is_some_and(|end| end < now);
+            if expired {
+                self.remove(key);
+                return None;
+            }
         }
         self.entries.get_mut(key)
     }

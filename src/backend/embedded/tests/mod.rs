@@ -213,3 +213,29 @@ async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next
     sleep(MS).await;
     assert_eq!(*ear.0.lock().unwrap(), ["Subscribed", "1", "2", "Interrupted", "Subscribed", "3"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_something_does() {
+    type Deed = fn(&mut World, Uuid);
+    let blocks: [(Deed, Deed); 2] = [(World::freeze, World::thaw), (World::partition, World::heal)];
+    // Over before the silence is found, and after that, on the next link.
+    for ((block, unblock), (long, link)) in blocks.into_iter().flat_map(|it| [(it, (MS, 1)), (it, (TIMEOUT * 3, 2))]) {
+        let bench = Bench::new();
+        let (ear, deaf) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let audience = || bench.store.look(|world| world.audience.keys().map(ToString::to_string).collect::<Vec<_>>());
+        bench.store.with(|world| block(world, CLIENT));
+        let kept = bench.link.subscribe(Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+        drop(bench.link.subscribe(Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
+        sleep(long).await;
+        assert!(ear.0.lock().unwrap().is_empty() && audience().is_empty());
+        bench.store.with(|world| unblock(world, CLIENT));
+        sleep(TIMEOUT).await;
+        assert_eq!(bench.store.look(|world| world.members[&CLIENT].messages.number), link);
+        assert_eq!(audience(), ["c"]);
+        bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"1"]));
+        assert_eq!(*ear.0.lock().unwrap(), ["Subscribed", "1"]);
+        assert!(deaf.0.lock().unwrap().is_empty());
+        drop(kept);
+        assert!(audience().is_empty());
+    }
+}

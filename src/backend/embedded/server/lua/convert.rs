@@ -1,6 +1,6 @@
 //! Replies as Lua values, and Lua values as replies. The third version of the protocol is not spoken.
 
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 use super::super::{Reply, numbers, words};
 
@@ -33,7 +33,7 @@ pub(super) fn refusal(lua: &Lua, words: &str) -> mlua::Result<Value> {
 }
 
 /// What the script returned in parts.
-pub(super) fn to_array(parts: &[Value]) -> mlua::Result<Reply> {
+pub(super) fn to_array(parts: &MultiValue) -> mlua::Result<Reply> {
     let mut reading = Reading { depth: 1, parts: parts.len() };
     parts.iter().map(|part| reading.reply(part)).collect::<mlua::Result<_>>().map(Reply::Array)
 }

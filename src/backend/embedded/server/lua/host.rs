@@ -88,19 +88,25 @@ impl Commands {
         if words.is_empty() {
             return Err("ERR Please specify at least one argument for this redis lib call".into());
         }
-        let mut texts = Vec::with_capacity(words.len());
-        for word in words {
-            texts.push(match word {
-                Value::String(text) => Text::Lua(text.as_bytes()),
-                Value::Integer(int) => Text::Own(number(*int)),
-                Value::Number(float) => Text::Own(numbers::text(*float)),
-                _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
-            });
+        if words.len() > FEW {
+            let texts = words.iter().map(Text::of).collect::<Result<Vec<_>, _>>()?;
+            let words: Vec<_> = texts.iter().map(Text::bytes).collect();
+            return lock(&self.db).run_in_script(&words);
         }
-        let words: Vec<&[u8]> = texts.iter().map(Text::bytes).collect();
-        lock(&self.db).run_in_script(&words)
+        let mut texts = [const { Text::Own(String::new()) }; FEW];
+        for (text, word) in texts.iter_mut().zip(words) {
+            *text = Text::of(word)?;
+        }
+        let mut bytes = [&b""[..]; FEW];
+        for (bytes, text) in bytes.iter_mut().zip(&texts) {
+            *bytes = text.bytes();
+        }
+        lock(&self.db).run_in_script(&bytes[..words.len()])
     }
 }
+
+/// Commands of up to so many words are run without asking for memory.
+const FEW: usize = 6;
 
 /// Numbers of scripts are floats, and large ones are written as such.
 fn number(int: i64) -> String {
@@ -113,7 +119,16 @@ enum Text<'a> {
     Own(String),
 }
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    fn of(word: &'a Value) -> Result<Self, words::Words> {
+        match word {
+            Value::String(text) => Ok(Self::Lua(text.as_bytes())),
+            Value::Integer(int) => Ok(Self::Own(number(*int))),
+            Value::Number(float) => Ok(Self::Own(numbers::text(*float))),
+            _ => Err("ERR Lua redis lib command arguments must be strings or integers".into()),
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Lua(bytes) => bytes,

@@ -23,7 +23,9 @@ use std::{
     },
 };
 
-use mlua::{BString, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
+use mlua::{
+    BString, Either, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic, VmState,
+};
 
 use self::{raised::Raised, random::Random};
 use super::{
@@ -60,6 +62,8 @@ pub(super) struct Scripts {
     spent: Arc<AtomicU64>,
     globals: Table,
     runner: Function,
+    /// The same for scripts with one key.
+    one_key_runner: Function,
     kept: HashMap<String, Function>,
     catalogue: Vec<Known>,
 }
@@ -81,9 +85,9 @@ impl Scripts {
         let spent = Arc::new(AtomicU64::new(0));
         let functions = host::functions(&lua, db, &random, &spent)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raised::PRELUDE).into_function()?;
-        let (globals, runner) = prelude.call(functions)?;
+        let (globals, runner, one_key_runner) = prelude.call(functions)?;
         let (kept, catalogue) = (HashMap::new(), Vec::new());
-        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, kept, catalogue };
+        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, one_key_runner, kept, catalogue };
         scripts.watch(STEP)?;
         Ok(scripts)
     }
@@ -181,8 +185,8 @@ impl Scripts {
         lock(&self.db).end_script();
         let told = match ended {
             Ok((true, true, parts)) => convert::to_array(&parts),
-            Ok((true, false, reply)) => convert::to_reply(reply.first().unwrap_or(&Value::Nil)),
-            Ok((false, _, error)) => match error.first() {
+            Ok((true, false, reply)) => convert::to_reply(reply.front().unwrap_or(&Value::Nil)),
+            Ok((false, _, error)) => match error.front() {
                 Some(Value::Table(explained)) => return Err(told(name, explained)),
                 // Nobody could explain it: memory, or too many calls inside each other.
                 other => {
@@ -198,24 +202,28 @@ impl Scripts {
         })
     }
 
-    fn protected(
-        &self,
-        function: &Function,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-    ) -> mlua::Result<(bool, bool, Variadic<Value>)> {
+    fn protected(&self, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<(bool, bool, MultiValue)> {
         self.random.seed(0);
         if self.spent.swap(0, Ordering::Relaxed) >= INSTRUCTIONS {
             self.watch(STEP)?;
         }
-        let words: Variadic<BString> = keys.iter().chain(args).map(|word| BString::from(*word)).collect();
-        self.runner.call((function, keys.len(), words))
+        let words: Variadic<_> = keys.iter().chain(args).map(|word| pushed(word)).collect();
+        if keys.len() == 1 {
+            self.one_key_runner.call((function, words))
+        } else {
+            self.runner.call((function, keys.len(), words))
+        }
     }
 
     /// Looks at the script after so many instructions, again and again.
     fn watch(&self, every: u32) -> mlua::Result<()> {
         watch(&self.lua, every, self.spent.clone())
     }
+}
+
+/// A word on its way into Lua: text goes there without a copy in between.
+fn pushed(word: &[u8]) -> Either<&str, BString> {
+    std::str::from_utf8(word).map_or_else(|_| Either::Right(BString::from(word)), Either::Left)
 }
 
 fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {

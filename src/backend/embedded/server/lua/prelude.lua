@@ -3,7 +3,8 @@
 -- A table that must not change is an empty one in front of it. Errors of commands are raised as foreign values; whoever
 -- catches one is shown what the server would show.
 --
--- Gets the functions of the host; returns the script's globals, and what runs a script with its keys and arguments.
+-- Gets the functions of the host; returns the script's globals, and what runs a script with its keys and arguments: any
+-- number of keys, or one.
 
 local host = ...
 local pcall, xpcall, rawset, getmetatable, setmetatable = pcall, xpcall, rawset, getmetatable, setmetatable
@@ -80,6 +81,16 @@ local function told(ok, reply)
   if reply.err ~= nil or reply.ok ~= nil then
     return true, false, reply
   end
+  -- Most have three or four.
+  local first, second, third, fourth = reply[1], reply[2], reply[3], reply[4]
+  if first ~= nil and second ~= nil and third ~= nil then
+    if fourth == nil then
+      return true, true, first, second, third
+    end
+    if reply[5] == nil then
+      return true, true, first, second, third, fourth
+    end
+  end
   local parts = 0
   while reply[parts + 1] ~= nil do
     parts = parts + 1
@@ -104,4 +115,10 @@ local function run(script, count, ...)
   return told(xpcall(script, explain))
 end
 
-return globals, run
+-- The same with one key, which most scripts have: nothing has to be divided.
+local function run_on_one(script, key, ...)
+  names.KEYS, names.ARGV = {key}, {...}
+  return told(xpcall(script, explain))
+end
+
+return globals, run, run_on_one
