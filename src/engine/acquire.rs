@@ -35,7 +35,7 @@ use crate::{
     rules::{Rule, without},
 };
 
-/// So many answers in a row may come later than their own lease before the acquisition gives up.
+/// So many answers in a row may come later than their own lease before the acquisition gives up. A single try has one.
 const LATE_ANSWERS: u32 = 5;
 
 /// What a caller wants.
@@ -211,7 +211,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
             Tried::Overtook => releases = Releases::Answered,
             Tried::Late => {
                 late += 1;
-                if late == LATE_ANSWERS {
+                if late == LATE_ANSWERS || ask.patience == Patience::Once {
                     return Err(unanswered(place, true, "every answer came later than the lease it was for"));
                 }
                 // Finished: its release is on the way, and it is never asked for again.

@@ -1,6 +1,7 @@
 //! Many clients on a store in this process, on a paused clock, while everything that can befall them does: what each of them
 //! sees is judged at the instant at which it sees it. Everything comes from a seed: `RELATCH_SIM_SEED` repeats one,
-//! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long.
+//! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long; `RELATCH_SIM_BEFORE` how much is shown before a
+//! complaint, in milliseconds.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -30,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use relatch::{Client, EmbeddedStore};
+use relatch::EmbeddedStore;
 use tokio::{
     runtime::{Builder, Handle},
     sync::Notify,
@@ -50,8 +51,8 @@ const LONGEST_LEASE: Duration = Duration::from_secs(8);
 const COMMAND: Duration = Duration::from_millis(300);
 /// How many seeds there are unless the environment says otherwise.
 const SEEDS: u64 = 8;
-/// How much is shown around a complaint.
-const BEFORE: Duration = Duration::from_millis(500);
+/// How much is shown before a complaint, unless the environment says otherwise, in milliseconds.
+const BEFORE: u64 = 500;
 const MOST_LINES: usize = 150;
 
 /// What came of one simulation.
@@ -70,16 +71,15 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime starts");
     runtime.block_on(async {
         let store = EmbeddedStore::seeded(seed);
-        let eyes = Client::builder().embedded(&store).connect().await.expect("a store refuses nobody");
         let mut random = Random::new(seed, &[]);
         let mix = Mix::draw(&mut random);
-        let referee = Arc::new(Referee::new(store.clone(), &eyes, mix.habits()));
+        let referee = Arc::new(Referee::new(store.clone(), mix.habits()));
         let mut crew = Crew::gather(&store, &referee, mix, &mut random).await;
         tokio::select! {
             biased;
             () = referee.complained.notified() => {}
             () = tripped.notified() => referee.complain("the clock stands still", None, "something never rests"),
-            () = whole(&mut crew, &store, &referee, eyes, mix.habits().settled()) => {}
+            () = whole(&mut crew, &store, &referee, mix.habits().settled()) => {}
         }
         drop(referee.up_to_date());
         let mut book = referee.book();
@@ -91,7 +91,7 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
 }
 
 /// From the first section to the last, and until nothing is left.
-async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, eyes: Client, settled: Duration) {
+async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, settled: Duration) {
     crew.calm(Duration::from_millis(200)).await;
     crew.storm(Duration::from_millis(1_800)).await;
     crew.calm(settled + Duration::from_millis(1_900)).await;
@@ -104,7 +104,6 @@ async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, eyes: 
         referee.complain("something is left on the store", None, format!("{keys:?} {listeners:?}"));
     }
     crew.scatter();
-    eyes.close().await;
     sleep(Duration::from_secs(1)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     if tasks != 0 {
@@ -119,9 +118,12 @@ impl Outcome {
         let about = |line: &str| {
             name.is_none_or(|name| !NAMES.iter().enumerate().any(|(other, it)| other != name && line.contains(it)))
         };
-        let near = self.story.iter().filter(|(when, line)| *when + BEFORE >= *at && *when <= *at && about(line));
+        let before = asked("RELATCH_SIM_BEFORE");
+        let (most, shown) =
+            (before.map_or(MOST_LINES, |_| usize::MAX), Duration::from_millis(before.unwrap_or(BEFORE)));
+        let near = self.story.iter().filter(|(when, line)| *when + shown >= *at && *when <= *at && about(line));
         let lines: Vec<_> = near.map(|(when, line)| format!("{:.6} {line}", when.as_secs_f64())).collect();
-        let shown = lines[lines.len().saturating_sub(MOST_LINES)..].join("\n");
+        let shown = lines[lines.len().saturating_sub(most)..].join("\n");
         Some(format!("{rule}: {what}, at {at:?}\n{shown}\nAgain with RELATCH_SIM_SEED={seed}"))
     }
 }
@@ -208,7 +210,7 @@ fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
         sum.faults,
     );
     assert!(sum.reports.is_empty(), "{}", sum.reports.join("\n\n"));
-    assert!(sum.holds > 10, "nothing happened");
+    assert!(sum.holds > 10 || seeds == 1, "nothing happened");
 }
 
 #[test]

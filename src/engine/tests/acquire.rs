@@ -115,6 +115,21 @@ async fn answers_that_are_always_too_late_end_the_acquisition() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_single_try_whose_answer_came_too_late_is_not_tried_again() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    world.always(Verb::Acquire, Fate::Slow(150 * MS));
+    let asked = Instant::now();
+    let error = bench.lock("a").try_lock().lease(100 * MS).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { may_have_run: true, .. }), "{error:?}");
+    assert_eq!(asked.elapsed(), 150 * MS);
+    world.heal();
+    turn().await;
+    assert_eq!(world.verbs(), [Verb::Acquire, Verb::Release]);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_try_whose_answer_was_lost_is_adopted_by_the_next_one_and_reaped_after_the_end() {
     let bench = Bench::new();
     let world = &bench.world;

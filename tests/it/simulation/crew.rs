@@ -103,7 +103,7 @@ impl Mix {
             clients: random.pick(&[2, 3, 3, 4, 6]),
             tasks: random.pick(&[1, 2, 3, 4]),
             unhurried: random.once_in_a_while(250),
-            way: random.pick(&[0, 2, 8]),
+            way: random.pick(&[0, 2, 6]),
             copies: random.pick(&[0, 30, 150]),
             abandoned: random.pick(&[10, 100]),
             aimed: random.pick(&[0, 50, 250]),
@@ -210,14 +210,14 @@ impl Crew {
                 self.referee.complain("a client is not known", None, client.id());
             }
         }
-        self.referee.set_weather(Weather::fair());
+        self.store.set_weather(Weather::fair());
         for boat in &self.boats {
             // What waits for a next command is to have had it.
             for _ in 0..boat.sailor.armed.swap(0, Ordering::Relaxed) {
                 drop(boat.sailor.client.lock("spare").is_locked().await);
             }
         }
-        self.referee.set_weather(Weather::fair().request_delay(Duration::ZERO..=way).reply_delay(Duration::ZERO..=way));
+        self.store.set_weather(Weather::fair().request_delay(Duration::ZERO..=way).reply_delay(Duration::ZERO..=way));
         self.referee.calm(true);
         self.referee.tell("calm".to_owned());
         let until = Instant::now() + long;
@@ -278,7 +278,7 @@ impl Crew {
             .lost_replies(share(random))
             .copies(self.mix.copies as f64 / 1000.0, zero..=ms(1_500))
             .cuts(share(random));
-        self.referee.set_weather(weather);
+        self.store.set_weather(weather);
         "weather"
     }
 

@@ -20,7 +20,7 @@ impl Referee {
             return;
         }
         for name in 0..NAMES.len() {
-            let Some(kept) = self.peek(name) else { continue };
+            let kept = self.peek(name);
             let mut book = self.up_to_date();
             let wrong = match &kept {
                 None => book.is_idle(name, now),

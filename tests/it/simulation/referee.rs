@@ -1,5 +1,5 @@
 //! Judges what sections see, at the instant at which they see it: time is virtual and nothing runs beside it, so that what
-//! two believe can be compared exactly. It looks at the store without a link, and never touches a lock.
+//! two believe can be compared exactly. It looks at the store from outside, and never touches a lock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,11 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
-use relatch::{
-    Client, EmbeddedStore, Owner, ReentrantLock, Uuid,
-    embedded::{Traced, Weather},
-};
+use relatch::{EmbeddedStore, Owner, ReentrantLock, Uuid, embedded::Traced};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
@@ -54,7 +50,6 @@ impl Habits {
 #[derive(Debug)]
 pub(super) struct Referee {
     pub(super) store: EmbeddedStore,
-    eyes: Vec<ReentrantLock>,
     start: Instant,
     /// Somebody complained.
     pub(super) complained: Notify,
@@ -79,7 +74,6 @@ pub(super) struct Book {
     pub(super) shadow: Shadow,
     pub(super) seats: BTreeMap<u64, Seat>,
     pub(super) drawn: u64,
-    weather: Weather,
     /// Since when nothing has befallen anybody.
     pub(super) calm: Option<Duration>,
     pub(super) losses: Vec<Loss>,
@@ -178,11 +172,10 @@ pub(super) struct Asking {
 }
 
 impl Referee {
-    pub(super) fn new(store: EmbeddedStore, eyes: &Client, habits: Habits) -> Self {
+    pub(super) fn new(store: EmbeddedStore, habits: Habits) -> Self {
         store.start_trace();
         Self {
             store,
-            eyes: NAMES.iter().map(|name| eyes.lock(name)).collect(),
             start: Instant::now(),
             complained: Notify::new(),
             book: Mutex::new(Book { habits, ..Book::default() }),
@@ -259,11 +252,6 @@ impl Referee {
         book.drawn
     }
 
-    pub(super) fn set_weather(&self, weather: Weather) {
-        self.book().weather = weather.clone();
-        self.store.set_weather(weather);
-    }
-
     /// Whether nothing befalls anybody now.
     pub(super) fn is_calm(&self) -> bool {
         self.book().calm.is_some()
@@ -281,14 +269,10 @@ impl Referee {
         self.book().is_settled(now)
     }
 
-    /// What the store has of a name at this instant; `None` while it cannot be asked.
-    pub(super) fn peek(&self, name: usize) -> Option<Option<Kept>> {
-        self.store.set_weather(Weather::fair());
-        let seen = self.eyes[name].inspect().now_or_never();
-        let weather = self.book().weather.clone();
-        self.store.set_weather(weather);
-        let seen = seen?.ok()?;
-        Some(seen.map(|seen| Kept { field: format!("{}:{}", seen.client_id, seen.hold_id), count: seen.hold_count }))
+    /// What the store has of a name at this instant.
+    pub(super) fn peek(&self, name: usize) -> Option<Kept> {
+        let (field, count) = self.store.hash(NAMES[name]).pop()?;
+        Some(Kept { field, count: count.parse().unwrap_or(u32::MAX) })
     }
 }
 
@@ -297,7 +281,7 @@ impl Referee {
     /// The store is about to lose a name, or all of them.
     pub(super) fn loses(&self, name: Option<usize>) {
         let names = name.map_or(0..NAMES.len(), |name| name..name + 1);
-        let seen: Vec<_> = names.filter_map(|name| self.peek(name).flatten()).collect();
+        let seen: Vec<_> = names.filter_map(|name| self.peek(name)).collect();
         let at = self.now();
         let mut book = self.up_to_date();
         book.doomed.extend(seen.into_iter().map(|kept| (kept.field, at)));
@@ -398,7 +382,12 @@ impl Book {
         }
         let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.at };
         Chronicle {
-            bounds: Bounds { lease: longest, command: COMMAND, holdup: self.habits.settled() },
+            bounds: Bounds {
+                lease: longest,
+                command: COMMAND,
+                holdup: self.habits.settled(),
+                passing: self.habits.slice,
+            },
             lives: lives.into_values().collect(),
             losses: self.losses.iter().map(lost).collect(),
             counters: self.histories.to_vec(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use relatch::{Error, LostCause, Owner, embedded::Road};
+use relatch::{Error, LostCause, Owner};
 
 use super::{
     COMMAND,
@@ -67,7 +67,7 @@ impl Referee {
         let wrong = book.seats.get(&number).and_then(|seat| {
             let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
             let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
-            let born = book.shadow.birth(field).filter(|born| born.road == Road::Link)?;
+            let born = book.shadow.birth(field).filter(|born| !born.copied)?;
             let of_process = |it: &Seat| (it.client, it.name) == (seat.client, seat.name);
             let others = || book.seats.iter().filter(|(other, it)| **other != number && of_process(it));
             // Where another one of its process waits it was that one's try, and this one was never sent.
@@ -137,11 +137,9 @@ impl Referee {
         let now = self.now();
         let book = self.up_to_date();
         let Some(seat) = book.seats.get(&number) else { return };
-        let mut wrong = seat.over.then(|| ("a lost hold is held again", String::new()));
-        if let Some(kept) = kept {
-            wrong = wrong.or_else(|| book.believes_rightly(seat, kept.as_ref(), now));
-        }
-        wrong = wrong.or_else(|| book.overlaps(number, seat, now));
+        let wrong = seat.over.then(|| ("a lost hold is held again", String::new()));
+        let wrong = wrong.or_else(|| book.believes_rightly(seat, kept.as_ref(), now));
+        let wrong = wrong.or_else(|| book.overlaps(number, seat, now));
         drop(book);
         if let Some((rule, what)) = wrong {
             self.complain(rule, Some(name), what);
@@ -194,7 +192,7 @@ impl Referee {
         let settled = book.is_settled(since);
         drop(book);
         match error {
-            Some(Error::Unreachable { .. }) if !settled || what == "short lock" => {}
+            Some(Error::Unreachable { .. }) if !settled => {}
             None | Some(Error::Lost { .. } | Error::Closed) => {}
             Some(Error::NotHeld { .. }) if what == "unlock detached" => {}
             Some(error) => self.complain("an answer that cannot be", name, format!("{what}: {error:?}")),
@@ -233,7 +231,7 @@ impl Book {
 
     /// Whether the store may have lost this hold, and the section need not know yet.
     pub(super) fn is_excused(&self, seat: &Seat, now: Duration) -> bool {
-        let born = seat.hold.as_ref().and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.at);
+        let born = seat.hold.as_ref().and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.first);
         let lost = self.losses.iter().any(|loss| {
             loss.name.is_none_or(|name| name == seat.name) && born <= loss.at && now <= loss.at + seat.longest
         });
@@ -310,7 +308,7 @@ impl Book {
 
     /// Why a cause cannot be the one.
     fn why_not(&self, seat: &Seat, hold: Option<&Field>, cause: LostCause, now: Duration) -> Option<&'static str> {
-        let born = hold.and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.at);
+        let born = hold.and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.first);
         let mut forces = self.forces.values().filter(|force| force.name == seat.name);
         match cause {
             LostCause::MaxHold => (!seat.bounded).then_some("no bound was asked for"),

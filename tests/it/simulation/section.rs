@@ -133,7 +133,7 @@ impl Section {
             _ if random.once_in_a_while(self.mix.long) => random.millis(3_000, 8_000).into(),
             _ => random.millis(20, 300).into(),
         };
-        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(10, 1_200));
+        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(30, 1_200));
         let wait = match random.below(10) {
             0..6 => None,
             6..8 => Some(random.millis(1, 400)),
@@ -215,10 +215,7 @@ impl Section {
         };
         self.ended(number, said);
         let bound = terms.wait.map_or(LONGEST, |wait| wait + TWO_COMMANDS + COMMAND);
-        // A wait may end while an answer to an earlier release is still on its way.
-        let short = terms.wait.is_some_and(|wait| !wait.is_zero());
-        let what = if short { "short lock" } else { "lock" };
-        self.referee.answered(self.seat, what, answer.as_ref().err(), since, bound + SLACK);
+        self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
         match answer {
             Ok(Some(guard)) => {
                 let hold = self.referee.granted(self.seat, guard.owner(), asking, since);

@@ -34,9 +34,12 @@ pub(super) struct Shadow {
 /// How a hold came to be.
 #[derive(Clone, Debug)]
 pub(super) struct Birth {
-    /// The newest time.
+    /// The newest time; an old copy may have made it again.
     pub(super) at: Duration,
+    pub(super) first: Duration,
     pub(super) road: Road,
+    /// An old copy of its acquire found it, or made it.
+    pub(super) copied: bool,
     /// The highest count that anybody asked for.
     pub(super) most: u32,
     /// An old copy of a release ran: the count may be too low until the next command sets it.
@@ -109,6 +112,10 @@ impl Shadow {
         if let Some(birth) = self.births.get_mut(field) {
             birth.most = birth.most.max(asked);
             birth.lowered &= asked == 1;
+            if road != Road::Link {
+                // It may have made anew what was gone.
+                (birth.lowered, birth.copied) = (true, true);
+            }
         }
         if reply.starts_with(&[1]) {
             self.lasts(field, traced.at, &args[1]);
@@ -127,7 +134,12 @@ impl Shadow {
             return;
         }
         self.holders[name] = Some(field.to_owned());
-        let most = self.births.get(field).map_or(1, |birth| birth.most);
-        self.births.insert(field.to_owned(), Birth { at: traced.at, road, most, lowered: false, until: traced.at });
+        let before = self.births.get(field);
+        let most = before.map_or(1, |birth| birth.most);
+        let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
+        self.births.insert(
+            field.to_owned(),
+            Birth { at, first, road, copied: road != Road::Link, most, lowered: road != Road::Link, until: at },
+        );
     }
 }

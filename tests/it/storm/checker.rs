@@ -40,11 +40,13 @@ pub(crate) struct Bounds {
     pub(crate) command: Duration,
     /// How late a command may run that somebody sent and has no answer to.
     pub(crate) holdup: Duration,
+    /// How long after a loss that nobody was told of the hold may still be passed on.
+    pub(crate) passing: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { lease: LONGEST_LEASE, command: COMMAND, holdup: LONGEST_HOLDUP }
+        Self { lease: LONGEST_LEASE, command: COMMAND, holdup: LONGEST_HOLDUP, passing: PASSING }
     }
 }
 
@@ -166,7 +168,8 @@ impl Chronicle {
     /// as a command may take; and it may have been passed on within a slice by somebody who had not been told.
     fn was_there(&self, claim: &Claim, loss: &Loss) -> bool {
         let answer = if claim.asked <= loss.until { self.bounds.command } else { Duration::ZERO };
-        claim.from <= loss.until + answer + PASSING + self.frozen(claim.guard.process, loss.until, claim.from)
+        claim.from
+            <= loss.until + answer + self.bounds.passing + self.frozen(claim.guard.process, loss.until, claim.from)
     }
 
     /// How long a process stood still between two instants.
