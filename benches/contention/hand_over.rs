@@ -35,7 +35,8 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
             Err(_) => violations += 1,
         }
     }
-    let title = format!("two processes take turns, {} of {} sections after the other one's", gaps.len(), sections.len());
+    let title =
+        format!("two processes take turns, {} of {} sections after the other one's", gaps.len(), sections.len());
     let mut findings = Findings::new("hand-over", 1, title);
     findings.time("one round trip, p50", round_trip);
     findings.time("from the release to the section, p50", quantile(&mut gaps, 0.5));

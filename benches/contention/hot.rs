@@ -4,14 +4,14 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
 use relatch::Client;
-use tokio::{runtime, task::LocalSet};
+use tokio::{runtime, task::JoinSet};
 
 use crate::{
     bench::Bench,
@@ -148,35 +148,47 @@ pub(crate) fn soundness(findings: &mut Findings, contest: &Contest, who: Who) {
 fn order(url: String, tasks: usize, span: Duration) -> Result<(u64, u64)> {
     let counted = thread::spawn(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let local = LocalSet::new();
-        local.block_on(&runtime, async {
+        runtime.block_on(async {
             let client = Client::connect(&url).await?;
-            let (asked, last, turns, overtaken) = <(Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+            let order = Arc::new(Order::default());
             let ends = Instant::now() + span;
-            let mut hands = Vec::new();
+            let mut hands = JoinSet::new();
             for _ in 0..tasks {
-                let lock = client.lock("order");
-                let (asked, last) = (Arc::clone(&asked), Arc::clone(&last));
-                let (turns, overtaken) = (Arc::clone(&turns), Arc::clone(&overtaken));
-                hands.push(tokio::task::spawn_local(async move {
+                let (lock, order) = (client.lock("order"), Arc::clone(&order));
+                hands.spawn(async move {
                     while Instant::now() < ends {
-                        let ticket = asked.fetch_add(1, SeqCst) + 1;
+                        let ticket = order.asked.fetch_add(1, Relaxed) + 1;
                         let guard = lock.lock().lease(Duration::from_secs(10)).await?;
-                        turns.fetch_add(1, SeqCst);
-                        if last.swap(ticket, SeqCst) >= ticket {
-                            overtaken.fetch_add(1, SeqCst);
-                        }
+                        order.came(ticket);
                         guard.unlock().await?;
                     }
                     Ok::<_, relatch::Error>(())
-                }));
+                });
             }
-            for hand in hands {
-                hand.await??;
+            while let Some(done) = hands.join_next().await {
+                done??;
             }
             client.close().await;
-            Ok((turns.load(SeqCst), overtaken.load(SeqCst)))
+            Ok((order.turns.load(Relaxed), order.overtaken.load(Relaxed)))
         })
     });
     counted.join().map_err(|_| "the check of the order panicked")?
+}
+
+/// Who asked and who came in, counted from one.
+#[derive(Default)]
+struct Order {
+    asked: AtomicU64,
+    last: AtomicU64,
+    turns: AtomicU64,
+    overtaken: AtomicU64,
+}
+
+impl Order {
+    fn came(&self, ticket: u64) {
+        self.turns.fetch_add(1, Relaxed);
+        if self.last.swap(ticket, Relaxed) >= ticket {
+            self.overtaken.fetch_add(1, Relaxed);
+        }
+    }
 }

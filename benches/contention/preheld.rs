@@ -8,7 +8,7 @@ use crate::{
     load::Result,
     renew::take,
     report::{Bound, Findings, Unit, quantile},
-    serial::take_turns,
+    serial::{Pair, take_turns},
     server::Server,
 };
 
@@ -17,18 +17,14 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let server = Server::start()?;
     let holder = Client::connect(server.url()).await?;
     let guards = take(&holder, holds).await?;
-    let (full, empty) = (holder.lock("one-more"), bench.client.lock("one-more"));
-    let (mut with, mut without) = take_turns(
-        bench,
-        async || Ok(drop(full.lock().await?.unlock().await?)),
-        async || Ok(drop(empty.lock().await?.unlock().await?)),
-    )
-    .await?;
+    let (full, empty) = (Pair(holder.lock("one-more")), Pair(bench.client.lock("one-more")));
+    let (mut with, mut without) = take_turns(bench, full, empty).await?;
     // Their server goes with all of them.
     drop(guards);
     drop(server);
     holder.close().await;
-    let mut findings = Findings::new("preheld", 1, format!("one task locks and unlocks while its client holds {holds}"));
+    let mut findings =
+        Findings::new("preheld", 1, format!("one task locks and unlocks while its client holds {holds}"));
     for (name, fraction) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
         findings.time(format!("lock + unlock, {name}"), quantile(&mut with.took, fraction));
         findings.time(format!("lock + unlock with none held, {name}"), quantile(&mut without.took, fraction));

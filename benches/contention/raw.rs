@@ -32,32 +32,20 @@ impl Raw {
         Ok(Self { connection, acquire, release, field: format!("{}:1", Uuid::new_v4()) })
     }
 
-    /// Acquires and releases once: what an uncontended section must send.
-    pub(crate) async fn pair(&mut self, name: &str) -> Result<()> {
-        self.acquire(name, 1).await?;
-        self.release(name, 0).await
-    }
-
-    /// Enters what is held once more and leaves it again: what a nested section must send.
-    pub(crate) async fn nested_pair(&mut self, name: &str) -> Result<()> {
-        self.acquire(name, 2).await?;
-        self.release(name, 1).await
-    }
-
     /// Raises the count to `holds`.
-    pub(crate) async fn acquire(&mut self, name: &str, holds: u32) -> Result<()> {
+    pub(crate) async fn acquire(&self, name: &str, holds: u32) -> Result<()> {
         let mut acquire = redis::cmd("EVALSHA");
         acquire.arg(&self.acquire).arg(1).arg(name).arg(&self.field).arg(LEASE_MS).arg(holds);
-        let (status, _, _, _): (i64, i64, i64, i64) = acquire.query_async(&mut self.connection).await?;
+        let (status, _, _, _): (i64, i64, i64, i64) = acquire.query_async(&mut self.connection.clone()).await?;
         done(status)
     }
 
     /// Lowers the count to `holds`.
-    pub(crate) async fn release(&mut self, name: &str, holds: u32) -> Result<()> {
+    pub(crate) async fn release(&self, name: &str, holds: u32) -> Result<()> {
         let mut release = redis::cmd("EVALSHA");
         let channel = format!("redisson_lock__channel:{{{name}}}");
         release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(holds).arg("PUBLISH").arg(channel);
-        let (status, _, _): (i64, i64, i64) = release.query_async(&mut self.connection).await?;
+        let (status, _, _): (i64, i64, i64) = release.query_async(&mut self.connection.clone()).await?;
         done(status)
     }
 }

@@ -3,9 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use relatch::ReentrantLock;
+
 use crate::{
     bench::Bench,
     load::Result,
+    raw::Raw,
     report::{Bound, Findings, Unit, quantile},
 };
 
@@ -22,15 +25,39 @@ pub(crate) struct Side {
     cpu: f64,
 }
 
+/// What a side does again and again.
+pub(crate) trait Step: Send {
+    fn once(&mut self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Locks and unlocks.
+pub(crate) struct Pair(pub(crate) ReentrantLock);
+
+impl Step for Pair {
+    async fn once(&mut self) -> Result<()> {
+        self.0.lock().await?.unlock().await?;
+        Ok(())
+    }
+}
+
+/// The same raw, inside of so many holds.
+struct RawPair {
+    raw: Raw,
+    name: &'static str,
+    outer: u32,
+}
+
+impl Step for RawPair {
+    async fn once(&mut self) -> Result<()> {
+        self.raw.acquire(self.name, self.outer + 1).await?;
+        self.raw.release(self.name, self.outer).await
+    }
+}
+
 pub(crate) async fn alone(bench: &Bench) -> Result<Findings> {
-    let lock = bench.client.lock("serial");
-    let mut raw = bench.raw.clone();
-    let (mut ours, mut theirs) = take_turns(
-        bench,
-        async || Ok(drop(lock.lock().await?.unlock().await?)),
-        async || raw.pair("serial-raw").await,
-    )
-    .await?;
+    let ours = Pair(bench.client.lock("serial"));
+    let theirs = RawPair { raw: bench.raw.clone(), name: "serial-raw", outer: 0 };
+    let (mut ours, mut theirs) = take_turns(bench, ours, theirs).await?;
     let mut findings = Findings::new("serial", 1, "one task locks and unlocks a free name");
     compare(&mut findings, "lock + unlock", &mut ours, &mut theirs);
     Ok(findings)
@@ -38,17 +65,12 @@ pub(crate) async fn alone(bench: &Bench) -> Result<Findings> {
 
 pub(crate) async fn nested(bench: &Bench) -> Result<Findings> {
     let lock = bench.client.lock("nested");
-    let mut raw = bench.raw.clone();
     let outer = lock.lock().await?;
-    bench.raw.clone().acquire("nested-raw", 1).await?;
-    let (mut ours, mut theirs) = take_turns(
-        bench,
-        async || Ok(drop(lock.lock().await?.unlock().await?)),
-        async || raw.nested_pair("nested-raw").await,
-    )
-    .await?;
+    bench.raw.acquire("nested-raw", 1).await?;
+    let theirs = RawPair { raw: bench.raw.clone(), name: "nested-raw", outer: 1 };
+    let (mut ours, mut theirs) = take_turns(bench, Pair(lock), theirs).await?;
     outer.unlock().await?;
-    bench.raw.clone().release("nested-raw", 0).await?;
+    bench.raw.release("nested-raw", 0).await?;
     let mut findings = Findings::new("nested", 1, "one task enters once more what it holds, and leaves it again");
     compare(&mut findings, "nested lock + unlock", &mut ours, &mut theirs);
     Ok(findings)
@@ -69,11 +91,7 @@ fn compare(findings: &mut Findings, what: &str, ours: &mut Side, theirs: &mut Si
 }
 
 /// Does one thing and the other in rounds, first unmeasured.
-pub(crate) async fn take_turns(
-    bench: &Bench,
-    mut ours: impl AsyncFnMut() -> Result<()>,
-    mut theirs: impl AsyncFnMut() -> Result<()>,
-) -> Result<(Side, Side)> {
+pub(crate) async fn take_turns(bench: &Bench, mut ours: impl Step, mut theirs: impl Step) -> Result<(Side, Side)> {
     let rounds = bench.wishes.rounds(ROUNDS);
     let span = bench.wishes.span(SPAN) / rounds;
     let (mut our_side, mut their_side) = (Side::default(), Side::default());
@@ -89,17 +107,12 @@ pub(crate) async fn take_turns(
     Ok((our_side, their_side))
 }
 
-async fn round(
-    bench: &Bench,
-    span: Duration,
-    once: &mut impl AsyncFnMut() -> Result<()>,
-    side: &mut Side,
-) -> Result<()> {
+async fn round(bench: &Bench, span: Duration, step: &mut impl Step, side: &mut Side) -> Result<()> {
     let before = bench.info().await?;
     let started = Instant::now();
     let mut sent = started;
     while sent - started < span {
-        once().await?;
+        step.once().await?;
         let done = Instant::now();
         side.took.push(done - sent);
         sent = done;

@@ -1,10 +1,17 @@
 //! Many names that somebody else holds, one task waiting for each: how much a waiting client asks, and over how many links.
 //! The holder renews its leases like any other, so that nobody waits in vain for their end.
 
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    error::Error,
+    time::{Duration, Instant},
+};
 
 use relatch::redis;
-use tokio::{task::JoinSet, time::{interval, sleep}};
+use tokio::{
+    task::JoinSet,
+    time::{interval, sleep},
+};
 
 use crate::{
     bench::Bench,
@@ -22,15 +29,6 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let least = lease * 2 / 3;
     let span = bench.wishes.span(SPAN).max(2 * lease);
     hold(bench, names, lease).await?;
-    let renewing = async {
-        let mut tick = interval(lease / 3);
-        loop {
-            tick.tick().await;
-            hold(bench, names, lease).await?;
-        }
-        #[expect(unreachable_code, reason = "it says what the loop's errors are")]
-        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    };
     let waiting = async {
         let mut tasks: JoinSet<relatch::Result<()>> = JoinSet::new();
         for number in 0..names {
@@ -41,12 +39,13 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
         let before = bench.info().await?;
         sleep(span).await;
         let spent = bench.info().await?.since(before);
-        let links: String = redis::cmd("CLIENT").arg("LIST").arg("TYPE").arg("PUBSUB").query_async(&mut bench.connection()).await?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((tasks, spent, links.lines().count()))
+        let links: String =
+            redis::cmd("CLIENT").arg("LIST").arg("TYPE").arg("PUBSUB").query_async(&mut bench.connection()).await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>((tasks, spent, links.lines().count()))
     };
     let (mut tasks, spent, links) = tokio::select! {
         waited = waiting => waited?,
-        failed = renewing => return Err(failed.err().unwrap_or_else(|| "the holder ended".into())),
+        Err(failed) = keep(bench, names, lease) => return Err(failed),
     };
     let started = Instant::now();
     free(bench, names).await?;
@@ -55,7 +54,8 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     }
     let served = started.elapsed();
     bench.until_all_is_free().await?;
-    let title = format!("{names} names held elsewhere for {} s at a time, one task waits for each", lease.as_secs_f64());
+    let title =
+        format!("{names} names held elsewhere for {} s at a time, one task waits for each", lease.as_secs_f64());
     let mut findings = Findings::new("waiters", 1, title);
     findings.bounded("subscription connections", Unit::Count, links as f64, Bound::AtMost(1.0));
     let tries = spent.scripts as f64 / names as f64;
@@ -64,6 +64,15 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     findings.bounded("tries a name in the shortest TTL that it was told", Unit::Count, a_ttl, Bound::AtMost(1.0));
     findings.time("from all free to all served", served);
     Ok(findings)
+}
+
+/// Renews them until something fails.
+async fn keep(bench: &Bench, names: usize, lease: Duration) -> Result<Infallible> {
+    let mut tick = interval(lease / 3);
+    loop {
+        tick.tick().await;
+        hold(bench, names, lease).await?;
+    }
 }
 
 /// Holds all names as somebody else, for a lease from now.
@@ -99,8 +108,11 @@ async fn until_listened(bench: &Bench, names: usize) -> Result<()> {
     let started = Instant::now();
     let mut tries = 0;
     loop {
-        let channels: Vec<String> =
-            redis::cmd("PUBSUB").arg("CHANNELS").arg("redisson_lock__channel:{waited-*").query_async(&mut bench.connection()).await?;
+        let channels: Vec<String> = redis::cmd("PUBSUB")
+            .arg("CHANNELS")
+            .arg("redisson_lock__channel:{waited-*")
+            .query_async(&mut bench.connection())
+            .await?;
         let now = bench.info().await?.scripts;
         if channels.len() == names && now == tries {
             return Ok(());

@@ -38,7 +38,7 @@ pub(crate) struct Asked {
     case: Case,
     tasks: usize,
     warm: Duration,
-    span: Duration,
+    pub(crate) span: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,9 @@ impl Asked {
                 "--tasks" => asked.tasks = value.parse::<usize>()?.max(1),
                 "--warm" => asked.warm = Duration::try_from_secs_f64(value.parse()?)?,
                 "--secs" => asked.span = Duration::try_from_secs_f64(value.parse()?)?,
-                _ => return Err(format!("{arg} is unknown: --redis, --library, --case, --tasks, --warm, --secs").into()),
+                _ => {
+                    return Err(format!("{arg} is unknown: --redis, --library, --case, --tasks, --warm, --secs").into());
+                }
             }
         }
         Ok(asked)
