@@ -12,6 +12,7 @@ use crate::{
     load::{Info, Result},
     peers::Peers,
     raw::Raw,
+    report::median_of,
     server::Server,
     wishes::Wishes,
 };
@@ -69,16 +70,22 @@ impl Bench {
         Ok(())
     }
 
-    /// The median time of a command that does nothing: one round trip, by the driver that all use.
-    pub(crate) async fn round_trip(&self) -> Result<Duration> {
-        let mut connection = self.connection();
+    /// The median time of one raw script of the lock's own, each sent so long after the last: one round trip. Whoever has
+    /// slept in between must be woken first, and so must the server.
+    pub(crate) async fn round_trip(&self, pause: Duration) -> Result<Duration> {
         let mut took = Vec::new();
-        for _ in 0..2_000 {
+        for turn in 0..if pause.is_zero() { 4_000 } else { self.wishes.tasks(200, 10) } {
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
             let sent = Instant::now();
-            redis::cmd("PING").query_async::<()>(&mut connection).await?;
+            match turn % 2 {
+                0 => self.raw.acquire("round-trip", 1).await?,
+                _ => self.raw.release("round-trip", 0).await?,
+            }
             took.push(sent.elapsed());
         }
-        Ok(crate::report::median_of(&mut took))
+        Ok(median_of(&mut took))
     }
 
     /// Where and when this is, and how much else the machine has to do.

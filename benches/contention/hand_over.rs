@@ -7,15 +7,16 @@ use crate::{
     contest::{Load, spawn},
     load::Result,
     report::{Bound, Findings, Unit, quantile},
+    turns::SECTION,
 };
 
 const SPAN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
-    let before = bench.round_trip().await?;
+    let before = bench.round_trip(SECTION).await?;
     let load = Load { case: "serial", tasks: 1, processes: 2, span: bench.wishes.span(SPAN) };
     let said = spawn(bench, "turns", load, "bench:barrier:turns").await?;
-    let round_trip = (before + bench.round_trip().await?) / 2;
+    let round_trip = (before + bench.round_trip(SECTION).await?) / 2;
     let mut sections = Vec::new();
     for (process, said) in said.iter().enumerate() {
         for line in said.lines() {
@@ -38,7 +39,8 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let title =
         format!("two processes take turns, {} of {} sections after the other one's", gaps.len(), sections.len());
     let mut findings = Findings::new("hand-over", 1, title);
-    findings.time("one round trip, p50", round_trip);
+    findings.time("one round trip (a raw EVALSHA after such a pause), p50", round_trip);
+    findings.time("one round trip without a pause, p50", bench.round_trip(Duration::ZERO).await?);
     findings.time("from the release to the section, p50", quantile(&mut gaps, 0.5));
     findings.time("from the release to the section, p99", quantile(&mut gaps, 0.99));
     let trips = quantile(&mut gaps, 0.5).as_secs_f64() / round_trip.as_secs_f64();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use crate::load::Result;
 
 /// Less than a slice, and more than the other one needs to ask.
-const SECTION: Duration = Duration::from_millis(4);
+pub(crate) const SECTION: Duration = Duration::from_millis(4);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Takes turns for so long.
