@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
         answer(&asked, &Rslock(manager), "0.10.0").await?
     } else {
         let options = AcquireOptions::builder().ttl(LEASE).retry_interval(pause).build()?;
-        answer(&asked, &Rlock(RLock::new(&asked.url).await?, options), "0.2.0").await?
+        answer(&asked, &Rlock(RLock::new(asked.url.clone()).await?, options), "0.2.0").await?
     };
     println!("{line}");
     Ok(())
@@ -48,7 +48,7 @@ impl Library for Rslock {
     }
 
     async fn acquire((manager, name): &Self::Lock) -> Result<LockGuard> {
-        Ok(manager.acquire(name, LEASE).await.map_err(|error| error.to_string())?)
+        Ok(manager.acquire(name.as_str(), LEASE).await.map_err(|error| error.to_string())?)
     }
 
     async fn release(_: &Self::Lock, guard: LockGuard) -> Result<()> {
