@@ -139,6 +139,11 @@ impl Run {
         self.info.cpu / self.sections()
     }
 
+    /// The CPU of its own processes, in seconds a section.
+    pub(crate) fn own_cpu(&self) -> f64 {
+        self.sum("cpu_ms") / 1e3 / self.sections()
+    }
+
     /// The least served process to the most served one.
     pub(crate) fn process_fairness(&self) -> f64 {
         self.least("ops") / self.most("ops").max(1.0)

@@ -22,18 +22,15 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     for who in all {
         let Some(rate) = contest.median(who, Run::rate) else { continue };
         findings.note(format!("{}, pairs", who.name()), Unit::PerSecond, rate);
-        findings.note(
-            format!("{}, server CPU a pair", who.name()),
-            Unit::Seconds,
-            contest.median(who, Run::server_cpu).unwrap_or(f64::NAN),
-        );
-        findings.note(
-            format!("{}, commands a pair", who.name()),
-            Unit::Count,
-            contest.median(who, Run::commands).unwrap_or(f64::NAN),
-        );
-        findings.note(format!("{}, p50", who.name()), Unit::Seconds, contest.most(who, |run| run.secs("p50_us")));
-        findings.note(format!("{}, p99", who.name()), Unit::Seconds, contest.most(who, |run| run.secs("p99_us")));
+        let mut each = |what, unit, figure: fn(&Run) -> f64| {
+            findings.note(format!("{}, {what}", who.name()), unit, contest.median(who, figure).unwrap_or(f64::NAN));
+        };
+        each("own CPU a pair", Unit::Seconds, Run::own_cpu);
+        each("server CPU a pair", Unit::Seconds, Run::server_cpu);
+        each("commands a pair", Unit::Count, Run::commands);
+        each("p50", Unit::Seconds, |run| run.secs("p50_us"));
+        each("p99", Unit::Seconds, |run| run.secs("p99_us"));
+        each("p99.9", Unit::Seconds, |run| run.secs("p999_us"));
     }
     let ratio = contest.ratio(Who::Ours, Who::Raw);
     findings.maybe("pairs a second to two raw EVALSHA's", Unit::Ratio, ratio, Bound::AtLeast(0.95));

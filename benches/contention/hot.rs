@@ -130,6 +130,7 @@ pub(crate) fn rates(findings: &mut Findings, contest: &Contest, who: Who) {
     for (name, field) in [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("longest", "max_wait_us")] {
         findings.note(format!("wait, {name}"), Unit::Seconds, contest.most(who, |run| run.secs(field)));
     }
+    findings.note("own CPU a section", Unit::Seconds, contest.most(who, Run::own_cpu));
     findings.note("server CPU a section", Unit::Seconds, contest.most(who, Run::server_cpu));
     for (name, field) in [("p50", "gap_p50_us"), ("mean", "gap_mean_us")] {
         if let Some(gap) = contest.median(who, |run| run.secs(field)) {

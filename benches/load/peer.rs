@@ -18,7 +18,8 @@
 
 use std::{
     env,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -109,6 +110,7 @@ pub(crate) async fn answer<L: Library>(asked: &Asked, library: &L, version: &str
     let guard = L::acquire(&first).await?;
     L::release(&first, guard).await?;
     start_together(&mut connection).await?;
+    let cpu = cpu_nanos();
     let fields = if asked.case == Case::Renew {
         renew(library, asked.tasks, asked.span, &mut connection).await?
     } else {
@@ -122,10 +124,11 @@ pub(crate) async fn answer<L: Library>(asked: &Asked, library: &L, version: &str
         run(library, load, shared_file()?).await.fields()
     };
     Ok(format!(
-        "{{\"peer\":\"{}\",\"version\":\"{version}\",\"case\":\"{}\",\"tasks\":{},{fields},\"rss_mb\":{:.1}}}",
+        "{{\"peer\":\"{}\",\"version\":\"{version}\",\"case\":\"{}\",\"tasks\":{},{fields},\"cpu_ms\":{:.1},\"rss_mb\":{:.1}}}",
         asked.library,
         asked.case_name(),
         asked.tasks,
+        (cpu_nanos() - cpu) / 1e6,
         resident_kib() / 1024.0,
     ))
 }
@@ -149,8 +152,15 @@ fn shared_file() -> Result<Option<File>> {
 }
 
 /// The memory of this process; zero where the system does not say.
-pub(super) fn resident_kib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+fn resident_kib() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
+}
+
+/// What all threads of this process have run; zero where the system does not say.
+fn cpu_nanos() -> f64 {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let run = |folder: PathBuf| fs::read_to_string(folder.join("schedstat")).ok()?.split(' ').next()?.parse().ok();
+    threads.filter_map(|thread| run(thread.path())).fold(0.0, |sum, run: f64| sum + run)
 }
