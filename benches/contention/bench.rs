@@ -9,7 +9,7 @@ use relatch::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    load::{Info, Result},
+    load::{Info, Result, connect},
     peers::Peers,
     raw::Raw,
     report::median_of,
@@ -34,7 +34,7 @@ impl Bench {
         let server = Server::start()?;
         let client = Client::connect(server.url()).await?;
         let raw = Raw::connect(server.url()).await?;
-        let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+        let mut connection = connect(server.url()).await?;
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?").to_owned();
         Ok(Self { server, client, raw, peers, wishes, connection, version })

@@ -57,8 +57,10 @@ async fn main() -> Result<()> {
     report.begins(&bench.machine());
     for case in bench.wishes.cases() {
         // In a task, as a service locks: the thread of `main` would be woken by another one each time.
-        for findings in tokio::spawn(run(Arc::clone(&bench), case)).await?? {
-            report.add(findings);
+        match tokio::spawn(run(Arc::clone(&bench), case)).await? {
+            Ok(all) => all.into_iter().for_each(|findings| report.add(findings)),
+            // The others are measured all the same.
+            Err(error) => report.failed(case.name(), &error.to_string()),
         }
     }
     let sound = report.ends(&bench.machine());

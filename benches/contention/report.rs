@@ -77,11 +77,12 @@ const ERRORS: &str = "errors";
 pub(crate) struct Report {
     json: bool,
     findings: Vec<Findings>,
+    failed: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, findings: Vec::new() }
+        Self { json, findings: Vec::new(), failed: Vec::new() }
     }
 
     pub(crate) fn begins(&self, machine: &str) {
@@ -108,7 +109,13 @@ impl Report {
         self.findings.push(findings);
     }
 
-    /// Prints the table, and gives whether exclusion held and no section failed.
+    /// A case that found nothing, and why.
+    pub(crate) fn failed(&mut self, case: &str, error: &str) {
+        eprintln!("\n{case} FAILED: {error}");
+        self.failed.push(format!("{case} FAILED: {error}"));
+    }
+
+    /// Prints the table, and gives whether exclusion held and nothing failed.
     pub(crate) fn ends(&self, machine: &str) -> bool {
         let bounded = || {
             let rows = self.findings.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row)));
@@ -128,9 +135,12 @@ impl Report {
                 "\n{held} of {} reached. In all cases {violations} {VIOLATIONS}, {errors} {ERRORS}.",
                 of_speed().count()
             );
+            for failed in &self.failed {
+                println!("{failed}");
+            }
             println!("At the end: {machine}");
         }
-        violations == 0.0 && errors == 0.0
+        self.failed.is_empty() && violations == 0.0 && errors == 0.0
     }
 }
 

@@ -22,6 +22,12 @@ pub(crate) enum Case {
     Curve,
 }
 
+impl Case {
+    pub(crate) fn name(self) -> &'static str {
+        CASES.iter().find(|(_, case)| *case == self).map_or("", |(name, _)| name)
+    }
+}
+
 /// The order of the table.
 const CASES: &[(&str, Case)] = &[
     ("serial", Case::Serial),

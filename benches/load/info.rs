@@ -1,6 +1,6 @@
 //! What the server says of its own work.
 
-use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection};
 
 use super::Result;
 
@@ -15,6 +15,13 @@ pub(crate) struct Info {
     pub(crate) looks: u64,
     /// Seconds of CPU.
     pub(crate) cpu: f64,
+}
+
+/// A connection for questions. It waits for as long as the server has something else to do, and half a second is the
+/// driver's patience.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)
 }
 
 impl Info {

@@ -24,7 +24,7 @@ use tokio::{
 
 use self::{check::Check, outcome::Seen};
 pub(crate) use self::{
-    info::Info,
+    info::{Info, connect},
     peer::{Asked, answer},
 };
 

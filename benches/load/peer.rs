@@ -26,7 +26,7 @@ use std::{
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
-use super::{Library, Load, Result, renew::renew, run};
+use super::{Library, Load, Result, connect, renew::renew, run};
 
 /// How long a section of `hold` sleeps.
 const SECTION: Duration = Duration::from_millis(2);
@@ -104,7 +104,7 @@ fn case(name: &str) -> Result<Case> {
 
 /// Does it, and gives the line.
 pub(crate) async fn answer<L: Library>(asked: &Asked, library: &L, version: &str) -> Result<String> {
-    let mut connection = redis::Client::open(asked.url.as_str())?.get_multiplexed_async_connection().await?;
+    let mut connection = connect(&asked.url).await?;
     // Whatever is made at the first use is made now.
     let first = library.lock("bench:warm");
     let guard = L::acquire(&first).await?;
