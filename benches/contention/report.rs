@@ -121,7 +121,12 @@ impl Report {
             let rows = self.findings.iter().flat_map(|case| case.rows.iter().map(move |row| (case, row)));
             rows.filter(|(_, row)| row.bound.is_some())
         };
-        let sum = |what| bounded().filter(|(_, row)| row.what == what).filter_map(|(_, row)| row.figure).sum::<f64>();
+        let sum = |what| {
+            bounded()
+                .filter(|(_, row)| row.what == what)
+                .filter_map(|(_, row)| row.figure)
+                .fold(0.0, |sum, it| sum + it)
+        };
         let (violations, errors) = (sum(VIOLATIONS), sum(ERRORS));
         if !self.json {
             println!("\n| case | what | figure | must be | reached |\n| --- | --- | ---: | ---: | --- |");
