@@ -43,6 +43,6 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     findings.time("from the drop to the message that it is free, p50", quantile(&mut free, 0.5));
     findings.time("from the drop to the message that it is free, p99", quantile(&mut free, 0.99));
     let trips = quantile(&mut free, 0.5).as_secs_f64() / round_trip.as_secs_f64();
-    findings.bounded("the same in round trips, p50", Unit::Ratio, trips, Bound::AtMost(2.0));
+    findings.bounded("from the drop until it is free, in round trips, p50", Unit::Ratio, trips, Bound::AtMost(2.0));
     Ok(findings)
 }

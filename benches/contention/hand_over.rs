@@ -45,7 +45,7 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     findings.time("from the release to the section, p99", quantile(&mut gaps, 0.99));
     let trips = quantile(&mut gaps, 0.5).as_secs_f64() / round_trip.as_secs_f64();
     findings.maybe(
-        "the same in round trips, p50",
+        "from the release to the section, in idle round trips, p50",
         Unit::Ratio,
         (!gaps.is_empty()).then_some(trips),
         Bound::AtMost(3.0),
