@@ -1,77 +1,41 @@
-//! Many tasks, each with a name of its own: how much of the driver's throughput is left.
+//! Many tasks, each with a name of its own: how much of the driver's throughput is left, and what a pair costs the server.
 
-use std::time::{Duration, Instant};
-
-use tokio::task::JoinSet;
+use std::time::Duration;
 
 use crate::{
-    Bench, Result,
-    raw::round,
-    report::{line, median, title},
+    bench::Bench,
+    contest::{Contest, Load, Run, Who},
+    load::Result,
+    report::{Bound, Findings, Unit},
 };
 
-const ROUNDS: u32 = 10;
+const SPAN: Duration = Duration::from_secs(6);
+const ROUNDS: u32 = 5;
 
-/// Both sides have as many tasks, and one multiplexed connection.
-pub(crate) async fn run(bench: &Bench) -> Result<()> {
-    let span = round(bench.span, ROUNDS);
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for warm in [true, false] {
-        for _ in 0..if warm { 1 } else { ROUNDS } {
-            let raw = raw_round(bench, span).await?;
-            let our = our_round(bench, span).await?;
-            if !warm {
-                ratios.push(our / raw);
-                theirs.push(raw);
-                ours.push(our);
-            }
-        }
+pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
+    let tasks = bench.wishes.tasks(64, 64);
+    let rounds = bench.wishes.rounds(ROUNDS);
+    let load = Load { case: "distinct", tasks, processes: 1, span: bench.wishes.span(SPAN) / rounds };
+    let all = [Who::Raw, Who::Ours, Who::Rslock, Who::Rlock];
+    let contest = Contest::hold(bench, &all.map(|who| (who, load)), rounds).await?;
+    let mut findings = Findings::new("distinct", tasks, "as many tasks, a name each, one client");
+    for who in all {
+        let Some(rate) = contest.median(who, Run::rate) else { continue };
+        findings.note(format!("{}, pairs", who.name()), Unit::PerSecond, rate);
+        let mut each = |what, unit, figure: fn(&Run) -> f64| {
+            findings.note(format!("{}, {what}", who.name()), unit, contest.median(who, figure).unwrap_or(f64::NAN));
+        };
+        each("own CPU a pair", Unit::Seconds, Run::own_cpu);
+        each("server CPU a pair", Unit::Seconds, Run::server_cpu);
+        each("commands a pair", Unit::Count, Run::commands);
+        each("p50", Unit::Seconds, |run| run.secs("p50_us"));
+        each("p99", Unit::Seconds, |run| run.secs("p99_us"));
+        each("p99.9", Unit::Seconds, |run| run.secs("p999_us"));
     }
-    title(format!("distinct: {} tasks, a name each, one client", bench.tasks));
-    line("pairs a second", format!("{:.0}", median(ours)));
-    line("pairs a second of two raw EVALSHA", format!("{:.0}", median(theirs)));
-    line("ratio, median of rounds", format!("{:.3}", median(ratios)));
-    Ok(())
-}
-
-async fn raw_round(bench: &Bench, span: Duration) -> Result<f64> {
-    let mut tasks: JoinSet<Result<u64>> = JoinSet::new();
-    let started = Instant::now();
-    for task in 0..bench.tasks {
-        let (mut raw, name) = (bench.raw.clone(), format!("distinct-raw-{task}"));
-        tasks.spawn(async move {
-            let mut pairs = 0;
-            while started.elapsed() < span {
-                raw.pair(&name).await?;
-                pairs += 1;
-            }
-            Ok(pairs)
-        });
-    }
-    rate(tasks, started).await
-}
-
-async fn our_round(bench: &Bench, span: Duration) -> Result<f64> {
-    let mut tasks: JoinSet<Result<u64>> = JoinSet::new();
-    let started = Instant::now();
-    for task in 0..bench.tasks {
-        let lock = bench.client.lock(format!("distinct-{task}"));
-        tasks.spawn(async move {
-            let mut pairs = 0;
-            while started.elapsed() < span {
-                lock.lock().await?.unlock().await?;
-                pairs += 1;
-            }
-            Ok(pairs)
-        });
-    }
-    rate(tasks, started).await
-}
-
-async fn rate(mut tasks: JoinSet<Result<u64>>, started: Instant) -> Result<f64> {
-    let mut pairs = 0;
-    while let Some(done) = tasks.join_next().await {
-        pairs += done??;
-    }
-    Ok(pairs as f64 / started.elapsed().as_secs_f64())
+    let ratio = contest.ratio(Who::Ours, Who::Raw);
+    findings.maybe("pairs a second to two raw EVALSHA's", Unit::Ratio, ratio, Bound::AtLeast(0.95));
+    let ratio = contest.ratio(Who::Ours, Who::Rslock);
+    findings.maybe("stretch: pairs a second to rslock's", Unit::Ratio, ratio, Bound::AtLeast(1.0));
+    findings.sound(0.0, all.map(|who| contest.most(who, |run| run.sum("errors"))).into_iter().sum());
+    Ok(findings)
 }

@@ -1,115 +1,195 @@
-//! Many tasks, one name: how fast it goes round, how fairly, and whether it excludes.
+//! Many tasks of one process, one name: how fast it goes round, how fairly, how long anybody waits, and whether it excludes.
+//! More than one process is in `procs`.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
-use tokio::task::{JoinSet, yield_now};
+use relatch::Client;
+use tokio::{runtime, task::JoinSet};
 
 use crate::{
-    Bench, Result,
-    raw::round,
-    report::{line, median, micros, percentile, title},
+    bench::Bench,
+    contest::{Contest, Load, Run, Who},
+    load::Result,
+    report::{Bound, Findings, Unit},
 };
 
-const ROUNDS: u32 = 5;
+const SPAN: Duration = Duration::from_secs(6);
+const ROUNDS: u32 = 3;
 
-/// A counter that only a lock can keep right: it is read and written in two steps, with an await between.
-#[derive(Default)]
-struct Cell(AtomicU64);
-
-impl Cell {
-    async fn add_one(&self) {
-        let seen = self.0.load(Ordering::Relaxed);
-        yield_now().await;
-        self.0.store(seen + 1, Ordering::Relaxed);
-    }
-}
-
-/// What all rounds saw.
-#[derive(Default)]
-struct Seen {
-    sections_a_second: Vec<f64>,
-    raw_pairs_a_second: Vec<f64>,
-    ratios: Vec<f64>,
-    waits: Vec<Duration>,
-    /// Of each round, the least served task's share of the most served one's.
-    fairness: Vec<f64>,
-    sections: u64,
-    evalsha: u64,
-    violations: u64,
-}
-
-pub(crate) async fn run(bench: &Bench) -> Result<()> {
-    let span = round(bench.span, ROUNDS);
-    let mut raw = bench.raw.clone();
-    let mut seen = Seen::default();
-    for _ in 0..ROUNDS {
-        let (started, mut pairs) = (Instant::now(), 0_u32);
-        while started.elapsed() < span {
-            raw.pair("hot-raw").await?;
-            pairs += 1;
+/// Once with few tasks and once with many.
+pub(crate) async fn run(bench: &Bench) -> Result<Vec<Findings>> {
+    let mut all = Vec::new();
+    for usual in [16, 64] {
+        let tasks = bench.wishes.tasks(usual, usual);
+        let contest = contest(bench, "hot", tasks, Who::Ours).await?;
+        let mut findings = Findings::new("hot", tasks, "as many tasks of one process, one name, empty sections");
+        rates(&mut findings, &contest, Who::Ours);
+        let ratio = contest.ratio_to_peers(Who::Ours);
+        findings.maybe("sections a second to the best of rslock and rlock", Unit::Ratio, ratio, Bound::AtLeast(30.0));
+        let longest = contest.most(Who::Ours, |run| run.secs("max_wait_us"));
+        findings.bounded("longest wait of all rounds", Unit::Seconds, longest, Bound::AtMost(10e-3));
+        let fair = contest.least(Who::Ours, |run| run.least("fair_ratio"));
+        findings.bounded("least to most served task, worst round", Unit::Ratio, fair, Bound::AtLeast(0.9));
+        let evalsha = contest.most(Who::Ours, Run::evalsha);
+        findings.bounded("EVALSHA a section, worst round", Unit::Count, evalsha, Bound::AtMost(0.1));
+        soundness(&mut findings, &contest, Who::Ours);
+        all.push(findings);
+        if tasks != usual || !bench.wishes.measured {
+            break; // it was said how many
         }
-        let raw_rate = f64::from(pairs) / started.elapsed().as_secs_f64();
-        raw.forget_calls().await?;
-        let rate = sections(bench, span, &mut seen).await?;
-        seen.evalsha += raw.evalsha_calls().await?;
-        seen.ratios.push(rate / raw_rate);
-        seen.sections_a_second.push(rate);
-        seen.raw_pairs_a_second.push(raw_rate);
     }
-    let longest = seen.waits.iter().max().copied().unwrap_or_default();
-    title(format!("hot: {} tasks, one name, one client, {} sections", bench.tasks, seen.sections));
-    line("sections a second", format!("{:.0}", median(seen.sections_a_second)));
-    line("two raw EVALSHA by one task, a second", format!("{:.0}", median(seen.raw_pairs_a_second)));
-    line("ratio, median of rounds", format!("{:.2}", median(seen.ratios)));
-    line("wait, p50", micros(percentile(&mut seen.waits, 50)));
-    line("wait, p99", micros(percentile(&mut seen.waits, 99)));
-    line("wait, longest of all", micros(longest));
-    line("least to most served task, worst round", format!("{:.3}", least(&seen.fairness)));
-    line("EVALSHA a section", format!("{:.4}", seen.evalsha as f64 / seen.sections as f64));
-    line("violations of exclusion", seen.violations.to_string());
-    line("keys left on the server", raw.keys().await?.to_string());
-    Ok(())
+    Ok(all)
 }
 
-/// One round of ours; gives its sections a second.
-async fn sections(bench: &Bench, span: Duration, seen: &mut Seen) -> Result<f64> {
-    let cell = Arc::new(Cell::default());
-    let mut tasks: JoinSet<Result<Vec<Duration>>> = JoinSet::new();
-    let started = Instant::now();
-    for _ in 0..bench.tasks {
-        let (lock, cell) = (bench.client.lock("hot"), Arc::clone(&cell));
-        tasks.spawn(async move {
-            let mut waits = Vec::new();
-            while started.elapsed() < span {
-                let asked = Instant::now();
-                let guard = lock.lock().await?;
-                waits.push(asked.elapsed());
-                cell.add_one().await;
-                guard.unlock().await?;
+/// The same with leases that the watchdog leaves alone: every hold is one of its own on the server.
+pub(crate) async fn leased(bench: &Bench) -> Result<Findings> {
+    let tasks = bench.wishes.tasks(64, 16);
+    let load = load(bench, "hot", tasks);
+    let contest = Contest::hold(bench, &[(Who::Leased, load)], bench.wishes.rounds(ROUNDS)).await?;
+    let mut findings = Findings::new("leased", tasks, "as many tasks of one process, one name, fixed leases");
+    rates(&mut findings, &contest, Who::Leased);
+    let trips = contest.most(Who::Leased, Run::evalsha);
+    findings.bounded("round trips (EVALSHA) a section, worst round", Unit::Count, trips, Bound::AtMost(1.15));
+    let fair = contest.least(Who::Leased, |run| run.least("fair_ratio"));
+    findings.note("least to most served task, worst round", Unit::Ratio, fair);
+    let (turns, overtaken) = order(bench.server.url().to_owned(), tasks, load.span)?;
+    findings.note("sections whose order was checked", Unit::Count, turns as f64);
+    findings.bounded("sections that came out of turn", Unit::Count, overtaken as f64, Bound::AtMost(0.0));
+    soundness(&mut findings, &contest, Who::Leased);
+    Ok(findings)
+}
+
+/// With sections that take a while: what passes between two of them.
+pub(crate) async fn hold(bench: &Bench) -> Result<Findings> {
+    let tasks = bench.wishes.tasks(16, 16);
+    let contest = contest(bench, "hold", tasks, Who::Ours).await?;
+    let mut findings = Findings::new("hold", tasks, "as many tasks of one process, one name, sections of 2 ms");
+    rates(&mut findings, &contest, Who::Ours);
+    let gap = |field| contest.median(Who::Ours, |run| run.secs(field));
+    findings.maybe("gap between two sections, p50", Unit::Seconds, gap("gap_p50_us"), Bound::AtMost(50e-6));
+    findings.maybe("gap between two sections, mean", Unit::Seconds, gap("gap_mean_us"), Bound::AtMost(80e-6));
+    let fair = contest.least(Who::Ours, |run| run.least("fair_ratio"));
+    findings.note("least to most served task, worst round", Unit::Ratio, fair);
+    soundness(&mut findings, &contest, Who::Ours);
+    Ok(findings)
+}
+
+/// Sections a second against tasks, for a plot.
+pub(crate) async fn curve(bench: &Bench) -> Result<Vec<Findings>> {
+    let steps: &[usize] = if bench.wishes.measured { &[1, 2, 4, 8, 16, 32, 64, 128, 256] } else { &[2] };
+    let mut all = Vec::new();
+    for tasks in steps {
+        let contest = contest(bench, "hot", *tasks, Who::Ours).await?;
+        let mut findings = Findings::new("curve", *tasks, "as many tasks of one process, one name, empty sections");
+        for who in [Who::Ours, Who::Rslock, Who::Rlock] {
+            let Some(rate) = contest.median(who, Run::rate) else { continue };
+            findings.note(who.name(), Unit::PerSecond, rate);
+        }
+        all.push(findings);
+    }
+    Ok(all)
+}
+
+fn load(bench: &Bench, case: &'static str, tasks: usize) -> Load {
+    Load { case, tasks, processes: 1, span: bench.wishes.span(SPAN) / bench.wishes.rounds(ROUNDS) }
+}
+
+/// Us, others, and one task that sends the raw scripts.
+async fn contest(bench: &Bench, case: &'static str, tasks: usize, who: Who) -> Result<Contest> {
+    let load = load(bench, case, tasks);
+    let raw = Load { case: "serial", tasks: 1, ..load };
+    let entries = [(who, load), (Who::Rslock, load), (Who::Rlock, load), (Who::Raw, raw)];
+    Contest::hold(bench, &entries, bench.wishes.rounds(ROUNDS)).await
+}
+
+/// Ours in full, others beside them.
+pub(crate) fn rates(findings: &mut Findings, contest: &Contest, who: Who) {
+    if let Some(rate) = contest.median(who, Run::rate) {
+        findings.note("sections", Unit::PerSecond, rate);
+    }
+    for peer in Who::PEERS {
+        let Some(rate) = contest.median(peer, Run::rate) else { continue };
+        let fair = contest.least(peer, |run| run.least("fair_ratio"));
+        findings.note(format!("{}, sections", peer.name()), Unit::PerSecond, rate);
+        findings.note(format!("{}, least to most served task", peer.name()), Unit::Ratio, fair);
+        let longest = contest.most(peer, |run| run.most("max_wait_us") / 1e6);
+        findings.note(format!("{}, longest wait", peer.name()), Unit::Seconds, longest);
+        let stuck = contest.most(peer, |run| run.sum("stuck"));
+        findings.note(format!("{}, tasks that never came in again", peer.name()), Unit::Count, stuck);
+    }
+    if let Some(ratio) = contest.ratio(who, Who::Raw) {
+        findings.note("sections to raw pairs of one task", Unit::Ratio, ratio);
+    }
+    for (name, field) in [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"), ("longest", "max_wait_us")] {
+        findings.note(format!("wait, {name}"), Unit::Seconds, contest.most(who, |run| run.secs(field)));
+    }
+    findings.note("own CPU a section", Unit::Seconds, contest.most(who, Run::own_cpu));
+    findings.note("server CPU a section", Unit::Seconds, contest.most(who, Run::server_cpu));
+    for (name, field) in [("p50", "gap_p50_us"), ("mean", "gap_mean_us")] {
+        if let Some(gap) = contest.median(who, |run| run.secs(field)) {
+            findings.note(format!("gap, {name}"), Unit::Seconds, gap);
+        }
+    }
+}
+
+pub(crate) fn soundness(findings: &mut Findings, contest: &Contest, who: Who) {
+    let sum = |field| contest.of(who).map(|run| run.sum(field)).sum::<f64>();
+    findings.sound(sum("violations"), sum("errors") + sum("stuck"));
+}
+
+/// How many sections there were, and how many of them came before one that had asked earlier. On one thread asking and
+/// queueing are one step, so there is no doubt who came first.
+fn order(url: String, tasks: usize, span: Duration) -> Result<(u64, u64)> {
+    let counted = thread::spawn(move || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = Client::connect(&url).await?;
+            let order = Arc::new(Order::default());
+            let ends = Instant::now() + span;
+            let mut hands = JoinSet::new();
+            for _ in 0..tasks {
+                let (lock, order) = (client.lock("order"), Arc::clone(&order));
+                hands.spawn(async move {
+                    while Instant::now() < ends {
+                        let ticket = order.asked.fetch_add(1, Relaxed) + 1;
+                        let guard = lock.lock().lease(Duration::from_secs(10)).await?;
+                        order.came(ticket);
+                        guard.unlock().await?;
+                    }
+                    Ok::<_, relatch::Error>(())
+                });
             }
-            Ok(waits)
-        });
-    }
-    let mut served = Vec::new();
-    while let Some(done) = tasks.join_next().await {
-        let mut waits = done??;
-        served.push(waits.len() as f64);
-        seen.waits.append(&mut waits);
-    }
-    let sections = served.iter().sum::<f64>();
-    let most = served.iter().copied().fold(0.0, f64::max);
-    seen.fairness.push(least(&served) / most);
-    seen.sections += sections as u64;
-    seen.violations += sections as u64 - cell.0.load(Ordering::Relaxed);
-    Ok(sections / started.elapsed().as_secs_f64())
+            while let Some(done) = hands.join_next().await {
+                done??;
+            }
+            client.close().await;
+            Ok((order.turns.load(Relaxed), order.overtaken.load(Relaxed)))
+        })
+    });
+    counted.join().map_err(|_| "the check of the order panicked")?
 }
 
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
+/// Who asked and who came in, counted from one.
+#[derive(Default)]
+struct Order {
+    asked: AtomicU64,
+    last: AtomicU64,
+    turns: AtomicU64,
+    overtaken: AtomicU64,
+}
+
+impl Order {
+    fn came(&self, ticket: u64) {
+        self.turns.fetch_add(1, Relaxed);
+        if self.last.swap(ticket, Relaxed) >= ticket {
+            self.overtaken.fetch_add(1, Relaxed);
+        }
+    }
 }

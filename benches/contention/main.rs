@@ -1,95 +1,91 @@
-//! What a lock costs beside the same scripts sent raw, by the same driver, to the same server, in the same run.
+//! What a lock costs and how many go through it, beside the same scripts sent raw and beside other libraries, on one
+//! server in one run. Latency with criterion's care is in `latency`.
 //!
 //! ```text
-//! cargo bench
-//! cargo bench -- --case hot --tasks 64 --secs 10
+//! cargo bench --bench contention                                        # all cases, then the table
+//! cargo bench --bench contention -- --case hot --tasks 64 --secs 10
+//! cargo bench --bench contention -- --case curve --json | benches/plot.py > benches/sections.svg
 //! ```
 //!
-//! Every figure is a ratio, or stands beside the raw one that it was measured with: rounds of both take turns, and the
-//! median of the rounds is what is printed. Without cargo's own `--bench`, as in `cargo test --benches`, each case runs
-//! for a moment only, to see that it works.
+//! Figures are ratios to a baseline, or stand beside one: both sides take turns. What has a bound says whether it was
+//! kept. `benches/peers` is built first where a case asks for it; without it the rows about other libraries say that
+//! they were not measured. Without cargo's own `--bench`, as in `cargo test --benches`, each case runs for a moment
+//! only, to see that it works.
 
+#[path = "../load/mod.rs"]
+mod load;
+#[path = "../load/ours.rs"]
+mod ours;
+
+mod bench;
+mod contest;
 mod distinct;
+mod dropping;
+mod hand_over;
 mod hot;
+mod libraries;
+mod peers;
+mod preheld;
+mod procs;
 mod raw;
+mod renew;
 mod report;
 mod serial;
 mod server;
+mod turns;
+mod waiters;
+mod wishes;
 
-use std::{env, error::Error, time::Duration};
+use std::{env, process::exit, sync::Arc};
 
-use relatch::Client;
-
-use crate::{raw::Raw, server::Server};
-
-/// Whatever goes wrong ends the run.
-type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Case {
-    Serial,
-    Distinct,
-    Hot,
-}
-
-/// What the command line asks for.
-struct Wishes {
-    cases: Vec<Case>,
-    /// Tasks of `distinct` and `hot`.
-    tasks: usize,
-    /// How long a case takes, about.
-    span: Duration,
-}
-
-impl Wishes {
-    fn read(mut args: impl Iterator<Item = String>) -> Result<Self> {
-        let mut measured = false;
-        let (mut case, mut tasks, mut secs) = (None, 64, None);
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            match arg.as_str() {
-                "--bench" => measured = true,
-                "--case" => {
-                    case = Some(match value()?.as_str() {
-                        "serial" => Case::Serial,
-                        "distinct" => Case::Distinct,
-                        "hot" => Case::Hot,
-                        other => return Err(format!("no case is called {other}: serial, distinct, hot").into()),
-                    });
-                }
-                "--tasks" => tasks = value()?.parse::<usize>()?.max(1),
-                "--secs" => secs = Some(Duration::try_from_secs_f64(value()?.parse()?)?),
-                other => return Err(format!("{other} is unknown: --case, --tasks and --secs are known").into()),
-            }
-        }
-        let usual = Duration::from_millis(if measured { 6_000 } else { 300 });
-        let cases = case.map_or_else(|| vec![Case::Serial, Case::Distinct, Case::Hot], |case| vec![case]);
-        Ok(Self { cases, tasks, span: secs.unwrap_or(usual) })
-    }
-}
-
-/// One raw connection and one client to one server, for all cases.
-struct Bench {
-    raw: Raw,
-    client: Client,
-    tasks: usize,
-    span: Duration,
-}
+use crate::{
+    bench::Bench,
+    load::Result,
+    report::Report,
+    wishes::{Case, Wishes},
+};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let wishes = Wishes::read(env::args().skip(1))?;
-    let server = Server::start()?;
-    let raw = Raw::connect(server.url()).await?;
-    let client = Client::connect(server.url()).await?;
-    let bench = Bench { raw, client, tasks: wishes.tasks, span: wishes.span };
-    for case in wishes.cases {
-        match case {
-            Case::Serial => serial::run(&bench).await?,
-            Case::Distinct => distinct::run(&bench).await?,
-            Case::Hot => hot::run(&bench).await?,
+    let args: Vec<String> = env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--redis") {
+        return libraries::run(args).await;
+    }
+    let wishes = Wishes::read(args.into_iter())?;
+    let mut report = Report::new(wishes.json);
+    let bench = Arc::new(Bench::start(wishes).await?);
+    report.begins(&bench.machine());
+    for case in bench.wishes.cases() {
+        // In a task, as a service locks: the thread of `main` would be woken by another one each time.
+        match tokio::spawn(run(Arc::clone(&bench), case)).await? {
+            Ok(all) => all.into_iter().for_each(|findings| report.add(findings)),
+            // The others are measured all the same.
+            Err(error) => report.failed(case.name(), &error.to_string()),
         }
     }
+    let sound = report.ends(&bench.machine());
     bench.client.close().await;
+    drop(bench);
+    if !sound {
+        exit(1);
+    }
     Ok(())
+}
+
+async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
+    Ok(match case {
+        Case::Serial => vec![serial::alone(&bench).await?],
+        Case::Nested => vec![serial::nested(&bench).await?],
+        Case::Drop => vec![dropping::run(&bench).await?],
+        Case::Distinct => vec![distinct::run(&bench).await?],
+        Case::Hot => hot::run(&bench).await?,
+        Case::Leased => vec![hot::leased(&bench).await?],
+        Case::Hold => vec![hot::hold(&bench).await?],
+        Case::Procs => vec![procs::run(&bench).await?],
+        Case::HandOver => vec![hand_over::run(&bench).await?],
+        Case::Renew => vec![renew::run(&bench).await?],
+        Case::Waiters => vec![waiters::run(&bench).await?],
+        Case::Preheld => vec![preheld::run(&bench).await?],
+        Case::Curve => hot::curve(&bench).await?,
+    })
 }
