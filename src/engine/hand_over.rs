@@ -61,7 +61,7 @@ impl State {
         if out_of_order && place.engine.first_time("order", place.name()) {
             fx.say(Said::OutOfOrder { owner: tenure.owner.clone() });
         }
-        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, ticket.lease, fx) }
+        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, Some(&ticket), fx) }
     }
 
     /// A nested acquisition came to nothing; it may have been all that kept the hold.
@@ -75,13 +75,13 @@ impl State {
                 self.forget_lost(place, tenure, fx);
                 ended(place, tenure)
             }
-            (true, 0) => self.end_hold(place, Lease::Fixed(Duration::ZERO), fx),
+            (true, 0) => self.end_hold(place, None, fx),
             (true, left) => Ending::StillHeld { left },
         }
     }
 
-    /// The live hold ends for good.
-    fn end_hold(&mut self, place: &Place, last: Lease, fx: &mut Effects) -> Ending {
+    /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing.
+    fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, fx: &mut Effects) -> Ending {
         let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
         let clock = place.engine.clock();
         let now = clock.now();
@@ -99,7 +99,10 @@ impl State {
         };
         let tenure = Tenure::new(waiter.owner.clone());
         let ticket = place.engine.draw();
-        let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
+        let mut first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
+        if without(Rule::MaxHoldEndsWithTicket) {
+            first.max_hold = first.max_hold.or(last.and_then(|last| last.max_hold));
+        }
         if passable(place, &hold, last, &waiter) {
             hold.pass_to(Arc::clone(&tenure), first, now);
             self.hold = Some(hold);
@@ -219,14 +222,14 @@ fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
 }
 
 /// Whether the next owner may have the hold as it stands, without a word to the server.
-fn passable(place: &Place, hold: &Hold, last: Lease, waiter: &Waiter) -> bool {
+fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
     let now = place.engine.clock().now();
     let left = hold.deadline(place.engine.clock()).saturating_duration_since(now);
     place.entry.protocol.passes()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && hold.told == Some(1)
-        && matches!((last, waiter.lease), (Lease::Watchdog, Lease::Watchdog))
+        && matches!((last.map(|last| last.lease), waiter.lease), (Some(Lease::Watchdog), Lease::Watchdog))
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&left)
         && hold.kept_for(now) <= watchdog

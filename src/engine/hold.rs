@@ -272,10 +272,7 @@ impl Hold {
     }
 
     /// The next owner takes the same hold over, number and deadline and all.
-    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, mut first: Ticket, now: Instant) {
-        if without(Rule::MaxHoldEndsWithTicket) {
-            first.max_hold = first.max_hold.or(self.bound());
-        }
+    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
         if without(Rule::PassKeepsDeadline) {
             self.deadline.at = clock::deadline(now, self.deadline.lease);
         }

@@ -237,11 +237,11 @@ static ALL: &[Mutant] = &[
         "a lock that is about to expire is taken",
     ),
     lua(
-        "hand-over-raises-ttl",
+        "hand-over-sets-ttl",
         &reentrant::HAND_OVER,
-        "if redis.call('PTTL', lock) < lease_ms then",
-        "if redis.call('PTTL', lock) < 0 then",
-        "a hand-over that runs again leaves the time as it is",
+        "redis.pcall('PEXPIRE', lock, lease_ms)",
+        "1",
+        "a hand-over gives the new hold no time at all",
     ),
     lua(
         "hand-over-needs-hold",

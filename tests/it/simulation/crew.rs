@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, EmbeddedStore, Owner, embedded::Weather};
+use relatch::{Client, EmbeddedStore, Owner, Result, embedded::Weather};
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout},
@@ -103,7 +103,7 @@ impl Mix {
             clients: random.pick(&[2, 3, 3, 4, 6]),
             tasks: random.pick(&[1, 2, 3, 4]),
             unhurried: random.once_in_a_while(250),
-            way: random.pick(&[0, 2, 6]),
+            way: random.pick(&[0, 1, 2]),
             copies: random.pick(&[0, 30, 150]),
             abandoned: random.pick(&[10, 100]),
             aimed: random.pick(&[0, 50, 250]),
@@ -142,19 +142,35 @@ impl Sailor {
 }
 
 impl Sailor {
+    /// It is cut off from the store for so long.
+    fn is_parted(&self, long: Duration) -> Result<()> {
+        let (store, client) = (self.store.clone(), self.client.clone());
+        store.partition(&client)?;
+        tokio::spawn(async move {
+            sleep(long).await;
+            drop(store.heal(&client));
+        });
+        Ok(())
+    }
+
     /// Something may befall what this client sends next.
     pub(super) fn is_aimed_at(&self, random: &mut Random) {
         if self.referee.is_calm() || !random.once_in_a_while(self.mix.aimed) {
             return;
         }
         let (store, client, later) = (&self.store, &self.client, random.millis(0, 1_000));
-        let (kind, done) = match random.below(8) {
-            0..3 => ("lost request", store.drop_next_request(client)),
-            3..6 => ("lost reply", store.drop_next_reply(client)),
-            6 => ("copy", store.duplicate_next(client, later)),
-            _ => ("cut", store.cut(client)),
+        // It comes when its caller has given it up.
+        let late = random.millis(200, 800);
+        let held_up = || store.duplicate_next(client, late).and_then(|()| store.drop_next_request(client));
+        let (kind, done, armed) = match random.below(12) {
+            0..3 => ("lost request", store.drop_next_request(client), 1),
+            3..6 => ("lost reply", store.drop_next_reply(client), 1),
+            6 => ("copy", store.duplicate_next(client, later), 1),
+            7..10 => ("held up", held_up(), 1),
+            10 => ("partition", self.is_parted(random.millis(20, 1_100)), 0),
+            _ => ("cut", store.cut(client), 0),
         };
-        self.armed.fetch_add(usize::from(kind != "cut"), Ordering::Relaxed);
+        self.armed.fetch_add(armed, Ordering::Relaxed);
         // One that has left is not known any more.
         if done.is_ok() {
             self.referee.tell(format!("{kind}, aimed at client {}", self.number));
@@ -298,7 +314,7 @@ impl Crew {
         &mut self,
         which: usize,
         kind: &'static str,
-        what: impl FnOnce(&EmbeddedStore, &Client, Duration) -> relatch::Result<()>,
+        what: impl FnOnce(&EmbeddedStore, &Client, Duration) -> Result<()>,
     ) -> &'static str {
         let later = self.random.millis(0, 2_000);
         let boat = &self.boats[which];

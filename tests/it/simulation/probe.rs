@@ -61,13 +61,13 @@ impl Book {
         let dead = self.dead.iter().any(|id| kept.field.starts_with(&id.to_string()));
         let birth = self.shadow.birth(&kept.field);
         // Of a command that was answered nobody expects a copy.
-        let copied = birth.is_some_and(|birth| birth.road == Road::Copy);
+        let copied = birth.is_some_and(|birth| birth.ghost == Some(Road::Copy));
         let Some((_, watchdog)) = ours.filter(|_| !kept_by && !dead && !copied && now >= self.clock_back) else {
             self.orphans[name] = None;
             return None;
         };
         // What came over a link that had ended is looked for every third of a lease.
-        let looked_for = match birth.filter(|birth| birth.road == Road::OldLink) {
+        let looked_for = match birth.filter(|birth| birth.ghost == Some(Road::OldLink)) {
             Some(birth) => birth.until.saturating_sub(birth.at).min(*watchdog) / 3,
             None => Duration::ZERO,
         };

@@ -196,8 +196,7 @@ impl Referee {
         let mut book = self.book();
         for traced in trace {
             book.shadow.hear(&traced);
-            if let (Some(what), None) = (book.shadow.wrong.take(), &book.complaint) {
-                let rule = "a hand-over makes what it was to move";
+            if let (Some((rule, what)), None) = (book.shadow.wrong.take(), &book.complaint) {
                 book.complaint = Some(Complaint { rule, what, at: traced.at, name: None });
                 self.complained.notify_one();
             }

@@ -74,7 +74,8 @@ impl Referee {
             if others().any(|(_, it)| it.waits.is_some()) {
                 return None;
             }
-            let alone = others().next().is_none();
+            // Nobody of it may have been given the hold.
+            let alone = others().all(|(_, it)| it.guards == 0);
             let own = alone && seat.hold.as_ref() == Some(field) && born.at < seat.asked;
             let let_go = || book.let_go.get(field).is_some_and(|let_go| born.at < *let_go && *let_go < since);
             (own || let_go()).then(|| format!("a try that was asked at {since:?} met {field}, born at {:?}", born.at))

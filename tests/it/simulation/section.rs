@@ -81,6 +81,14 @@ impl Section {
     }
 
     pub(super) async fn run(mut self) {
+        self.visit().await;
+        // It may come back in the very instant.
+        if self.random.once_in_a_while(100) {
+            self.visit().await;
+        }
+    }
+
+    async fn visit(&mut self) {
         let mut held = Vec::new();
         let deepest = match self.lock {
             Either::Mutex(_) => 1,

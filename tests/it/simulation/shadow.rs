@@ -27,8 +27,10 @@ pub(super) struct Shadow {
     newest: BTreeMap<(Uuid, usize), Field>,
     /// Of each client's newest try that was answered busy, whose field it met.
     pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
-    /// A script did what it must not, whoever asked.
-    pub(super) wrong: Option<String>,
+    /// Numbers that were let go of for good over their client's link.
+    ended: BTreeSet<Field>,
+    /// Something that must not be, whoever asked: the rule, and what happened.
+    pub(super) wrong: Option<(&'static str, String)>,
 }
 
 /// How a hold came to be.
@@ -37,7 +39,8 @@ pub(super) struct Birth {
     /// The newest time; an old copy may have made it again.
     pub(super) at: Duration,
     pub(super) first: Duration,
-    pub(super) road: Road,
+    /// The road of the old acquire that made it, or what was moved to it: nobody may be behind it.
+    pub(super) ghost: Option<Road>,
     /// An old copy of its acquire found it, or made it.
     pub(super) copied: bool,
     /// The highest count that anybody asked for.
@@ -65,6 +68,9 @@ impl Shadow {
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
         let done = reply.starts_with(&[1]);
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
+        if verb == "release.lua" && args[1] == "0" && *road == Road::Link {
+            self.ended.insert(args[0].clone());
+        }
         match verb {
             "acquire.lua" => self.acquired(traced, name, args, reply, *road),
             "renew.lua" => {
@@ -74,9 +80,11 @@ impl Shadow {
             }
             "hand_over.lua" if done => {
                 if self.holders[name].is_none() {
-                    self.wrong = Some(format!("{} was moved to {}, but the lock was free", args[0], args[1]));
+                    let what = format!("{} was moved to {}, but the lock was free", args[0], args[1]);
+                    self.wrong = Some(("a hand-over makes what it was to move", what));
                 }
-                self.born(traced, name, &args[1], *road);
+                let ghost = self.births.get(&args[0]).and_then(|from| from.ghost);
+                self.born(traced, name, &args[1], *road, ghost);
                 self.lasts(&args[1], traced.at, &args[2]);
                 if *road == Road::Link {
                     self.newest.insert((traced.client, name), args[1].clone());
@@ -104,7 +112,7 @@ impl Shadow {
         if reply.starts_with(&[0]) && road == Road::Link {
             self.met.insert((traced.client, name), (traced.at, self.holders[name].clone()));
         } else if reply.starts_with(&[1]) && asked == 1 && self.holders[name].as_ref() != Some(field) {
-            self.born(traced, name, field, road);
+            self.born(traced, name, field, road, Some(road).filter(|road| *road != Road::Link));
         }
         if reply.starts_with(&[1]) && asked == 1 && road == Road::Link {
             self.newest.insert((traced.client, name), field.clone());
@@ -129,17 +137,20 @@ impl Shadow {
         }
     }
 
-    fn born(&mut self, traced: &Traced, name: usize, field: &str, road: Road) {
+    fn born(&mut self, traced: &Traced, name: usize, field: &str, road: Road, ghost: Option<Road>) {
         if self.holders[name].as_deref() == Some(field) {
             return;
         }
         self.holders[name] = Some(field.to_owned());
+        if ghost.is_none() && self.ended.contains(field) {
+            let what = format!("{field} was let go of before");
+            self.wrong = Some(("a hold begins after its own end", what));
+        }
         let before = self.births.get(field);
         let most = before.map_or(1, |birth| birth.most);
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
-        self.births.insert(
-            field.to_owned(),
-            Birth { at, first, road, copied: road != Road::Link, most, lowered: road != Road::Link, until: at },
-        );
+        let copied = road != Road::Link;
+        let birth = Birth { at, first, ghost, copied, most, lowered: copied, until: at };
+        self.births.insert(field.to_owned(), birth);
     }
 }
