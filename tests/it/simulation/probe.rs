@@ -1,9 +1,12 @@
 //! What must be true of the store while nobody says anything: no hold without anybody behind it stays, and no lock is free
-//! while somebody waits. Asked again and again while nothing befalls anybody.
+//! while somebody waits, nobody listens for nobody. Asked again and again while nothing befalls anybody.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use relatch::embedded::Road;
+use relatch::{Uuid, embedded::Road};
 
 use super::{
     NAMES,
@@ -17,15 +20,19 @@ impl Referee {
             let mut book = self.book();
             book.orphans = Default::default();
             book.idle = Default::default();
+            book.overheard = Default::default();
             return;
         }
+        let listeners: BTreeMap<_, _> = self.store.listeners().into_iter().collect();
         for name in 0..NAMES.len() {
+            let listeners = listeners.get(&format!("redisson_lock__channel:{{{}}}", NAMES[name])).copied();
             let kept = self.peek(name);
             let mut book = self.up_to_date();
             let wrong = match &kept {
                 None => book.is_idle(name, now),
                 Some(kept) => book.is_orphan(name, kept, now),
             };
+            let wrong = wrong.or_else(|| book.is_overheard(name, listeners.unwrap_or(0), now));
             drop(book);
             if let Some((rule, what)) = wrong {
                 self.complain(rule, Some(name), what);
@@ -51,6 +58,20 @@ impl Book {
         let since = free.max(longest);
         let over = self.is_settled(since) && now > since + self.habits.idle();
         over.then(|| ("a lock is free and nobody wakes", format!("free since {free:?}, one waits since {longest:?}")))
+    }
+
+    /// Whoever waits no more listens no more, once a cool-down is over.
+    fn is_overheard(&mut self, name: usize, listeners: usize, now: Duration) -> Option<(&'static str, String)> {
+        let waits = self.seats.values().filter(|seat| seat.name == name && seat.waits.is_some());
+        let waiting: BTreeSet<Uuid> = waits.map(|seat| seat.id).collect();
+        // The store need not have seen a crash.
+        if listeners <= waiting.len() + self.dead.len() {
+            self.overheard[name] = None;
+            return None;
+        }
+        let since = *self.overheard[name].get_or_insert(now);
+        let over = self.is_settled(since) && now > since + self.habits.idle();
+        over.then(|| ("somebody listens for nobody", format!("{listeners} since {since:?}, {} wait", waiting.len())))
     }
 
     fn is_orphan(&mut self, name: usize, kept: &Kept, now: Duration) -> Option<(&'static str, String)> {

@@ -91,6 +91,8 @@ pub(super) struct Book {
     pub(super) clock_back: Duration,
     pub(super) orphans: [Option<(Field, Duration)>; NAMES.len()],
     pub(super) idle: [Option<Duration>; NAMES.len()],
+    /// Since when more have listened than waited.
+    pub(super) overheard: [Option<Duration>; NAMES.len()],
     pub(super) runs: [Run; NAMES.len()],
 }
 

@@ -60,11 +60,12 @@ impl Referee {
     /// A single try was answered that somebody else has the lock. One that has to wait for an answer to a release gives
     /// up when a command would.
     pub(super) fn busy(&self, number: u64, since: Duration) {
-        if self.now() >= since + COMMAND {
+        let now = self.now();
+        if now >= since + COMMAND {
             return self.in_vain(number);
         }
         let book = self.up_to_date();
-        let wrong = book.seats.get(&number).and_then(|seat| {
+        let wrong = book.seats.get(&number).filter(|_| now >= book.clock_back).and_then(|seat| {
             let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
             let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
             let born = book.shadow.birth(field).filter(|born| !born.copied)?;
