@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::{Outcome, asked, many, simulate};
 
 /// So many seeds are tried at most, unless the environment says otherwise.
-const MOST: u64 = 1_000;
+const MOST: u64 = 2_000;
 
 /// A simulation takes a small part of that.
 const STANDSTILL: Duration = Duration::from_secs(20);
