@@ -175,6 +175,8 @@ enum Tried {
     Overtook,
     /// The answer came later than its own lease.
     Late,
+    /// Its lease was over before it left.
+    Unsent,
     Fault(Fault),
     /// The wait ended before the answer; whether the try had left by then.
     CutOff {
@@ -209,10 +211,11 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                 }
             }
             Tried::Overtook => releases = Releases::Answered,
-            Tried::Late => {
+            tried @ (Tried::Late | Tried::Unsent) => {
                 late += 1;
                 if late == LATE_ANSWERS || ask.patience == Patience::Once {
-                    return Err(unanswered(place, true, "every answer came later than the lease it was for"));
+                    let left = matches!(tried, Tried::Late);
+                    return Err(unanswered(place, left, "no answer within the lease that it was for"));
                 }
                 // Finished: its release is on the way, and it is never asked for again.
                 let again = without(Rule::LateAnswerEndsNumber).then(|| half.number());
@@ -288,9 +291,8 @@ impl ContenderSlot {
         half.sent(engine.lease(ask.lease), &dispatch);
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
-                let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Late };
-                let answer = place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch);
-                let answer = later(answer);
+                let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Unsent };
+                let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {

@@ -31,8 +31,8 @@ impl Handle {
             }
             answer
         });
-        // Polled here first, so that it leaves before the try of whoever was just told that the hold is over; from then on
-        // it is driven in the background, since others wait for its answer, and this caller may stop polling.
+        // Polled here first, so that it mostly leaves before the try of whoever was just told that the hold is over; from
+        // then on it is driven in the background: others wait for its answer, and this caller may stop polling.
         let forced = match poll_fn(|cx| Poll::Ready(forced.as_mut().poll(cx))).await {
             Poll::Ready(answer) => answer,
             Poll::Pending => self.engine.attend(forced).await.ok_or(Error::Closed)?,
@@ -77,11 +77,11 @@ impl Forcing {
             }
             Ok(Forced::Gone) => self.end(false, |_, _| Listeners::None),
             Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::None),
-            Err(_) => self.end(true, |_, _| Listeners::Unknown),
+            Err(_) => self.end(false, |_, _| Listeners::Unknown),
         }
     }
 
-    /// `published`: its message came, or may come yet.
+    /// `published`: its message came, or comes yet. Where nobody knows it is not waited for: the next one may be another's.
     fn end(&mut self, published: bool, heard: impl FnOnce(&State, bool) -> Listeners) {
         self.over = true;
         self.place.update(|state, fx| {
@@ -100,7 +100,7 @@ impl Forcing {
 impl Drop for Forcing {
     fn drop(&mut self) {
         if !self.over {
-            self.end(true, |_, _| Listeners::Unknown);
+            self.end(false, |_, _| Listeners::Unknown);
         }
     }
 }

@@ -211,9 +211,9 @@ impl State {
         if over { self.slice.turn(now) } else { Turn::Keep }
     }
 
-    /// The server may still have a hold of this process that its deadline ended: here that comes first.
+    /// The server may still have a hold of this process that its deadline or a forced release ended: here that comes first.
     pub(super) fn may_have_lost_one(&self, now: Instant) -> bool {
-        self.lost.iter().any(|hold| hold.has_expired() && !hold.kept_for(now).is_zero())
+        self.lost.iter().any(|hold| hold.may_be_there() && !hold.kept_for(now).is_zero())
     }
 }
 

@@ -232,9 +232,9 @@ impl Hold {
         (self.deadline(clock) <= now).then_some(cause)
     }
 
-    /// Whether it was lost by its deadline.
-    pub(crate) fn has_expired(&self) -> bool {
-        matches!(self.tenure.end(), Some(End::Lost(Loss { cause: LostCause::Expired, .. })))
+    /// Whether it was lost by its deadline, or to a forced release of ours: the server may still have it.
+    pub(crate) fn may_be_there(&self) -> bool {
+        matches!(self.tenure.end(), Some(End::Lost(Loss { cause: LostCause::Expired | LostCause::Forced, .. })))
     }
 
     /// Whether it is not over by now.

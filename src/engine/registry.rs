@@ -127,7 +127,7 @@ impl State {
 
     /// Nothing is left to send.
     pub(super) fn is_settled(&self) -> bool {
-        self.contender.is_none() && self.handing.is_none() && self.releases.is_empty()
+        self.contender.is_none() && self.handing.is_none() && self.releases.is_empty() && !self.slice.awaits_answer()
     }
 
     /// The live hold of an owner.

@@ -21,11 +21,13 @@ mod section;
 mod shadow;
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
-    env, fmt,
+    env, fmt, panic,
     sync::{
-        Arc,
+        Arc, Once,
         atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::{Duration, Instant},
@@ -68,6 +70,7 @@ struct Outcome {
 
 /// One whole simulation, unless it is tripped.
 fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
+    let before = panics();
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime starts");
     runtime.block_on(async {
         let store = EmbeddedStore::seeded(seed);
@@ -80,6 +83,9 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
             () = referee.complained.notified() => {}
             () = tripped.notified() => referee.complain("the clock stands still", None, "something never rests"),
             () = whole(&mut crew, &store, &referee, mix.habits().settled()) => {}
+        }
+        if panics() > before {
+            referee.complain("something panicked", None, "in a section or in the background");
         }
         drop(referee.up_to_date());
         let mut book = referee.book();
@@ -134,6 +140,42 @@ impl fmt::Display for Complaint {
     }
 }
 
+/// A simulation takes a small part of that.
+const STANDSTILL: Duration = Duration::from_secs(60);
+
+/// A simulation that is ended where its clock stands still: something is done again and again at one instant.
+fn watched(seed: u64, told: bool) -> Outcome {
+    let (tripped, over) = (Notify::new(), mpsc::channel::<()>());
+    thread::scope(|scope| {
+        let (trip, ended) = (&tripped, over.1);
+        scope.spawn(move || {
+            if ended.recv_timeout(STANDSTILL) == Err(RecvTimeoutError::Timeout) {
+                trip.notify_one();
+            }
+        });
+        let outcome = simulate(seed, told, &tripped);
+        drop(over.0);
+        outcome
+    })
+}
+
+thread_local! {
+    /// How often something panicked on this thread: what panics in the background is told to nobody.
+    static PANICS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn panics() -> usize {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            PANICS.set(PANICS.get() + 1);
+            usual(what);
+        }));
+    });
+    PANICS.get()
+}
+
 /// What came of many.
 #[derive(Debug, Default)]
 struct Sum {
@@ -144,18 +186,18 @@ struct Sum {
     reports: Vec<String>,
 }
 
-/// Runs seeds on two threads, each on a runtime of its own, until there are enough or it has been long enough.
+/// Runs seeds on two threads, each on a runtime of its own, until there were enough of them or for so long.
 fn many(first: u64, seeds: u64, long: Option<Duration>) -> Sum {
     let (next, started) = (AtomicU64::new(first), Instant::now());
     let lane = || {
         let mut sum = Sum::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            let enough = long.map_or(seed >= first + seeds, |long| started.elapsed() >= long);
+            let enough = seed - first >= seeds || long.is_some_and(|long| started.elapsed() >= long);
             if enough || !sum.reports.is_empty() {
                 return sum;
             }
-            let outcome = simulate(seed, false, &Notify::new());
+            let outcome = watched(seed, false);
             sum.reports.extend(outcome.report(seed));
             sum.add(Sum {
                 seeds: 1,
@@ -195,11 +237,12 @@ fn asked(variable: &str) -> Option<u64> {
 #[test]
 fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
     let started = Instant::now();
+    let long = asked("RELATCH_SIM_SECS").map(Duration::from_secs);
     let (first, seeds) = match asked("RELATCH_SIM_SEED") {
         Some(seed) => (seed, 1),
-        None => (1, asked("RELATCH_SIM_SEEDS").unwrap_or(SEEDS)),
+        None => (1, asked("RELATCH_SIM_SEEDS").unwrap_or(if long.is_some() { u64::MAX } else { SEEDS })),
     };
-    let sum = many(first, seeds, asked("RELATCH_SIM_SECS").map(Duration::from_secs));
+    let sum = many(first, seeds, long);
     let took = started.elapsed();
     println!(
         "{} seeds in {took:.1?}: {} sections, {:.0} a second, {} holds\n  faults {:?}",
@@ -216,12 +259,12 @@ fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
 #[test]
 fn the_same_seed_is_the_same_story_to_the_letter() {
     for seed in [3, 4, 5] {
-        let (once, again) = (simulate(seed, true, &Notify::new()).story, simulate(seed, true, &Notify::new()).story);
+        let (once, again) = (watched(seed, true).story, watched(seed, true).story);
         for (line, (once, again)) in once.iter().zip(&again).enumerate() {
             assert_eq!(once, again, "line {line} of seed {seed}");
         }
         assert_eq!(once.len(), again.len());
         assert!(once.len() > 100, "nothing happened");
     }
-    assert_ne!(simulate(3, true, &Notify::new()).story, simulate(4, true, &Notify::new()).story);
+    assert_ne!(watched(3, true).story, watched(4, true).story);
 }

@@ -23,8 +23,11 @@ use super::{
 };
 use crate::harness::random::Random;
 
-/// How long a client may keep a name to itself, in milliseconds.
-const SLICES: &[u64] = &[0, 1, 10, 40, 200];
+/// How long the clients of a simulation may keep a name to themselves, in milliseconds.
+const SLICES: [&[u64]; 3] = [&[0, 1, 10, 40], &[1, 10], &[10, 40, 200]];
+
+/// A task that is to rest comes to its end within this, whatever it waits for.
+const LONGEST_STAY: Duration = Duration::from_secs(60);
 
 /// How a simulation is mixed: so many of a thousand, or a number.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,7 @@ pub(super) struct Mix {
     pause: u64,
     clients: usize,
     tasks: usize,
+    slices: &'static [u64],
     /// Whether watchdogs' leases last for seconds.
     unhurried: bool,
     /// The longest way to the store while nothing befalls anybody, in milliseconds.
@@ -102,6 +106,7 @@ impl Mix {
             pause: random.pick(&[0, 5, 40, 200, 700]),
             clients: random.pick(&[2, 3, 3, 4, 6]),
             tasks: random.pick(&[1, 2, 3, 4]),
+            slices: random.pick(&SLICES),
             unhurried: random.once_in_a_while(250),
             way: random.pick(&[0, 1, 2]),
             copies: random.pick(&[0, 30, 150]),
@@ -118,7 +123,7 @@ impl Mix {
 
     pub(super) fn habits(&self) -> Habits {
         let longest = |of: &[u64]| Duration::from_millis(of.iter().copied().max().unwrap_or_default());
-        Habits { watchdog: longest(self.watchdogs()), slice: longest(SLICES) }
+        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices) }
     }
 }
 
@@ -143,19 +148,22 @@ impl Sailor {
 
 impl Sailor {
     /// It is cut off from the store for so long.
-    fn is_parted(&self, long: Duration) -> Result<()> {
-        let (store, client) = (self.store.clone(), self.client.clone());
+    fn part_for(&self, long: Duration) -> Result<()> {
+        let (store, client, referee) = (self.store.clone(), self.client.clone(), Arc::clone(&self.referee));
         store.partition(&client)?;
         tokio::spawn(async move {
             sleep(long).await;
-            drop(store.heal(&client));
+            // A client that crashed is never heard again.
+            if !referee.is_dead(client.id()) {
+                drop(store.heal(&client));
+            }
         });
         Ok(())
     }
 
     /// Something may befall what this client sends next.
-    pub(super) fn is_aimed_at(&self, random: &mut Random) {
-        if self.referee.is_calm() || !random.once_in_a_while(self.mix.aimed) {
+    pub(super) fn aim(&self, random: &mut Random) {
+        if !self.referee.may_aim() || !random.once_in_a_while(self.mix.aimed) {
             return;
         }
         let (store, client, later) = (&self.store, &self.client, random.millis(0, 1_000));
@@ -167,7 +175,7 @@ impl Sailor {
             3..6 => ("lost reply", store.drop_next_reply(client), 1),
             6 => ("copy", store.duplicate_next(client, later), 1),
             7..10 => ("held up", held_up(), 1),
-            10 => ("partition", self.is_parted(random.millis(20, 1_100)), 0),
+            10 => ("partition", self.part_for(random.millis(20, 1_100)), 0),
             _ => ("cut", store.cut(client), 0),
         };
         self.armed.fetch_add(armed, Ordering::Relaxed);
@@ -191,7 +199,7 @@ impl Crew {
 
     async fn launch(&mut self) {
         let watchdog = Duration::from_millis(self.random.pick(self.mix.watchdogs()));
-        let slice = Duration::from_millis(self.random.pick(SLICES));
+        let slice = Duration::from_millis(self.random.pick(self.mix.slices));
         let builder = Client::builder()
             .embedded(&self.store)
             .watchdog_timeout(watchdog)
@@ -218,6 +226,7 @@ impl Crew {
 
     /// Nothing befalls anybody for so long; commands may take a little while all the same.
     pub(super) async fn calm(&mut self, long: Duration) {
+        self.referee.aims(false);
         let way = Duration::from_millis(self.mix.way);
         for boat in &self.boats {
             let client = &boat.sailor.client;
@@ -246,6 +255,7 @@ impl Crew {
     /// Everything befalls everybody for so long.
     pub(super) async fn storm(&mut self, long: Duration) {
         self.referee.calm(false);
+        self.referee.aims(true);
         self.referee.probe();
         self.referee.tell("storm".to_owned());
         let until = Instant::now() + long;
@@ -301,11 +311,13 @@ impl Crew {
     /// A client is cut off from the store for a while, or the store does nothing for it.
     fn part(&mut self, client: &Client, parted: bool) -> &'static str {
         let long = self.random.millis(20, 1_100);
-        let (store, client) = (self.store.clone(), client.clone());
+        let (store, client, referee) = (self.store.clone(), client.clone(), Arc::clone(&self.referee));
         drop(if parted { store.partition(&client) } else { store.freeze(&client) });
         tokio::spawn(async move {
             sleep(long).await;
-            drop(if parted { store.heal(&client) } else { store.thaw(&client) });
+            if !referee.is_dead(client.id()) {
+                drop(if parted { store.heal(&client) } else { store.thaw(&client) });
+            }
         });
         if parted { "partition" } else { "freeze" }
     }
@@ -362,6 +374,7 @@ impl Crew {
         let boat = self.boats.swap_remove(which);
         let client = boat.sailor.client.clone();
         self.referee.dies(boat.sailor.number, client.id());
+        self.referee.crashes();
         drop(self.store.partition(&client));
         for task in &boat.tasks {
             task.abort();
@@ -383,8 +396,8 @@ impl Crew {
 
     async fn join(&self, tasks: Vec<JoinHandle<()>>) {
         for task in tasks {
-            match timeout(Duration::from_secs(30), task).await {
-                Err(_) => self.referee.complain("a section never ends", None, ""),
+            match timeout(LONGEST_STAY, task).await {
+                Err(_) => self.referee.complain("a section never ends", None, "a task goes on"),
                 Ok(Err(error)) if error.is_panic() => self.referee.complain("a section panicked", None, error),
                 Ok(_) => {}
             }
@@ -406,6 +419,7 @@ impl Crew {
             }
         }
     }
+
     /// Everybody goes home.
     pub(super) fn scatter(&mut self) {
         self.boats.clear();

@@ -9,7 +9,7 @@ use std::{
 use relatch::{Uuid, embedded::Road};
 
 use super::{
-    NAMES,
+    LONGEST_LEASE, NAMES,
     referee::{Book, Kept, Referee, Seat},
 };
 
@@ -64,8 +64,9 @@ impl Book {
     fn is_overheard(&mut self, name: usize, listeners: usize, now: Duration) -> Option<(&'static str, String)> {
         let waits = self.seats.values().filter(|seat| seat.name == name && seat.waits.is_some());
         let waiting: BTreeSet<Uuid> = waits.map(|seat| seat.id).collect();
-        // The store need not have seen a crash.
-        if listeners <= waiting.len() + self.dead.len() {
+        // What a client that crashed had goes on until its last release is given up.
+        let crashed = self.crashes.iter().filter(|at| now < **at + LONGEST_LEASE + self.habits.settled()).count();
+        if listeners <= waiting.len() + crashed {
             self.overheard[name] = None;
             return None;
         }
@@ -77,7 +78,8 @@ impl Book {
     fn is_orphan(&mut self, name: usize, kept: &Kept, now: Duration) -> Option<(&'static str, String)> {
         self.idle[name] = None;
         let client = |seat: &Seat| kept.field.starts_with(&seat.id.to_string());
-        let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && client(seat));
+        let its = |seat: &Seat| seat.hold.as_ref() == Some(&kept.field) || seat.bridges && client(seat);
+        let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && its(seat));
         let ours = self.clients.iter().find(|(id, _)| kept.field.starts_with(&id.to_string()));
         let dead = self.dead.iter().any(|id| kept.field.starts_with(&id.to_string()));
         let birth = self.shadow.birth(&kept.field);

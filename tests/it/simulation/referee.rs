@@ -69,11 +69,14 @@ pub(super) struct Book {
     pub(super) sections: usize,
     /// Of each name's counter.
     histories: [Vec<Raise>; NAMES.len()],
+    /// Those raises whose hold the store may have lost.
+    excused: BTreeSet<(usize, usize)>,
     /// How many lines there were when a client ended, and when.
     ends: BTreeMap<u64, (usize, Duration)>,
     pub(super) shadow: Shadow,
     pub(super) seats: BTreeMap<u64, Seat>,
     pub(super) drawn: u64,
+    aims: bool,
     /// Since when nothing has befallen anybody.
     pub(super) calm: Option<Duration>,
     pub(super) losses: Vec<Loss>,
@@ -83,6 +86,8 @@ pub(super) struct Book {
     /// Every client, and its watchdog's lease.
     pub(super) clients: BTreeMap<Uuid, Duration>,
     pub(super) dead: BTreeSet<Uuid>,
+    /// When clients crashed: nobody tells the store.
+    pub(super) crashes: Vec<Duration>,
     /// Clients with a slice that is over before anybody else could come: they let nobody go first.
     pub(super) hasty: BTreeSet<u64>,
     /// Fields that their sections let go of, and when.
@@ -116,7 +121,8 @@ pub(super) struct Loss {
 pub(super) struct Force {
     pub(super) client: u64,
     pub(super) name: usize,
-    pub(super) ended: Option<Duration>,
+    /// It may run until then; not known while it is under way.
+    pub(super) until: Option<Duration>,
 }
 
 /// One client took a name again and again.
@@ -233,10 +239,24 @@ impl Referee {
         self.book().histories[name].len() as u64
     }
 
-    /// It is raised by one from what was read, under a guard of a client.
-    pub(super) fn raises(&self, name: usize, from: u64, process: u64, number: u64) {
-        let by = Guard { process, life: 0, number };
-        self.book().histories[name].push(Raise { from, by });
+    /// It is raised by one from what was read, under a guard of a section.
+    pub(super) fn raises(&self, seat: u64, from: u64, number: u64) {
+        let now = self.now();
+        let mut guard = self.book();
+        let book = &mut *guard;
+        let Some((name, client)) = book.seats.get(&seat).map(|seat| (seat.name, seat.client)) else { return };
+        let excused = book.is_excused(&book.seats[&seat], now);
+        let at = book.histories[name].len();
+        let read = usize::try_from(from).unwrap_or(usize::MAX);
+        let lost = !excused && (read..at).any(|other| !book.excused.contains(&(name, other)));
+        if excused {
+            book.excused.insert((name, at));
+        }
+        book.histories[name].push(Raise { from, by: Guard { process: client, life: 0, number } });
+        drop(guard);
+        if lost {
+            self.complain("an update is lost", Some(name), format!("there are {at}, section {seat} read {from}"));
+        }
     }
 
     /// Asks the checker of the storm for what it finds in all that was written down.
@@ -256,6 +276,15 @@ impl Referee {
     /// Whether nothing befalls anybody now.
     pub(super) fn is_calm(&self) -> bool {
         self.book().calm.is_some()
+    }
+
+    /// Whether faults may meet what sections ask.
+    pub(super) fn may_aim(&self) -> bool {
+        self.book().aims
+    }
+
+    pub(super) fn aims(&self, aims: bool) {
+        self.book().aims = aims;
     }
 
     /// From now on nothing befalls anybody; or it may again.
@@ -311,6 +340,16 @@ impl Referee {
         }
     }
 
+    /// A client is dropped where it is.
+    pub(super) fn crashes(&self) {
+        let now = self.now();
+        self.book().crashes.push(now);
+    }
+
+    pub(super) fn is_dead(&self, client: Uuid) -> bool {
+        self.book().dead.contains(&client)
+    }
+
     /// Whatever this client has is left to its lease, and nothing that it says counts any more.
     pub(super) fn dies(&self, number: u64, client: Uuid) {
         let now = self.now();
@@ -321,13 +360,19 @@ impl Referee {
     }
 
     pub(super) fn forces(&self, number: u64, client: u64, name: usize) {
-        self.book().forces.insert(number, Force { client, name, ended: None });
+        self.book().forces.insert(number, Force { client, name, until: None });
     }
 
-    pub(super) fn forced(&self, number: u64) {
+    /// A force came to its end: it freed the name, it found nothing, or nobody knows and it may run yet.
+    pub(super) fn forced(&self, number: u64, freed: Option<bool>) {
         let now = self.now();
-        if let Some(force) = self.book().forces.get_mut(&number) {
-            force.ended = Some(now);
+        let mut book = self.book();
+        if freed == Some(false) {
+            book.forces.remove(&number);
+        }
+        let until = if freed.is_none() { now + book.habits.settled() } else { now };
+        if let Some(force) = book.forces.get_mut(&number) {
+            force.until.get_or_insert(until);
         }
     }
 }

@@ -239,7 +239,7 @@ impl Book {
         });
         let forced = || {
             let mut of_it = self.forces.values().filter(|force| force.name == seat.name);
-            of_it.any(|force| force.ended.is_none_or(|ended| born <= ended))
+            of_it.any(|force| force.until.is_none_or(|until| born <= until && now <= until + seat.longest))
         };
         lost || forced()
     }
@@ -315,12 +315,13 @@ impl Book {
         match cause {
             LostCause::MaxHold => (!seat.bounded).then_some("no bound was asked for"),
             LostCause::Forced => {
-                let by_us = forces.any(|force| force.client == seat.client);
+                let by_us =
+                    forces.any(|force| force.client == seat.client && force.until.is_none_or(|until| born <= until));
                 (!by_us).then_some("nobody of this process forced it")
             }
             LostCause::Gone => {
                 let lost = self.losses.iter().any(|it| it.name.is_none_or(|name| name == seat.name) && born <= it.at);
-                let forced = forces.any(|force| force.ended.is_none_or(|ended| born <= ended));
+                let forced = forces.any(|force| force.until.is_none_or(|until| born <= until));
                 let until = hold.and_then(|hold| self.shadow.birth(hold)).map(|birth| birth.until);
                 let over = until.is_none_or(|until| until <= now);
                 let copied = hold.is_some_and(|hold| self.shadow.freed_by_copy.contains(hold));

@@ -157,7 +157,7 @@ impl Section {
         // Dropped at some poll or other, or soon.
         let dropped = self.random.once_in_a_while(self.mix.dropped);
         let patience = dropped.then(|| (self.random.below(6), self.random.millis(0, 40)));
-        self.sailor.is_aimed_at(&mut self.random);
+        self.sailor.aim(&mut self.random);
         let (number, asking) = self.asks(terms, nested);
         let since = self.referee.now();
         let acquiring = self.lock.acquire(terms, Some(&self.owner));
@@ -299,15 +299,13 @@ impl Section {
     }
 
     async fn force(&mut self) {
-        self.sailor.is_aimed_at(&mut self.random);
+        self.sailor.aim(&mut self.random);
         let (number, since) = (self.referee.number(), self.referee.now());
         self.note(Event::Asked { number, what: What::Force, name: self.name, within: None });
         self.referee.forces(number, self.sailor.number, self.name);
         let answer = self.sailor.client.lock(NAMES[self.name]).force_unlock().await;
         self.ended(number, answer.as_ref().map_or_else(word, ToString::to_string));
-        if answer.is_ok() {
-            self.referee.forced(number);
-        }
+        self.referee.forced(number, answer.as_ref().ok().copied());
         self.referee.answered(self.seat, "force", answer.as_ref().err(), since, TWO_COMMANDS + SLACK);
     }
 
@@ -346,7 +344,7 @@ impl Section {
         if newest.guard.is_held() {
             let guard = newest.number;
             self.note(Event::Counted { guard, from, sure: true });
-            self.referee.raises(self.name, from, self.sailor.number, guard);
+            self.referee.raises(self.seat, from, guard);
         }
         self.look(held)
     }
@@ -362,7 +360,7 @@ impl Section {
             self.referee.lets_go(self.seat);
         }
         let (guard, hold) = (held.guard, held.hold.as_ref());
-        self.sailor.is_aimed_at(&mut self.random);
+        self.sailor.aim(&mut self.random);
         match draw {
             0..40 => {
                 if !self.unlock(&guard, hold).await && self.random.once_in_a_while(500) {
@@ -438,6 +436,7 @@ impl Section {
         let dropped = self.open.swap(number, Ordering::Relaxed);
         if dropped != 0 {
             self.write(Event::Ended { number: dropped, answer: DROPPED.to_owned() });
+            self.referee.forced(dropped, None);
         }
     }
 
