@@ -67,11 +67,11 @@ impl Schedule {
 
     pub(super) fn take_due(&self, now: Instant) -> Vec<Arc<Entry>> {
         let mut entries = self.lock();
-        if entries.first_key_value().is_none_or(|(&(first, _), _)| first > now) {
-            return Vec::new();
+        let mut due = Vec::new();
+        while let Some(first) = entries.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
         }
-        let later = entries.split_off(&(now, u64::MAX));
-        std::mem::replace(&mut *entries, later).into_values().collect()
+        due
     }
 
     /// The first of those that are looked at by then. They stay where they are.

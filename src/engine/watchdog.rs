@@ -142,7 +142,10 @@ fn next_early(engine: &Weak<Engine>, schedule: &Schedule, lines: &Lines) -> Opti
 /// What fills up the batches that go out anyway: holds that are due a little later, and together from then on.
 fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, now: Instant) -> Vec<Due> {
     let waiting: usize = lines.values().map(|line| line.fresh.len()).sum();
-    early(engine, schedule, waiting.next_multiple_of(BATCH) - waiting, now + ahead(engine))
+    let until = now + ahead(engine);
+    let mut entries = schedule.first(waiting.next_multiple_of(BATCH) - waiting, until);
+    entries.retain(|entry| renews_by(engine, entry, until));
+    early(engine, schedule, entries, until)
 }
 
 /// A whole batch that leaves early, again and again within a third of the lease until it was everybody's turn: holds that
@@ -155,15 +158,14 @@ fn spread(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, next: &mut I
     }
     let share = BATCH as f64 / schedule.len().max(BATCH) as f64;
     *next = now + (engine.settings().watchdog_timeout / 3).mul_f64(share);
-    let whole = schedule.first(BATCH, until).iter().all(|entry| renews_by(engine, entry, until));
-    if whole { early(engine, schedule, BATCH, until) } else { Vec::new() }
+    let entries = schedule.first(BATCH, until);
+    let whole = entries.iter().all(|entry| renews_by(engine, entry, until));
+    if whole { early(engine, schedule, entries, until) } else { Vec::new() }
 }
 
-/// Up to so many renewals that are due by then.
-fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, until: Instant) -> Vec<Due> {
-    let entries = schedule.first(count, until).into_iter();
-    let entries = entries.filter(|entry| renews_by(engine, entry, until));
-    let due = entries.filter_map(|entry| {
+/// The renewals of these that are due by then.
+fn early(engine: &Arc<Engine>, schedule: &Schedule, entries: Vec<Arc<Entry>>, until: Instant) -> Vec<Due> {
+    let due = entries.into_iter().filter_map(|entry| {
         let place = Place { engine: Arc::clone(engine), entry };
         place.update(|state, _| {
             let due = state.renewal_due(&place, until)?;
