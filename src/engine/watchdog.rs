@@ -139,13 +139,15 @@ fn next_early(engine: &Weak<Engine>, schedule: &Schedule, lines: &Lines) -> Opti
     Some(last.checked_sub(ahead(&engine)).unwrap_or(last))
 }
 
-/// What fills up the batches that go out anyway: holds that are due a little later, and together from then on.
+/// What makes the last of the batches that go out anyway a whole one: holds that are due a little later, and together
+/// from then on. Where there are too few nobody leaves before the time.
 fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, now: Instant) -> Vec<Due> {
     let waiting: usize = lines.values().map(|line| line.fresh.len()).sum();
     let until = now + ahead(engine);
-    let mut entries = schedule.first(waiting.next_multiple_of(BATCH) - waiting, until);
-    entries.retain(|entry| renews_by(engine, entry, until));
-    early(engine, schedule, entries, until)
+    let missing = waiting.next_multiple_of(BATCH) - waiting;
+    let entries = schedule.first(missing, until);
+    let whole = entries.len() == missing && entries.iter().all(|entry| renews_by(engine, entry, until));
+    if whole { early(engine, schedule, entries, until) } else { Vec::new() }
 }
 
 /// A whole batch that leaves early, again and again within a third of the lease until it was everybody's turn: holds that

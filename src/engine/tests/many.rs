@@ -72,21 +72,3 @@ async fn batches_are_full_and_holds_of_one_moment_are_renewed_one_batch_after_th
     }
     assert!(guards.iter().all(LockGuard::is_held));
 }
-
-#[tokio::test(start_paused = true)]
-async fn holds_of_many_moments_share_their_renewals_after_a_while() {
-    let bench = Bench::new();
-    let mut guards = Vec::new();
-    for n in 0..50 {
-        guards.push(bench.lock(&format!("{n}")).lock().await.unwrap());
-        sleep(LEASE / 150).await;
-    }
-    sleep(LEASE).await;
-    bench.world.forget_record();
-    sleep(LEASE).await;
-    let sent = bench.world.sent(Verb::Renew);
-    // Each of them three times; a batch takes along what is due within a twelfth of a lease.
-    assert_eq!(sent.iter().map(|sent| sent.numbers.len()).sum::<usize>(), 150);
-    assert!(sent.len() <= 15, "{}", sent.len());
-    assert!(guards.iter().all(LockGuard::is_held));
-}
