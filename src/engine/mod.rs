@@ -16,7 +16,7 @@
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
-//! | what is due, batches, retries | `watchdog.rs` |
+//! | what is due, batches, retries | `watchdog.rs`, the dates in `schedule.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
@@ -37,6 +37,7 @@
 //! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | keys in one renewal | `BATCH` | `watchdog.rs` |
+//! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `watchdog.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |
 //! | commands in a link's queue | `QUEUE`, then callers wait | `backend/redis/options.rs` |
@@ -63,6 +64,7 @@ mod reap;
 mod registry;
 mod release;
 mod request;
+mod schedule;
 mod shared;
 mod slice;
 mod tenure;

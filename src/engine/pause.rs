@@ -245,7 +245,7 @@ impl ContenderSlot {
         let since = place.update(|state, _| {
             let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);
             let since = heard.map_or(since, |heard| since.max(heard.min(now)));
-            state.trouble = Some(Trouble { since, error: error.clone() });
+            state.trouble = Some(Box::new(Trouble { since, error: error.clone() }));
             since
         });
         let over = since + settings.unreachable_after;
@@ -282,8 +282,9 @@ impl ContenderSlot {
     pub(super) fn give_up(&self, ask: &Ask, error: Error) -> Error {
         let place = &self.place;
         let now = place.engine.clock().now();
-        let since = place
-            .update(|state, _| state.trouble.get_or_insert_with(|| Trouble { since: now, error: error.clone() }).since);
+        let since = place.update(|state, _| {
+            state.trouble.get_or_insert_with(|| Box::new(Trouble { since: now, error: error.clone() })).since
+        });
         if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
             self.tell_endless_waiters(&error);
         }

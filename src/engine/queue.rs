@@ -39,34 +39,40 @@ pub(crate) struct Waiter {
     pub(crate) turn: oneshot::Sender<Told>,
 }
 
-/// The local queue. Its bound is the number of tasks that wait: each stands in it once.
+/// The local queue. Its bound is the number of tasks that wait: each stands in it once. Most names never have one, so
+/// it is made for the first that waits.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct Queue(Option<Box<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
     waiters: VecDeque<Waiter>,
     owners: HashSet<Owner>,
 }
 
 impl Queue {
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
+        self.0.as_ref().is_none_or(|waiting| waiting.waiters.is_empty())
     }
 
     /// Whether this owner already waits.
     pub(crate) fn has(&self, owner: &Owner) -> bool {
-        !self.owners.is_empty() && self.owners.contains(owner)
+        self.0.as_ref().is_some_and(|waiting| !waiting.owners.is_empty() && waiting.owners.contains(owner))
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter) {
-        self.owners.insert(waiter.owner.clone());
-        self.waiters.push_back(waiter);
+        let waiting = self.0.get_or_insert_default();
+        waiting.owners.insert(waiter.owner.clone());
+        waiting.waiters.push_back(waiter);
     }
 
     /// The next one that still waits.
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
+        let waiting = self.0.as_mut()?;
         loop {
             let last = without(Rule::FirstComeFirstServed);
-            let waiter = if last { self.waiters.pop_back() } else { self.waiters.pop_front() }?;
-            self.owners.remove(&waiter.owner);
+            let waiter = if last { waiting.waiters.pop_back() } else { waiting.waiters.pop_front() }?;
+            waiting.owners.remove(&waiter.owner);
             if !waiter.turn.is_closed() {
                 return Some(waiter);
             }
@@ -75,30 +81,33 @@ impl Queue {
 
     /// The next one, without taking it.
     pub(crate) fn head(&mut self) -> Option<&Waiter> {
-        while self.waiters.front().is_some_and(|waiter| waiter.turn.is_closed()) {
-            if let Some(waiter) = self.waiters.pop_front() {
-                self.owners.remove(&waiter.owner);
+        let waiting = self.0.as_mut()?;
+        while waiting.waiters.front().is_some_and(|waiter| waiter.turn.is_closed()) {
+            if let Some(waiter) = waiting.waiters.pop_front() {
+                waiting.owners.remove(&waiter.owner);
             }
         }
-        self.waiters.front()
+        waiting.waiters.front()
     }
 
     /// A waiter gave up.
     pub(crate) fn remove(&mut self, id: u64) {
+        let Some(waiting) = &mut self.0 else { return };
         // Numbers grow, and the queue is in their order.
-        let at = self.waiters.binary_search_by_key(&id, |waiter| waiter.id);
-        if let Some(waiter) = at.ok().and_then(|at| self.waiters.remove(at)) {
-            self.owners.remove(&waiter.owner);
+        let at = waiting.waiters.binary_search_by_key(&id, |waiter| waiter.id);
+        if let Some(waiter) = at.ok().and_then(|at| waiting.waiters.remove(at)) {
+            waiting.owners.remove(&waiter.owner);
         }
     }
 
     /// Takes out everybody, or those who wait for ever.
     pub(crate) fn drain(&mut self, only_for_ever: bool) -> Vec<Waiter> {
+        let Some(waiting) = &mut self.0 else { return Vec::new() };
         let (out, stay): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.for_ever || !only_for_ever);
-        self.waiters = stay.into();
+            std::mem::take(&mut waiting.waiters).into_iter().partition(|waiter| waiter.for_ever || !only_for_ever);
+        waiting.waiters = stay.into();
         for waiter in &out {
-            self.owners.remove(&waiter.owner);
+            waiting.owners.remove(&waiter.owner);
         }
         out
     }

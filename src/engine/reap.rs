@@ -23,9 +23,12 @@ use crate::{
 /// So many numbers of one name are watched for. One more, and that is forgotten whose watch ends first.
 pub(super) const WATCHED: usize = 64;
 
-/// The numbers of one name whose old copies are watched for.
+/// The numbers of one name whose old copies are watched for: most names never have any.
 #[derive(Debug, Default)]
-pub(crate) struct Reaps {
+pub(crate) struct Reaps(Option<Box<Watch>>);
+
+#[derive(Debug, Default)]
+struct Watch {
     watched: Vec<Reap>,
     /// The soonest of theirs, so that a look at the entry need not ask them all.
     next: Option<Instant>,
@@ -47,22 +50,25 @@ impl Reaps {
             return;
         }
         let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
-        self.watched.push(Reap { number, step, next: now + step, until: now + lease + step });
-        if self.watched.len() > WATCHED {
-            let first = self.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
-            first.map(|(at, _)| at).map(|at| self.watched.swap_remove(at));
+        let watch = self.0.get_or_insert_default();
+        watch.watched.push(Reap { number, step, next: now + step, until: now + lease + step });
+        if watch.watched.len() > WATCHED {
+            let first = watch.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
+            first.map(|(at, _)| at).map(|at| watch.watched.swap_remove(at));
         }
-        self.find_next();
+        watch.find_next();
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.watched.is_empty()
+        self.0.as_ref().is_none_or(|watch| watch.watched.is_empty())
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        self.next
+        self.0.as_ref()?.next
     }
+}
 
+impl Watch {
     /// The numbers to be released now. Whoever would be due within half a step goes along: one round for many.
     fn due(&mut self, now: Instant) -> Vec<HoldNumber> {
         if self.next.is_none_or(|next| next > now) {
@@ -96,14 +102,15 @@ impl Reaps {
 impl State {
     /// The releases that are due, to be sent without anybody's waiting for them.
     pub(super) fn reaps_due(&mut self, place: &Place, now: Instant) -> Option<Pending<()>> {
-        let mut due = self.reaps.due(now);
+        let Some(watch) = &mut self.reaps.0 else { return None };
+        let mut due = watch.due(now);
         // A release that is repeated needs no help; one that was helped would not find what it let go of.
         due.retain(|number| !self.releases.iter().any(|it| it.number == *number || it.then == Some(*number)));
         if due.is_empty() {
             return None;
         }
         let (place, round) = (place.clone(), Arc::new(()));
-        self.reaps.round = Arc::downgrade(&round);
+        watch.round = Arc::downgrade(&round);
         Some(Box::pin(async move {
             join_all(due.into_iter().map(|number| reap(&place, number))).await;
             drop(round);

@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
     /// The latest tries had no answer that counts.
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Box<Trouble>>,
     /// When the driver looks at this entry next.
     pub(crate) scheduled: Option<Instant>,
 }

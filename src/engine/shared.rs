@@ -28,7 +28,8 @@ use super::{
     effects::Effects,
     queue::Told,
     registry::{Entry, Place, State},
-    watchdog::{self, Schedule},
+    schedule::Schedule,
+    watchdog,
 };
 use crate::{
     backend::{Backend, Pending},

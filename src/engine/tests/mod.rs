@@ -12,6 +12,7 @@ mod forced;
 mod hand_over;
 mod links;
 mod loss;
+mod many;
 mod model;
 
 mod nest;
