@@ -261,8 +261,8 @@ impl Departure {
             state.contender.as_ref().filter(|now| now.id == contender)?;
             state.ear.clear_flag();
             state.trying(Some(term.sent));
-            let may_find_own = state.may_have_lost_one(term.sent);
-            Some(Self { term, behind: !state.releases.is_empty(), may_find_own })
+            let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
+            Some(Self { term, behind, may_find_own: state.may_have_lost_one(term.sent) })
         })
     }
 }

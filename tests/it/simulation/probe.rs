@@ -24,8 +24,8 @@ impl Referee {
             return;
         }
         let listeners: BTreeMap<_, _> = self.store.listeners().into_iter().collect();
-        for name in 0..NAMES.len() {
-            let listeners = listeners.get(&format!("redisson_lock__channel:{{{}}}", NAMES[name])).copied();
+        for (name, lock) in NAMES.iter().enumerate() {
+            let listeners = listeners.get(&format!("redisson_lock__channel:{{{lock}}}")).copied();
             let kept = self.peek(name);
             let mut book = self.up_to_date();
             let wrong = match &kept {
