@@ -62,6 +62,8 @@ for set in "${features[@]}"; do
     case $set in *tls) targets=--lib ;; *) targets=--all-targets ;; esac
     step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
 done
+# The faults that the simulation must find are in no build of users; they are to compile all the same.
+step "clippy with the mutants" cargo clippy --quiet --test it --features embedded -- --cfg relatch_mutants -D warnings
 for set in "${features[@]}"; do
     step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
 done
@@ -74,7 +76,9 @@ step "the quick start without a server" env -u REDIS_URL cargo run --quiet --fea
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
 simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
-step "tests and doc tests, --features=embedded" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation"
+# Most tests wait most of the time.
+threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
+step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation"
 step "doc tests, without features" cargo test --quiet --doc
 step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
