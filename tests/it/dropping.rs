@@ -237,8 +237,8 @@ async fn of_two_hundred_acquisitions_dropped_after_their_first_poll_nothing_stay
         let mut connection = scene.server.connection();
         let mut taken = || -> usize { redis::cmd("EXISTS").arg(&names).query(&mut connection).expect("it answers") };
         if sent {
-            // Nobody knows yet that these are taken. More may follow where a try gave its place up.
-            eventually_async(SOON, async || taken() >= names.len().min(TRIES)).await;
+            // Nobody knows yet that these are taken.
+            eventually_async(SOON, async || taken() == names.len().min(TRIES)).await;
         }
         let owners: Vec<_> = storm.into_iter().map(|(name, owner, _)| (name, owner)).collect();
         eventually_async(GONE, async || taken() == 0 && tasks() == scene.idle).await;

@@ -1,6 +1,6 @@
 //! A forced release of a hold here, as an end of it: how long this process keeps the name, and who waits for the answer.
 
-use super::*;
+use super::{copies::Copies, *};
 
 /// Forces the lock open elsewhere, and goes on until that has its answer.
 async fn forcing(lock: &Lock) -> JoinHandle<Result<bool>> {
@@ -151,4 +151,68 @@ async fn nobody_waits_for_a_forced_release_longer_than_for_its_answer() {
         drop((next, parked));
         bench.nothing_is_left("a").await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_forced_release_that_never_ran_the_next_message_is_somebody_elses() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.other_takes("a", LEASE);
+    let waiters = [start(lock.lock()).await, start(lock.lock()).await, start(lock.lock()).await];
+    world.other_frees("a");
+    let [first, second, third] = waiters;
+    let guard = first.await.unwrap().unwrap();
+    sleep(2 * SLICE).await;
+    world.next(Verb::ForceRelease, [Fate::Never]);
+    assert!(lock.0.force_unlock().await.is_err());
+    drop(guard);
+    let guard = second.await.unwrap().unwrap();
+    turn().await;
+    // Somebody forces this one away; the third still waits, so that it is heard.
+    world.forget_record();
+    world.other_frees("a");
+    turn().await;
+    assert_eq!(world.sent(Verb::Renew).len(), 1, "it was taken for the message of the forced release");
+    drop((guard, third.await.unwrap().unwrap()));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_client_waits_for_the_answer_to_its_forced_release() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    sleep(2 * SLICE).await;
+    world.next(Verb::ForceRelease, [Fate::Slow(5 * MS)]);
+    let forcing = forcing(&lock).await;
+    let asked = Instant::now();
+    bench.engine.close().await;
+    assert!(asked.elapsed() >= 5 * MS, "the links were closed under it, after {:?}", asked.elapsed());
+    drop(guard);
+    assert!(forcing.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_overtakes_our_own_forced_release_is_nobodys_turn() {
+    let bench = Bench::new();
+    let (world, lock, late) = (&bench.world, bench.lock("a"), Copies::default());
+    world.server(|server| server.others = 1);
+    let started = Instant::now();
+    let guard = lock.lock().await.unwrap();
+    sleep(SLICE / 2).await;
+    world.next(Verb::ForceRelease, [Fate::Withheld(late.clone())]);
+    let forcing = forcing(&lock).await;
+    // It is sent anew, behind the try, where the server does not know its script.
+    let next = start(lock.lock()).await;
+    turn().await;
+    assert_eq!(world.verbs().last(), Some(&Verb::Acquire), "the try met our own field");
+    late.run(world);
+    let next = next.await.unwrap().unwrap();
+    sleep(SLICE - started.elapsed() + MS).await;
+    drop(next);
+    drop(lock.lock().await.unwrap());
+    assert_eq!(started.elapsed(), 2 * SLICE + MS, "the slice began anew though nobody else had a turn");
+    drop(guard);
+    assert!(forcing.await.unwrap().is_err());
+    bench.nothing_is_left("a").await;
 }

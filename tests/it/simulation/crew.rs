@@ -26,8 +26,8 @@ use crate::harness::random::Random;
 /// How long the clients of a simulation may keep a name to themselves, in milliseconds.
 const SLICES: [&[u64]; 3] = [&[0, 1, 10, 40], &[1, 10], &[10, 40, 200]];
 
-/// A task that is to rest comes to its end within this, whatever it waits for.
-const LONGEST_STAY: Duration = Duration::from_secs(60);
+/// A task that is to rest comes to its end within this, where nobody leaves a lock to nobody.
+const LONGEST_STAY: Duration = Duration::from_secs(30);
 
 /// How a simulation is mixed: so many of a thousand, or a number.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +119,11 @@ impl Mix {
 impl Mix {
     fn watchdogs(&self) -> &'static [u64] {
         if self.unhurried { &[2_000, 6_000] } else { &[300, 450, 750] }
+    }
+
+    /// How long clients that crash leave their locks to nobody, beyond what fixed leases do anyway.
+    pub(super) fn left_behind(&self) -> Duration {
+        if self.unhurried { 3 * self.habits().watchdog } else { Duration::ZERO }
     }
 
     pub(super) fn habits(&self) -> Habits {
@@ -396,7 +401,7 @@ impl Crew {
 
     async fn join(&self, tasks: Vec<JoinHandle<()>>) {
         for task in tasks {
-            match timeout(LONGEST_STAY, task).await {
+            match timeout(LONGEST_STAY + self.mix.left_behind(), task).await {
                 Err(_) => self.referee.complain("a section never ends", None, "a task goes on"),
                 Ok(Err(error)) if error.is_panic() => self.referee.complain("a section panicked", None, error),
                 Ok(_) => {}

@@ -33,10 +33,8 @@ use crate::{
 
 /// What is left to a clock that counts milliseconds, and to a try that waits for its last answer.
 const SLACK: Duration = Duration::from_millis(60);
-/// How long somebody may wait for a lock, not counting the leases of clients that crashed.
+/// How long somebody may wait for a lock: as long as a lease that nobody renews, and a command, and a bit.
 const LONGEST: Duration = Duration::from_secs(20);
-/// So many of those at most.
-const CRASHES: u32 = 3;
 
 /// A section that is about to run.
 pub(super) struct Section {
@@ -224,8 +222,7 @@ impl Section {
             Err(error) => word(error),
         };
         self.ended(number, said);
-        let bound =
-            terms.wait.map_or(LONGEST + self.mix.habits().watchdog * CRASHES, |wait| wait + TWO_COMMANDS + COMMAND);
+        let bound = terms.wait.map_or(LONGEST + self.mix.left_behind(), |wait| wait + TWO_COMMANDS + COMMAND);
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
         match answer {
             Ok(Some(guard)) => {
