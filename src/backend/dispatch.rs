@@ -12,9 +12,9 @@ use crate::rules::{Rule, without};
 ///
 /// A command may wait for a link, and things change meanwhile. So the backend asks in the moment in which it hands the
 /// command to a link, and not before; and a caller that stops waiting can know whether it ever got so far.
-pub(crate) struct Dispatch {
+pub(crate) struct Dispatch<W: ?Sized = dyn Fn() -> bool + Send + Sync> {
     stage: Mutex<Stage>,
-    wanted: Box<dyn Fn() -> bool + Send + Sync>,
+    wanted: W,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Stage {
 impl Dispatch {
     /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
     pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { stage: Mutex::new(Stage::Waiting), wanted: Box::new(wanted) })
+        Arc::new(Dispatch { stage: Mutex::new(Stage::Waiting), wanted })
     }
 
     /// The backend's question, right before each sending: whether the command may go. From the first yes on it has left.
@@ -66,21 +66,26 @@ impl fmt::Debug for Dispatch {
 }
 
 /// Whom to ask whether a command, or a pipeline of them, may still go. Asked in the same poll that sends.
-pub(super) struct Dispatches(Vec<Arc<Dispatch>>);
+pub(super) struct Dispatches {
+    /// Most commands are alone, and need no list.
+    first: Option<Arc<Dispatch>>,
+    others: Vec<Arc<Dispatch>>,
+}
 
 impl Dispatches {
     pub(super) fn of<'a>(calls: impl IntoIterator<Item = &'a Call<'a>>) -> Self {
-        Self(calls.into_iter().filter_map(|call| call.dispatch).map(Arc::clone).collect())
+        let mut dispatches = calls.into_iter().filter_map(|call| call.dispatch).map(Arc::clone);
+        Self { first: dispatches.next(), others: dispatches.collect() }
     }
 
     /// Whether there is nobody to ask.
     #[cfg(feature = "embedded")]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.first.is_none()
     }
 
     pub(super) fn leave(&self) -> Result<(), Fault> {
-        if self.0.iter().all(|dispatch| dispatch.leaves()) {
+        if self.first.iter().chain(&self.others).all(|dispatch| dispatch.leaves()) {
             return Ok(());
         }
         Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"))

@@ -11,8 +11,10 @@ mod dispatch;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod redis;
+mod reply;
 
 pub(crate) use dispatch::Dispatch;
+pub(crate) use reply::{Reply, decode};
 
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;

@@ -3,6 +3,7 @@
 
 use std::{
     future::poll_fn,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -27,7 +28,7 @@ use super::{
     tenure::Tenure,
 };
 use crate::{
-    backend::{Dispatch, Fault, FaultKind, Pending},
+    backend::{Dispatch, Fault, FaultKind},
     error::{Error, Op, Result},
     lease::Lease,
     name::Field,
@@ -143,13 +144,13 @@ impl QueuePlace {
 
 /// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
 /// other asking, however fast the server is.
-async fn later<T>(mut answer: Pending<T>) -> T {
+async fn later<F: Future + Unpin>(mut answer: F) -> F::Output {
     let (mut asked, mut early) = (false, None);
     poll_fn(|cx| {
         if let Some(early) = early.take() {
             return Poll::Ready(early);
         }
-        match answer.as_mut().poll(cx) {
+        match Pin::new(&mut answer).poll(cx) {
             Poll::Ready(at_once) if !asked => {
                 early = Some(at_once);
                 cx.waker().wake_by_ref();

@@ -94,8 +94,8 @@ mod suspend {
 
         /// Each difference is at most the true one, so the largest is the best, and it never goes back.
         pub(super) fn observe(&self, difference: i128) -> Duration {
-            let slept = (difference - self.start).max(0) / 1_000_000;
-            let slept = u64::try_from(slept).unwrap_or(u64::MAX);
+            // Narrow before it is divided: that is one multiplication, where the wide number takes a loop.
+            let slept = u64::try_from((difference - self.start).max(0)).unwrap_or(u64::MAX) / 1_000_000;
             let known = self.slept_ms.load(Ordering::Relaxed);
             // Written only when it grew, so that readers do not fight for the cache line.
             let most = if slept > known { self.slept_ms.fetch_max(slept, Ordering::Relaxed).max(slept) } else { known };

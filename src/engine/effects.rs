@@ -1,7 +1,7 @@
 //! What a change of an entry leaves to do once its mutex is let go: whatever may call back (a waker, a channel, a guard's
 //! drop, a backend) runs here, and never under the mutex. It decides nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{iter::Chain, option, sync::Arc, time::Duration, vec};
 
 use tokio::sync::oneshot;
 
@@ -53,15 +53,46 @@ pub(super) fn millis(span: Duration) -> u64 {
 /// What is left to do after an entry's mutex was let go, in this order.
 #[derive(Default)]
 pub(crate) struct Effects {
-    ends: Vec<(Arc<Tenure>, End)>,
-    deliveries: Vec<(oneshot::Sender<Told>, Told)>,
+    ends: Few<(Arc<Tenure>, End)>,
+    deliveries: Few<(oneshot::Sender<Told>, Told)>,
     work: Vec<Pending<()>>,
     releases: Vec<ReleaseJob>,
-    said: Vec<Said>,
+    said: Few<Said>,
     unlisten: Vec<Subscription>,
     listen: Option<u64>,
     nudge: bool,
     settled: bool,
+}
+
+/// A list of one more often than not, which then takes no memory of its own.
+struct Few<T> {
+    first: Option<T>,
+    others: Vec<T>,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, others: Vec::new() }
+    }
+}
+
+impl<T> Few<T> {
+    fn push(&mut self, it: T) {
+        if self.first.is_none() {
+            self.first = Some(it);
+        } else {
+            self.others.push(it);
+        }
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = Chain<option::IntoIter<T>, vec::IntoIter<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
+    }
 }
 
 impl Effects {

@@ -3,11 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    HoldNumber,
-    registry::Place,
-    release::{Outcome, Why},
-};
+use super::{HoldNumber, outcome::Outcome, registry::Place, release::Why};
 use crate::{
     backend::Dispatch,
     rules::{Rule, without},

@@ -13,10 +13,11 @@ use super::{
     effects::{Effects, Said},
     guard::{LockGuard, Released},
     hold::{Hold, Term, Ticket, Wake},
+    outcome::Outcome,
     pause::one_at_a_time,
     queue::{Told, Waiter},
     registry::{Heir, Place, State},
-    release::{Outcome, ReleaseJob, Why},
+    release::{ReleaseJob, Why},
     slice::{Gate, Turn},
     tenure::{End, Loss, Tenure},
 };
@@ -69,6 +70,7 @@ impl State {
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
         let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
         hold.pending -= 1;
+        hold.note_sleep(place.engine.clock());
         let left = hold.count();
         match (live, left) {
             (false, _) => {
@@ -80,7 +82,8 @@ impl State {
         }
     }
 
-    /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing.
+    /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing. Whoever decides
+    /// that has noted how long the machine slept.
     fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, fx: &mut Effects) -> Ending {
         let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
         let clock = place.engine.clock();
@@ -103,7 +106,7 @@ impl State {
         if without(Rule::MaxHoldEndsWithTicket) {
             first.max_hold = first.max_hold.or(last.and_then(|last| last.max_hold));
         }
-        if passable(place, &hold, last, &waiter) {
+        if passable(place, &hold, last, &waiter, now) {
             hold.pass_to(Arc::clone(&tenure), first, now);
             self.hold = Some(hold);
             let guard = LockGuard::new(place.clone(), tenure, ticket, None);
@@ -126,7 +129,7 @@ impl State {
     /// Loses the live hold if its time is over.
     pub(super) fn expire(&mut self, place: &Place, fx: &mut Effects) {
         let clock = place.engine.clock();
-        let over = self.hold.as_ref().and_then(|hold| hold.expired(clock, clock.now()));
+        let over = self.hold.as_mut().and_then(|hold| hold.expires(clock));
         if let Some(cause) = over {
             self.lose(place, cause, fx);
         }
@@ -222,10 +225,9 @@ fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
 }
 
 /// Whether the next owner may have the hold as it stands, without a word to the server.
-fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter) -> bool {
+fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, now: Instant) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
-    let now = place.engine.clock().now();
-    let left = hold.deadline(place.engine.clock()).saturating_duration_since(now);
+    let left = hold.known_deadline().saturating_duration_since(now);
     place.entry.protocol.passes()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && hold.told == Some(1)

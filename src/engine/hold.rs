@@ -126,7 +126,7 @@ impl Hold {
             taken: clock.now(),
             untaken: false,
             wake: None,
-            deadline: Deadline::of(term),
+            deadline: Deadline::by(term, clock),
         }
     }
 
@@ -185,7 +185,7 @@ impl Hold {
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
     pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
-        let fresh = Deadline::of(term);
+        let fresh = Deadline::by(term, clock);
         if fresh.at > self.deadline.effective(clock) {
             self.deadline = fresh;
         }
@@ -210,7 +210,15 @@ impl Hold {
 
     /// When the hold is over unless it is renewed.
     pub(crate) fn deadline(&self, clock: &Clock) -> Instant {
-        let at = self.deadline.effective(clock);
+        self.over_at(self.deadline.effective(clock))
+    }
+
+    /// The same, by the sleep that is known of: the driver looks for more every now and then, and notes it.
+    pub(crate) fn known_deadline(&self) -> Instant {
+        self.over_at(self.deadline.at)
+    }
+
+    fn over_at(&self, at: Instant) -> Instant {
         match self.renewing {
             _ if without(Rule::LossAtDeadline) => at + self.deadline.lease * 1_000,
             true if without(Rule::NoLifeAfterDeadline) => at + self.deadline.lease,
@@ -223,13 +231,24 @@ impl Hold {
         self.deadline.lease
     }
 
+    /// Takes what the machine slept off the deadline.
+    pub(crate) fn note_sleep(&mut self, clock: &Clock) {
+        self.deadline.note_sleep(clock);
+    }
+
+    /// Why the hold is over by now, if it is. Notes how long the machine slept.
+    pub(crate) fn expires(&mut self, clock: &Clock) -> Option<LostCause> {
+        self.note_sleep(clock);
+        self.over(self.known_deadline(), clock.now())
+    }
+
     /// Why the hold is over at `now`, if it is.
-    pub(crate) fn expired(&self, clock: &Clock, now: Instant) -> Option<LostCause> {
+    fn over(&self, deadline: Instant, now: Instant) -> Option<LostCause> {
         if self.bound().is_some_and(|bound| bound <= now) {
             return Some(LostCause::MaxHold);
         }
         let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
-        (self.deadline(clock) <= now).then_some(cause)
+        (deadline <= now).then_some(cause)
     }
 
     /// Whether it was lost by its deadline, or to a forced release of ours: the server may still have it.
@@ -239,7 +258,7 @@ impl Hold {
 
     /// Whether it is not over by now.
     pub(crate) fn lives(&self, clock: &Clock) -> bool {
-        self.expired(clock, clock.now()).is_none()
+        self.over(self.deadline(clock), clock.now()).is_none()
     }
 
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
@@ -321,6 +340,21 @@ impl Deadline {
         let from = if without(Rule::DeadlineFromSending) { Instant::now() } else { term.sent };
         let lease = if without(Rule::DeadlineHasMargin) { term.lease * 5 / 4 } else { term.lease };
         Self { at: clock::deadline(from, lease), slept: term.slept, lease: term.lease, cut: term.cut }
+    }
+
+    /// The same, with all sleep until now taken off: whoever looks at it later need not ask for that again.
+    fn by(term: Term, clock: &Clock) -> Self {
+        let mut deadline = Self::of(term);
+        deadline.note_sleep(clock);
+        deadline
+    }
+
+    fn note_sleep(&mut self, clock: &Clock) {
+        let slept = clock.slept();
+        if slept > self.slept {
+            self.at = self.at.checked_sub(slept - self.slept).unwrap_or_else(|| clock.now());
+            self.slept = slept;
+        }
     }
 
     fn effective(&self, clock: &Clock) -> Instant {

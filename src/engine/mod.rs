@@ -16,6 +16,8 @@
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
+//! | how a release went | `outcome.rs` |
+//! | work without a task of its own | `errand.rs` |
 //! | what is due, batches, retries | `watchdog.rs`, the dates in `schedule.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs` |
@@ -51,6 +53,7 @@ mod acquire;
 mod admit;
 mod clock;
 mod effects;
+mod errand;
 mod force;
 mod guard;
 mod half_built;
@@ -58,6 +61,7 @@ mod hand_over;
 mod handle;
 mod hold;
 mod nest;
+mod outcome;
 mod pause;
 mod queue;
 mod reap;
@@ -86,7 +90,7 @@ pub use self::{
     guard::{LockGuard, Released},
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::backend::{Dispatch, Fault, Pending};
+use crate::backend::{Dispatch, Fault, Pending, Reply};
 
 /// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,16 +122,10 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn passes(&self) -> bool;
 
     /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
-    fn acquire(
-        &self,
-        number: HoldNumber,
-        lease: Duration,
-        holds: u32,
-        dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Attempt, Fault>>;
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt>;
 
     /// Lets go until `holds` remain.
-    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>>;
+    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting>;
 
     /// Moves a hold to another number without freeing the key.
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>>;

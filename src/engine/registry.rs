@@ -145,7 +145,7 @@ impl State {
         let mut next: Option<Instant> = None;
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
-            sooner(Some(hold.deadline(engine.clock())));
+            sooner(Some(hold.known_deadline()));
             sooner(hold.bound());
             sooner(hold.due(engine.settings().watchdog_timeout));
         }
@@ -180,7 +180,8 @@ impl Place {
 
     /// Changes the entry, then does outside its mutex what the change left to do.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
-        let (out, fx) = self.change(change);
+        let mut fx = Effects::default();
+        let out = self.changed(change, &mut fx);
         fx.run(self);
         out
     }
@@ -188,13 +189,15 @@ impl Place {
     /// Changes the entry; what that leaves to do is the caller's to run, once it has let go of its own locks.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> (R, Effects) {
         let mut fx = Effects::default();
-        let out = {
-            let mut state = self.entry.lock();
-            let out = change(&mut state, &mut fx);
-            self.rest(&mut state, &mut fx);
-            out
-        };
+        let out = self.changed(change, &mut fx);
         (out, fx)
+    }
+
+    fn changed<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R, fx: &mut Effects) -> R {
+        let mut state = self.entry.lock();
+        let out = change(&mut state, fx);
+        self.rest(&mut state, fx);
+        out
     }
 
     /// What follows from any change: the ear closes when nobody waits, and the driver looks in time.

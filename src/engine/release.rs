@@ -1,21 +1,18 @@
 //! Letting go: what was decided is sent, repeated until it is answered or the lease is over, and goes out before any
 //! try of this process for the name. Which way a hold ends is decided in `hand_over.rs`.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::Duration,
-};
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Notify, Semaphore, oneshot},
-    time::{Instant, sleep, timeout},
+    sync::Semaphore,
+    time::{Instant, sleep},
 };
 
 use super::{
     HoldNumber, Letting,
+    errand::Errand,
     guard::Released,
+    outcome::{Outcome, Rest},
     pause::{Pauses, one_at_a_time},
     registry::{Place, State},
     slice::{Listeners, Turn},
@@ -25,7 +22,6 @@ use crate::{
     backend::Fault,
     error::{Error, LostCause, Op, Result},
     name::Field,
-    owner::Owner,
     rules::{Rule, without},
 };
 
@@ -80,60 +76,6 @@ impl Why {
     }
 }
 
-/// How a release went, for whoever asks, as often as they ask.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
-    detached: OnceLock<Owner>,
-    result: OnceLock<Result<Released>>,
-    /// What was given up and is still to be released.
-    rest: Mutex<Option<Rest>>,
-    done: Notify,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Rest {
-    number: HoldNumber,
-    then: Option<HoldNumber>,
-    until: Instant,
-}
-
-impl Outcome {
-    pub(crate) fn set(&self, result: Result<Released>) {
-        let _ = self.result.set(result);
-        self.done.notify_waiters();
-    }
-
-    pub(super) fn of_detached(&self, owner: &Owner) {
-        let _ = self.detached.set(owner.clone());
-    }
-
-    pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
-        self.detached.get() == Some(owner)
-    }
-
-    /// A release of what is left, for whoever asks first.
-    pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
-        let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), false) })
-    }
-
-    /// `None` if there is none within the time.
-    pub(crate) async fn wait(&self, within: Duration) -> Option<Result<Released>> {
-        let known = async {
-            loop {
-                let mut told = pin!(self.done.notified());
-                told.as_mut().enable();
-                if let Some(result) = self.result.get() {
-                    return result.clone();
-                }
-                told.await;
-            }
-        };
-        timeout(within, known).await.ok()
-    }
-}
-
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
@@ -157,7 +99,7 @@ impl State {
             own,
             until: now + why.lease,
         });
-        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true, first: None }
+        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -219,7 +161,7 @@ impl State {
         if let Some(at) = self.releases.iter().position(|release| release.number == number) {
             let release = self.releases.remove(at);
             let Releasing { number, then, until, .. } = release;
-            *release.outcome.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Rest { number, then, until });
+            release.outcome.leave(Rest { number, then, until });
             if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }
@@ -246,8 +188,8 @@ enum Answered {
     Over(Result<Released>),
 }
 
-/// The sending of one release. It is driven in the background, never by whoever waits for it: a caller may stop polling
-/// without dropping its future, and others wait for the same answer. Dropped, it starts by itself.
+/// The sending of one release. It goes on by itself, whoever waits for it: a caller may stop polling without dropping its
+/// future, and others wait for the same answer. Dropped before it was started, it starts in the background.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct ReleaseJob {
@@ -258,8 +200,6 @@ pub(crate) struct ReleaseJob {
     outcome: Arc<Outcome>,
     /// Not started yet; a started one does not start itself again when its runtime ends.
     waiting: bool,
-    /// Wants to hear what came of the first sending.
-    first: Option<oneshot::Sender<Result<Released>>>,
 }
 
 impl ReleaseJob {
@@ -268,25 +208,32 @@ impl ReleaseJob {
     }
 
     /// Starts it, and waits for what comes of the first sending. After an error that may heal it is repeated.
-    pub(super) async fn once(mut self) -> Result<Released> {
-        let (first, answer) = oneshot::channel();
-        self.first = Some(first);
-        drop(self);
-        // Nobody to answer: the runtime is ending, and the client with it.
-        answer.await.unwrap_or(Err(Error::Closed))
+    pub(super) async fn once(self) -> Result<Released> {
+        let outcome = Arc::clone(&self.outcome);
+        self.start();
+        outcome.first().await
     }
 
-    fn tell_first(&mut self, result: &Result<Released>) {
-        if let Some(first) = self.first.take() {
-            drop(first.send(result.clone()));
+    /// Sends it here and now, unless it has to wait for its turn among its hold's commands.
+    pub(super) fn start(mut self) {
+        self.waiting = false;
+        let (engine, waits) = (Arc::clone(&self.place.engine), self.commands.is_some());
+        let work = Box::pin(self.send());
+        if waits { engine.spawn(work) } else { Errand::start(&engine, work) }
+    }
+
+    /// Sends it. What has to be repeated gets a task.
+    async fn send(mut self) {
+        if let Err(fault) = self.answered().await {
+            Arc::clone(&self.place.engine).spawn(Box::pin(self.insist(fault)));
         }
     }
 
     /// Repeats it until it is answered or the lease is over.
-    async fn insist(mut self) {
+    async fn insist(mut self, mut fault: Fault) {
         let mut pauses = Pauses::after_faults(self.place.engine.chance());
-        while let Err(fault) = self.answered().await {
-            self.tell_first(&Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
+        loop {
+            self.outcome.set_first(Err(Error::from_fault(fault.clone(), self.place.name(), Op::Release)));
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
             let enough = without(Rule::ReleaseIsRepeated);
@@ -297,6 +244,10 @@ impl ReleaseJob {
                 return;
             }
             sleep(pauses.next()).await;
+            match self.answered().await {
+                Ok(_) => return,
+                Err(again) => fault = again,
+            }
         }
     }
 
@@ -313,7 +264,7 @@ impl ReleaseJob {
                 Answered::Then(number) => self.number = number,
                 Answered::Over(result) => {
                     self.outcome.set(result.clone());
-                    self.tell_first(&result);
+                    self.outcome.set_first(result.clone());
                     return Ok(result);
                 }
             }
@@ -338,9 +289,11 @@ impl Drop for ReleaseJob {
                 commands: self.commands.take(),
                 outcome: Arc::clone(&self.outcome),
                 waiting: false,
-                first: self.first.take(),
             };
-            self.place.engine.spawn(Box::pin(rest.insist()));
+            self.place.engine.spawn(Box::pin(rest.send()));
+        } else {
+            // Unless it was answered nobody will: the runtime is ending, and the client with it.
+            self.outcome.set_first(Err(Error::Closed));
         }
     }
 }
@@ -363,7 +316,7 @@ impl<'a> Sending<'a> {
         let mut answer = place.entry.protocol.release(number, 0);
         let mut first = true;
         let answer = poll_fn(|cx| {
-            let polled = answer.as_mut().poll(cx);
+            let polled = Pin::new(&mut answer).poll(cx);
             // Commands that are polled first go first: from here on a try on this link comes after it.
             if std::mem::take(&mut first) && polled.is_pending() {
                 place.update(|state, fx| {

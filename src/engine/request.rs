@@ -18,9 +18,9 @@ use super::{
     effects::millis,
     guard::{LockGuard, Released},
     handle::{Handle, Nesting},
+    outcome::Outcome,
     pause::unanswered,
     registry::State,
-    release::Outcome,
     shared::Engine,
     tenure::Tenure,
 };
@@ -55,11 +55,10 @@ impl Plan {
             Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease)?),
         };
         let max_hold = self.max_hold.map(lease::max_hold).transpose()?;
-        let now = self.handle.engine.clock().now();
         let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
             (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
             (Waits::AsTold, Wait::None) => Patience::Once,
-            (Waits::AsTold, Wait::For(wait)) => Patience::Until(now + wait),
+            (Waits::AsTold, Wait::For(wait)) => Patience::Until(self.handle.engine.clock().now() + wait),
         };
         let owner = match (&self.owner, self.nesting) {
             (Some(_), Nesting::Never) => {
@@ -81,9 +80,10 @@ impl Plan {
         let Ok(protocol) = protocol else { return Box::pin(async { Err(Error::Closed) }) };
         let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         let acquiring = async move {
-            let asked = engine.clock().now();
+            // A clock is not read for what nobody hears.
+            let asked = tracing::enabled!(tracing::Level::DEBUG).then(|| engine.clock().now());
             let guard = acquire::acquire(&engine, &protocol, &ask).await?;
-            if guard.is_some() {
+            if let Some(asked) = asked.filter(|_| guard.is_some()) {
                 let waited = engine.clock().now().saturating_duration_since(asked);
                 tracing::debug!(lock = %Field(protocol.name()), owner = %ask.owner, waited_ms = millis(waited), "acquired");
             }
@@ -156,14 +156,14 @@ enum Waits {
 
 /// A plan until the first poll, a boxed future from then on.
 enum Request<T> {
-    Planned(Box<Plan>),
+    Planned(Plan),
     Running(Arc<Engine>, Pending<Result<T>>),
     Done,
 }
 
 impl<T> Request<T> {
     fn new(plan: Plan) -> Self {
-        Self::Planned(Box::new(plan))
+        Self::Planned(plan)
     }
 
     fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
@@ -181,7 +181,7 @@ impl<T> Request<T> {
         if let Self::Planned(_) = self
             && let Self::Planned(plan) = mem::replace(self, Self::Done)
         {
-            *self = Self::Running(Arc::clone(&plan.handle.engine), start(*plan));
+            *self = Self::Running(Arc::clone(&plan.handle.engine), start(plan));
         }
         let Self::Running(engine, running) = self else { return Poll::Ready(None) };
         // At every poll: an owned future may be carried elsewhere, where its timers would panic.

@@ -7,8 +7,9 @@ use super::{
     guard::{LockGuard, Released},
     hand_over::{Ending, HandOver},
     nest,
+    outcome::Outcome,
     pause::unanswered,
-    release::{Outcome, ReleaseJob},
+    release::ReleaseJob,
 };
 use crate::error::{Error, Result};
 
@@ -143,8 +144,9 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         match self.step_if_held() {
             Some(Step::HandOver(hand_over)) => hand_over.start(None),
+            Some(Step::Release(job)) => job.start(),
             Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
-            // A release goes on by itself when its job is dropped; the rest is done or under way.
+            // The rest is done or under way.
             _ => {}
         }
     }

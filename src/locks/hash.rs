@@ -1,12 +1,12 @@
 //! The plain lock's protocol, on the server as Redisson has it: a hash with one field, the hold, whose value is its
 //! count. What a user sees of it is in `reentrant.rs` and `mutex.rs`.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Write, ops::Deref, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
 use crate::{
-    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Value},
+    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Reply, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     error::Result,
     keys,
@@ -44,6 +44,35 @@ struct HashLock {
     channel: Arc<str>,
 }
 
+/// A hold's field, `clientId:holdNumber`, built without memory of its own.
+#[derive(Clone, Copy)]
+struct Field {
+    bytes: [u8; Self::LONGEST],
+    len: usize,
+}
+
+impl Field {
+    /// A UUID, a colon, and as many digits as the largest number has.
+    const LONGEST: usize = 36 + 1 + 20;
+
+    fn new(client_id: &str, number: HoldNumber) -> Self {
+        let mut bytes = [0; Self::LONGEST];
+        let mut rest = &mut bytes[..];
+        let written = write!(rest, "{client_id}:{number}");
+        debug_assert!(written.is_ok(), "{client_id:?} is no UUID");
+        let len = Self::LONGEST - rest.len();
+        Self { bytes, len }
+    }
+}
+
+impl Deref for Field {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
 /// The statuses that the scripts answer with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
@@ -64,8 +93,8 @@ impl Status {
 }
 
 impl HashLock {
-    fn field(&self, number: HoldNumber) -> String {
-        format!("{}:{number}", self.scope.client_id)
+    fn field(&self, number: HoldNumber) -> Field {
+        Field::new(&self.scope.client_id, number)
     }
 
     /// Runs one script on the key; an answer that `read` does not know is a fault.
@@ -75,28 +104,21 @@ impl HashLock {
         args: &[Arg<'_>],
         read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
     ) -> Pending<Result<T, Fault>> {
-        self.dispatched(script, args, None, read)
+        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch: None });
+        Box::pin(async move { decode(script, &answer.await?, read) })
     }
 
-    /// The same, for a command that its caller may withdraw until it left.
-    fn dispatched<T: 'static>(
+    /// The same for what every section needs, and for a command that its caller may withdraw until it left.
+    fn reply<T>(
         &self,
         script: &'static Script,
         args: &[Arg<'_>],
         dispatch: Option<&Arc<Dispatch>>,
-        read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
-    ) -> Pending<Result<T, Fault>> {
+        read: fn(&[Value]) -> Option<T>,
+    ) -> Reply<T> {
         let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch });
-        Box::pin(async move { decode(script, answer.await?, read) })
+        Reply::Read { answer, script, read }
     }
-}
-
-fn decode<T>(script: &'static Script, answer: Value, read: impl FnOnce(&[Value]) -> Option<T>) -> Result<T, Fault> {
-    let parts = match &answer {
-        Value::Array(parts) => parts.as_slice(),
-        _ => &[],
-    };
-    read(parts).ok_or_else(|| Fault::unexpected(script.path, &answer))
 }
 
 impl Protocol for HashLock {
@@ -120,15 +142,9 @@ impl Protocol for HashLock {
         true
     }
 
-    fn acquire(
-        &self,
-        number: HoldNumber,
-        lease: Duration,
-        holds: u32,
-        dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Attempt, Fault>> {
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let args = [Arg::Text(&self.field(number)), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.dispatched(&scripts::ACQUIRE, &args, Some(dispatch), |parts| {
+        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), |parts| {
             let [status, Value::Int(retry_in_ms), Value::Int(holds), Value::Int(_)] = parts else { return None };
             Some(match Status::read(status)? {
                 Status::Done => Attempt::Granted { holds: u32::try_from(*holds).ok()?, fence: None },
@@ -138,10 +154,10 @@ impl Protocol for HashLock {
         })
     }
 
-    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
+    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let field = self.field(number);
         let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
-        self.run(&scripts::RELEASE, &args, |parts| {
+        self.reply(&scripts::RELEASE, &args, None, |parts| {
             let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
             match Status::read(status)? {
                 Status::Done => Some(Letting::Done {
@@ -178,7 +194,7 @@ impl Protocol for HashLock {
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
         let keys: Vec<&str> = holds.iter().map(|(key, _)| &**key).collect();
-        let fields: Vec<String> = holds.iter().map(|(_, number)| self.field(*number)).collect();
+        let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = vec![Arg::Int(whole_ms(lease))];
         args.extend(fields.iter().map(|field| Arg::Text(field)));
         let script = &scripts::RENEW;
@@ -187,7 +203,7 @@ impl Protocol for HashLock {
         let asked = holds.len();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")))?;
-            decode(script, answer, |parts| {
+            decode(script, &answer, |parts| {
                 let renewals = parts.iter().map(|part| match Status::read(part)? {
                     Status::Done => Some(Renewal::Renewed),
                     Status::Gone => Some(Renewal::Gone),

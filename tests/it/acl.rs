@@ -101,7 +101,8 @@ async fn live(server: &Server, url: &str) {
         if let Ok(Ok(guard)) = heir.await {
             let _ = guard.unlock().await;
         }
-        let _ = waiting.await;
+        // Kept: a lock that is free has nobody to be looked at.
+        let _held = waiting.await;
         let _ = lock.inspect().await;
         let _ = lock.force_unlock().await;
     }

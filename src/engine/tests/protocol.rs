@@ -10,7 +10,7 @@ use super::{
     server::{Server, channel},
 };
 use crate::{
-    backend::{Dispatch, Fault, Pending},
+    backend::{Dispatch, Fault, Pending, Reply},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     lease::whole_ms,
 };
@@ -71,21 +71,15 @@ impl Protocol for FakeLock {
         self.passes
     }
 
-    fn acquire(
-        &self,
-        number: HoldNumber,
-        lease: Duration,
-        holds: u32,
-        dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Attempt, Fault>> {
+    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let lease = sendable(lease);
         let sent = self.sent(Verb::Acquire, vec![number.0], holds, lease);
-        self.send(sent, Some(dispatch), move |server, key| server.acquire(key, number.0, lease, holds))
+        Reply::Told(self.send(sent, Some(dispatch), move |server, key| server.acquire(key, number.0, lease, holds)))
     }
 
-    fn release(&self, number: HoldNumber, holds: u32) -> Pending<Result<Letting, Fault>> {
+    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let sent = self.sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
-        self.send(sent, None, move |server, key| server.release(key, number.0, holds))
+        Reply::Told(self.send(sent, None, move |server, key| server.release(key, number.0, holds)))
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {

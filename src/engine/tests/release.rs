@@ -300,10 +300,11 @@ async fn a_guard_that_is_forgotten_is_freed_by_its_bound() {
     let waiter = start(lock.lock()).await;
     sleep(bound - SECOND).await;
     assert!(!waiter.is_finished() && !token.is_cancelled() && world.holder("a").is_some());
-    drop(timeout(LEASE, waiter).await.expect("the bound is kept").unwrap().unwrap());
+    let next = timeout(LEASE, waiter).await.expect("the bound is kept").unwrap().unwrap();
     assert!((bound - SECOND..=bound + MS).contains(&taken.elapsed()), "{:?}", taken.elapsed());
     assert!(token.is_cancelled(), "whoever works under it is told");
     world.forget_record();
+    drop(next);
     sleep(LEASE * 3).await;
     assert_eq!(world.verbs(), [Verb::Release], "the waiter's, and no renewal of either");
     assert_eq!(world.holder("a"), None);

@@ -1,0 +1,51 @@
+//! One script's answer, still on its way, and how it is read. The backend's future is polled as it is: another box around
+//! it would be one more for every command.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use super::{Fault, Pending, Value};
+use crate::script::Script;
+
+/// Resolves to what the answer means; one that `read` does not know is a fault.
+pub(crate) enum Reply<T> {
+    Read {
+        answer: Pending<Result<Value, Fault>>,
+        script: &'static Script,
+        read: fn(&[Value]) -> Option<T>,
+    },
+    /// Of a server that runs no scripts.
+    #[cfg(test)]
+    Told(Pending<Result<T, Fault>>),
+}
+
+impl<T> Future for Reply<T> {
+    type Output = Result<T, Fault>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Read { answer, script, read } => {
+                let answer = ready!(answer.as_mut().poll(cx));
+                Poll::Ready(answer.and_then(|answer| decode(script, &answer, *read)))
+            }
+            #[cfg(test)]
+            Self::Told(told) => told.as_mut().poll(cx),
+        }
+    }
+}
+
+/// The parts of an answer as `read` knows them.
+pub(crate) fn decode<T>(
+    script: &'static Script,
+    answer: &Value,
+    read: impl FnOnce(&[Value]) -> Option<T>,
+) -> Result<T, Fault> {
+    let parts = match answer {
+        Value::Array(parts) => parts.as_slice(),
+        _ => &[],
+    };
+    read(parts).ok_or_else(|| Fault::unexpected(script.path, answer))
+}

@@ -1,0 +1,92 @@
+//! How a release went, for whoever asks, and what it left to do. It sends nothing.
+
+use std::{
+    pin::pin,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::{HoldNumber, guard::Released, release::Why};
+use crate::{error::Result, owner::Owner};
+
+/// How a release went, for whoever asks, as often as they ask.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Whose detached ticket it was, so that a second `unlock` can ask how it went.
+    detached: OnceLock<Owner>,
+    result: OnceLock<Result<Released>>,
+    /// What came of the first sending.
+    first: OnceLock<Result<Released>>,
+    /// What was given up and is still to be released.
+    rest: Mutex<Option<Rest>>,
+    done: Notify,
+}
+
+/// What a release that was given up leaves to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    pub(super) number: HoldNumber,
+    pub(super) then: Option<HoldNumber>,
+    pub(super) until: Instant,
+}
+
+impl Outcome {
+    pub(crate) fn set(&self, result: Result<Released>) {
+        let _ = self.result.set(result);
+        self.done.notify_waiters();
+    }
+
+    pub(super) fn set_first(&self, result: Result<Released>) {
+        if self.first.set(result).is_ok() {
+            self.done.notify_waiters();
+        }
+    }
+
+    pub(super) fn of_detached(&self, owner: &Owner) {
+        let _ = self.detached.set(owner.clone());
+    }
+
+    pub(super) fn is_detached_of(&self, owner: &Owner) -> bool {
+        self.detached.get() == Some(owner)
+    }
+
+    /// It was given up.
+    pub(super) fn leave(&self, rest: Rest) {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
+    }
+
+    /// A release of what is left, for whoever asks first.
+    pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
+        let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), false) })
+    }
+
+    /// `None` if there is none within the time.
+    pub(crate) async fn wait(&self, within: Duration) -> Option<Result<Released>> {
+        timeout(within, self.known(&self.result)).await.ok()
+    }
+
+    /// What comes of the first sending.
+    pub(super) async fn first(&self) -> Result<Released> {
+        self.known(&self.first).await
+    }
+
+    async fn known(&self, what: &OnceLock<Result<Released>>) -> Result<Released> {
+        loop {
+            if let Some(result) = what.get() {
+                return result.clone();
+            }
+            let mut told = pin!(self.done.notified());
+            told.as_mut().enable();
+            // Perhaps just before this listened.
+            if what.get().is_none() {
+                told.await;
+            }
+        }
+    }
+}
