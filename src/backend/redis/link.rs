@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     codec, faults,
     options::{Clients, link_config},
+    waiting::Waiting,
 };
 use crate::backend::{Fault, Value};
 
@@ -28,10 +29,21 @@ pub(super) struct Link {
     gone: CancellationToken,
     cause: OnceLock<Cause>,
     suspicion: Suspicion,
+    /// The commands that are under way.
+    waiting: Waiting,
     /// Pings that were answered: the link lives, whatever becomes of scripts.
     pongs: Answers,
     /// Whether the driver tells when the connection is cut.
     tells: bool,
+}
+
+/// A link that is looked after. When it is not any more, nobody waits for its answers in vain.
+pub(super) struct Kept(pub(super) Arc<Link>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.waiting.end();
+    }
 }
 
 /// Why a link is over.
@@ -64,8 +76,12 @@ impl Link {
         self.gone.is_cancelled()
     }
 
-    /// Resolves when the link is over.
-    pub(super) async fn gone(&self) {
+    /// Those who wait for an answer: woken when their time is over, or the link is.
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
@@ -105,9 +121,18 @@ impl Link {
         refused.map(codec::value).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
     }
 
+    /// Looks after the link until it is over, and after those who wait for its answers.
+    pub(super) async fn tend(&self, answers: &Answers, command_timeout: Duration) {
+        tokio::select! {
+            biased;
+            () = self.watch(answers, command_timeout) => {}
+            _ = self.waiting.watch() => {}
+        }
+    }
+
     /// Watches until the link is over. Whoever drops a command early leaves nobody waiting for its answer, so a link
     /// could be silent unnoticed; a ping settles it, unless some other answer comes first.
-    pub(super) async fn watch(&self, answers: &Answers, command_timeout: Duration) {
+    async fn watch(&self, answers: &Answers, command_timeout: Duration) {
         while !self.is_gone() {
             tokio::select! {
                 biased;
@@ -195,7 +220,8 @@ fn refuses_hello(error: &RedisError) -> bool {
 
 impl Link {
     fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
-        Self { connection, gone, cause: OnceLock::new(), suspicion: Suspicion::default(), pongs: Answers::new(), tells }
+        let (suspicion, waiting) = (Suspicion::default(), Waiting::default());
+        Self { connection, gone, cause: OnceLock::new(), suspicion, waiting, pongs: Answers::new(), tells }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `command` | what one command carries on its way |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
+//! | `waiting` | who is woken when a command's time is over, or its link is |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
@@ -21,6 +22,7 @@ mod options;
 mod pubsub;
 mod standalone;
 mod task;
+mod waiting;
 pub(super) mod words;
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
-use futures_util::future::poll_immediate;
+use futures_util::future::FutureExt;
 use redis::{Cmd, RedisResult};
 use tokio::{
     runtime::Handle,
@@ -20,13 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     codec::{self, Hashes},
-    command::{Timer, UnderWay, Way},
+    command::{Line, Timer, UnderWay, Way},
     current::{Current, Found, Turn},
     faults,
-    link::{Answers, Cause, Link},
+    link::{Answers, Cause, Kept, Link},
     options::{Clients, Options, Target},
     pubsub::PubSub,
     task::Task,
+    waiting::{Over, Wait},
 };
 use crate::{
     backend::{
@@ -63,7 +64,7 @@ pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standal
         current: Arc::new(Current::new(link.clone())),
         closed,
     });
-    runtime.spawn(keep(CloseOnDrop(shared.clone()), link));
+    runtime.spawn(keep(CloseOnDrop(shared.clone()), Kept(link)));
     Ok(Standalone { shared, pubsub })
 }
 
@@ -74,7 +75,7 @@ impl Backend for Standalone {
         let cmd = codec::evalsha(&shared.hashes, call);
         let dispatches = Dispatches::of([call]);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
-        Box::pin(unconstrained(async move { shared.run(cmd, script, dispatches).await }))
+        Box::pin(unconstrained(shared.run(cmd, script, dispatches)))
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
@@ -82,7 +83,7 @@ impl Backend for Standalone {
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
         let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
         let dispatches = Dispatches::of(calls);
-        Box::pin(unconstrained(async move { shared.run_many(pipeline, scripts, within, dispatches).await }))
+        Box::pin(unconstrained(shared.run_many(pipeline, scripts, within, dispatches)))
     }
 
     fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
@@ -122,40 +123,73 @@ struct Shared {
 impl Shared {
     async fn run(self: Arc<Self>, cmd: Cmd, script: &'static Script, dispatches: Dispatches) -> Result<Value, Fault> {
         let started = Instant::now();
-        match self.way().await? {
-            way @ Way::Open(..) => self.run_by(way, started, cmd, script, &dispatches).await,
-            way @ Way::Line(_) => {
-                let runtime = self.runtime.clone();
-                let task = async move { self.run_by(way, started, cmd, script, &dispatches).await };
-                Task::spawn(&runtime, task).answer().await
-            }
-        }
-    }
-
-    async fn run_by(
-        &self,
-        way: Way,
-        started: Instant,
-        cmd: Cmd,
-        script: &'static Script,
-        dispatches: &Dispatches,
-    ) -> Result<Value, Fault> {
-        let within = self.command_timeout;
-        let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer { sleep, within, sent: started };
-        let (link, turn) = self.link(way, &mut timer).await?;
+        // What is rare is boxed, and what is not stands here in full: every command carries the room for it.
+        let (link, mut turn) = match self.way()? {
+            Way::Open(link, turn) => (link, turn),
+            Way::Line(line) => return Box::pin(self.run_from_line(line, started, cmd, script, dispatches)).await,
+        };
+        let mut timer = Timer::started(started, self.command_timeout);
         let mut connection = link.connection();
-        let send = connection.send_packed_command(&cmd);
+        let mut send = pin!(connection.send_packed_command(&cmd));
         dispatches.leave()?;
-        let reply = self.answer(&link, send, turn, &mut timer).await?;
+        let mut under_way = UnderWay::new(&link, started, self.command_timeout);
+        let mut wait = link.waiting().until(timer.deadline());
+        let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        under_way.over = true;
+        let reply = self.noted(&link, outcome)?;
         if !codec::is_unknown_script(&reply) {
             return codec::value(reply);
         }
+        Box::pin(self.run_by_source(&link, &cmd, script, &mut timer, &dispatches)).await
+    }
+
+    async fn run_from_line(
+        self: Arc<Self>,
+        line: Line,
+        started: Instant,
+        cmd: Cmd,
+        script: &'static Script,
+        dispatches: Dispatches,
+    ) -> Result<Value, Fault> {
+        let runtime = self.runtime.clone();
+        let task = async move {
+            let mut timer = Timer::started(started, self.command_timeout);
+            let (link, turn) = self.link(line, &mut timer).await?;
+            let reply = self.sent(&link, &cmd, Some(turn), timer, &dispatches).await?;
+            if !codec::is_unknown_script(&reply) {
+                return codec::value(reply);
+            }
+            self.run_by_source(&link, &cmd, script, &mut timer, &dispatches).await
+        };
+        Task::spawn(&runtime, task).answer().await
+    }
+
+    /// The server does not know the script by its hash.
+    async fn run_by_source(
+        &self,
+        link: &Link,
+        cmd: &Cmd,
+        script: &'static Script,
+        timer: &mut Timer,
+        dispatches: &Dispatches,
+    ) -> Result<Value, Fault> {
         timer.sent = Instant::now();
-        let cmd = codec::eval(&cmd, script);
-        let send = connection.send_packed_command(&cmd);
+        codec::value(self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?)
+    }
+
+    /// The answer to one command, which leaves in the first poll if it is still wanted.
+    async fn sent(
+        &self,
+        link: &Link,
+        cmd: &Cmd,
+        turn: Option<Turn>,
+        timer: Timer,
+        dispatches: &Dispatches,
+    ) -> Result<redis::Value, Fault> {
+        let mut connection = link.connection();
+        let send = pin!(connection.send_packed_command(cmd));
         dispatches.leave()?;
-        codec::value(self.answer(&link, send, None, &mut timer).await?)
+        self.answer(link, send, turn, timer).await
     }
 
     async fn run_many(
@@ -169,7 +203,7 @@ impl Shared {
             return Vec::new();
         }
         let (started, count) = (Instant::now(), scripts.len());
-        let replies = match self.way().await {
+        let replies = match self.way() {
             Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
             Ok(way @ Way::Line(_)) => {
                 let runtime = self.runtime.clone();
@@ -194,13 +228,18 @@ impl Shared {
         within: Duration,
         dispatches: &Dispatches,
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
-        let sleep = pin!(self.sleep_until(started + within));
-        let mut timer = Timer { sleep, within, sent: started };
-        let (link, turn) = self.link(way, &mut timer).await?;
+        let mut timer = Timer::started(started, within);
+        let (link, turn) = match way {
+            Way::Open(link, turn) => (link, turn),
+            Way::Line(line) => {
+                let (link, turn) = self.link(line, &mut timer).await?;
+                (link, Some(turn))
+            }
+        };
         let mut connection = link.connection();
-        let send = connection.send_packed_commands(pipeline, 0, scripts.len());
+        let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
         dispatches.leave()?;
-        let replies = self.answer(&link, send, turn, &mut timer).await?;
+        let replies = self.answer(&link, send, turn, timer).await?;
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
         let mut unknown = Vec::new();
@@ -215,9 +254,10 @@ impl Shared {
             return Ok(replies);
         }
         timer.sent = Instant::now();
-        let send = connection.send_packed_commands(&again, 0, unknown.len());
+        let mut connection = link.connection();
+        let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
         let healed = match dispatches.leave() {
-            Ok(()) => self.answer(&link, send, None, &mut timer).await,
+            Ok(()) => self.answer(&link, send, None, timer).await,
             Err(fault) => Err(fault),
         };
         // The answers that did come stay, whatever becomes of the others.
@@ -231,34 +271,30 @@ impl Shared {
         Ok(replies)
     }
 
-    /// Looks for a link, or takes a place in the line for one. Awaits nothing, so that the first to be polled is the
-    /// first to send.
-    async fn way(&self) -> Result<Way, Fault> {
+    /// Looks for a link, or takes a place in the line for one: the first to be polled is the first to send.
+    fn way(&self) -> Result<Way, Fault> {
         let waiting = match self.current.find() {
             Found::Link(link) => return Ok(Way::Open(link, None)),
             Found::Closed => return Err(faults::closed(false)),
             Found::Nothing(waiting) => waiting,
         };
-        let mut turn: Pending<_> = Box::pin(waiting.turn());
-        match poll_immediate(&mut turn).await {
+        let mut line: Line = Box::pin(waiting.turn());
+        match (&mut line).now_or_never() {
             Some(found) => found.map(|(link, turn)| Way::Open(link, Some(turn))),
-            None => Ok(Way::Line(turn)),
+            None => Ok(Way::Line(line)),
         }
     }
 
-    /// The link to send on. Where the way is open nothing is awaited.
-    async fn link(&self, way: Way, timer: &mut Timer<'_>) -> Result<(Arc<Link>, Option<Turn>), Fault> {
-        let turn = match way {
-            Way::Open(link, turn) => return Ok((link, turn)),
-            Way::Line(turn) => turn,
-        };
+    /// The link to send on, once it is this command's turn.
+    async fn link(&self, line: Line, timer: &mut Timer) -> Result<(Arc<Link>, Turn), Fault> {
+        let deadline = timer.deadline();
         tokio::select! {
             biased;
-            found = turn => {
+            found = line => {
                 timer.sent = Instant::now();
-                found.map(|(link, turn)| (link, Some(turn)))
+                found
             }
-            () = timer.sleep.as_mut() => Err(self.current.fault()),
+            () = self.sleep_until(deadline) => Err(self.current.fault()),
         }
     }
 
@@ -266,27 +302,41 @@ impl Shared {
     async fn answer<T>(
         &self,
         link: &Link,
-        send: impl Future<Output = RedisResult<T>>,
-        turn: Option<Turn>,
-        timer: &mut Timer<'_>,
+        mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
+        mut turn: Option<Turn>,
+        timer: Timer,
     ) -> Result<T, Fault> {
-        let mut under_way = UnderWay { link, sent: timer.sent, command_timeout: self.command_timeout, over: false };
-        let (mut send, mut gone, mut turn) = (pin!(send), pin!(link.gone()), turn);
-        let outcome = poll_fn(|cx| {
-            let polled = send.as_mut().poll(cx);
-            // The first poll has sent: the next one in line may.
-            drop(turn.take());
-            match polled {
-                Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
-                Poll::Pending if gone.as_mut().poll(cx).is_ready() => Poll::Ready(Err(self.gone(link))),
-                Poll::Pending if timer.sleep.as_mut().poll(cx).is_ready() => {
-                    Poll::Ready(Err(faults::timeout(timer.within, true)))
-                }
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await?;
+        let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
+        let mut wait = link.waiting().until(timer.deadline());
+        let outcome = poll_fn(|cx| self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
+        self.noted(link, outcome)
+    }
+
+    /// An error unless there is an answer, or may be one yet.
+    fn poll_answer<T>(
+        &self,
+        link: &Link,
+        send: Pin<&mut impl Future<Output = RedisResult<T>>>,
+        turn: &mut Option<Turn>,
+        timer: Timer,
+        wait: &mut Wait<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RedisResult<T>, Fault>> {
+        let polled = send.poll(cx);
+        // The first poll has sent: the next one in line may.
+        drop(turn.take());
+        if let Poll::Ready(outcome) = polled {
+            return Poll::Ready(Ok(outcome));
+        }
+        wait.poll(cx).map(|over| match over {
+            Over::Late => Err(faults::timeout(timer.within, true)),
+            Over::Gone => Err(self.gone(link)),
+        })
+    }
+
+    /// What came over the link, whose health it tells.
+    fn noted<T>(&self, link: &Link, outcome: RedisResult<T>) -> Result<T, Fault> {
         match outcome {
             Ok(reply) => {
                 self.answers.note();
@@ -324,23 +374,23 @@ impl Shared {
 }
 
 /// Replaces the link whenever it ends, one attempt at a time, until the backend is closed.
-async fn keep(shared: CloseOnDrop, first: Arc<Link>) {
+async fn keep(shared: CloseOnDrop, first: Kept) {
     let shared = &shared.0;
     let mut backoff = Backoff::default();
     let mut link = first;
     let replacing = async {
         loop {
             let opened = Instant::now();
-            link.watch(&shared.answers, shared.command_timeout).await;
+            link.0.tend(&shared.answers, shared.command_timeout).await;
             shared.current.down();
-            tracing::debug!(cause = ?link.cause(), "the command link is over");
+            tracing::debug!(cause = ?link.0.cause(), "the command link is over");
             if opened.elapsed() > backoff::CAP {
                 backoff.reset();
             }
             // The old socket goes before a new one comes: what stood unsent in it must not arrive.
             drop(link);
-            link = reopen(shared, &mut backoff).await;
-            shared.current.up(link.clone());
+            link = Kept(reopen(shared, &mut backoff).await);
+            shared.current.up(link.0.clone());
         }
     };
     shared.closed.run_until_cancelled(replacing).await;
@@ -382,7 +432,7 @@ mod tests {
         net::TcpListener,
         os::unix::net::UnixListener,
         sync::atomic::{AtomicBool, Ordering},
-        task::{Context, Waker},
+        task::Waker,
     };
 
     use super::*;
