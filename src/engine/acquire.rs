@@ -58,6 +58,16 @@ pub(crate) enum Patience {
     ForEver,
 }
 
+impl Patience {
+    pub(super) fn ends_by(self, at: Instant) -> bool {
+        match self {
+            Self::Once => true,
+            Self::Until(until) => until <= at,
+            Self::ForEver => false,
+        }
+    }
+}
+
 /// Acquires, for as long as the caller waits. `Ok(None)`: somebody else has it.
 pub(crate) async fn acquire(
     engine: &Arc<Engine>,
@@ -67,33 +77,34 @@ pub(crate) async fn acquire(
     let contended = Contended { protocol, ask, said: AtomicBool::new(false) };
     loop {
         let admission = engine.at(protocol, |place, state, fx| state.admit(place, ask, fx))?;
-        let granted = match admission {
+        let told = match admission {
             Admission::Busy => {
                 contended.say();
                 return Ok(None);
             }
             Admission::Refused(error) => return Err(error),
-            Admission::Contend(slot) => return contend(slot, ask, &contended).await,
+            Admission::Contend(slot) => Told::Contend(slot),
             Admission::Nest(nest) => match nest.acquire(ask).await? {
-                Nested::Granted(guard) => guard,
+                Nested::Granted(guard) => Told::Granted(guard),
                 Nested::OuterLost => continue,
             },
             Admission::Queue(mut waiting) => {
                 contended.say();
-                let told = match ask.patience {
-                    Patience::Until(until) => match timeout_at(until, waiting.turn()).await {
-                        Ok(told) => told,
-                        Err(_) => return waiting.wait_over(),
-                    },
-                    Patience::Once | Patience::ForEver => waiting.turn().await,
+                let until = match ask.patience {
+                    Patience::Until(until) => Some(until),
+                    Patience::Once | Patience::ForEver => None,
                 };
-                match told {
-                    None => return Err(Error::Closed),
-                    Some(Told::Failed(error)) => return Err(error),
-                    Some(Told::Contend(slot)) => return contend(slot, ask, &contended).await,
-                    Some(Told::Granted(guard)) => guard,
+                match bounded(until, waiting.turn()).await {
+                    Some(Some(told)) => told,
+                    Some(None) => return Err(Error::Closed),
+                    None => return waiting.wait_over(),
                 }
             }
+        };
+        let granted = match told {
+            Told::Contend(slot) => return contend(slot, ask, &contended).await,
+            Told::Failed(error) => return Err(error),
+            Told::Granted(guard) => guard,
         };
         // What was passed may have run out before it was taken: that is nobody's fault, so start over.
         if granted.take() {
@@ -144,9 +155,9 @@ impl QueuePlace {
 
 /// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
 /// other asking, however fast the server is.
-async fn later<F: Future + Unpin>(mut answer: F) -> F::Output {
+fn later<F: Future + Unpin>(mut answer: F) -> impl Future<Output = F::Output> {
     let (mut asked, mut early) = (false, None);
-    poll_fn(|cx| {
+    poll_fn(move |cx| {
         if let Some(early) = early.take() {
             return Poll::Ready(early);
         }
@@ -162,7 +173,6 @@ async fn later<F: Future + Unpin>(mut answer: F) -> F::Output {
             }
         }
     })
-    .await
 }
 
 /// What came of one try.
@@ -207,7 +217,9 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
             Tried::Busy { retry_in } => {
                 contended.say();
                 pauses = Pauses::after_faults(chance);
-                if ask.patience == Patience::Once || slot.sleep(ask, retry_in, &mut polls).await? == Slept::WaitOver {
+                if ask.patience == Patience::Once
+                    || Box::pin(slot.sleep(ask, retry_in, &mut polls)).await? == Slept::WaitOver
+                {
                     return Ok(None);
                 }
             }
@@ -232,7 +244,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
                 if !fault.kind.heals() || ask.patience == Patience::Once {
                     return Err(error);
                 }
-                slot.troubled(ask, &fault, error, asked, &mut pauses).await?;
+                Box::pin(slot.troubled(ask, &fault, error, asked, &mut pauses)).await?;
             }
         }
     }
@@ -250,6 +262,8 @@ struct Departure {
     behind: bool,
     /// What it finds may be a lost hold of ours, and nobody else's turn.
     may_find_own: bool,
+    /// Since when earlier tries had no answer.
+    troubled: Option<Instant>,
 }
 
 impl Departure {
@@ -263,7 +277,8 @@ impl Departure {
             state.ear.clear_flag();
             state.trying(Some(term.sent));
             let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
-            Some(Self { term, behind, may_find_own: state.may_have_lost_one(term.sent) })
+            let troubled = state.trouble.as_ref().map(|trouble| trouble.since);
+            Some(Self { term, behind, may_find_own: state.may_have_lost_one(term.sent), troubled })
         })
     }
 }
@@ -287,21 +302,21 @@ impl ContenderSlot {
     async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt) -> Tried {
         let place = &self.place;
         let engine = &place.engine;
-        let cut_off = self.cut_off(ask);
         let dispatch = self.dispatch();
         half.sent(engine.lease(ask.lease), &dispatch);
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
                 let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Unsent };
+                let cut_off = self.cut_off(ask, departure.term.sent, departure.troubled);
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
                 let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number(), dispatch));
-                self.in_line(ask, queued).await.flatten()
+                Box::pin(self.in_line(ask, queued)).await.flatten()
             }
         };
-        let Some((Departure { term, behind, may_find_own }, answer)) = asked else {
+        let Some((Departure { term, behind, may_find_own, .. }, answer)) = asked else {
             return Tried::CutOff { left: half.cut_off() };
         };
         match answer {

@@ -121,8 +121,13 @@ fn asked_twice(place: &Place) -> Error {
 
 impl Drop for ContenderSlot {
     fn drop(&mut self) {
+        let contends = |state: &State| state.contender.as_ref().is_some_and(|contender| contender.id == self.id);
+        // Mostly it is over with the lock taken.
+        if !contends(&self.place.entry.lock()) {
+            return;
+        }
         self.place.update(|state, fx| {
-            if state.contender.as_ref().is_some_and(|contender| contender.id == self.id) {
+            if contends(state) {
                 state.contender = None;
                 if !without(Rule::DroppedContenderHasSuccessor) {
                     state.promote(&self.place, fx);

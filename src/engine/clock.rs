@@ -23,6 +23,19 @@ pub(crate) struct Clock(Arc<dyn SleepSource>);
 /// Tells how long the machine slept, since some fixed time in the past. Never less than it told before.
 pub(crate) trait SleepSource: Send + Sync + 'static {
     fn slept(&self) -> Duration;
+
+    fn moment(&self) -> Moment {
+        // In this order, a sleep between the two counts from here on, and not as one that is over.
+        let slept = self.slept();
+        Moment { now: Instant::now(), slept }
+    }
+}
+
+/// The time, and what the machine had slept by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Instant,
+    pub(crate) slept: Duration,
 }
 
 impl Clock {
@@ -50,6 +63,11 @@ impl Clock {
         Instant::now()
     }
 
+    /// Both at once, which is cheaper than one after the other.
+    pub(crate) fn moment(&self) -> Moment {
+        self.0.moment()
+    }
+
     /// How long the machine slept so far, in whole milliseconds. Only differences mean something: [`Clock::now`]
     /// stands still during a sleep on Linux, so a deadline is nearer than it looks by what this has grown meanwhile.
     pub(crate) fn slept(&self) -> Duration {
@@ -73,12 +91,15 @@ mod suspend {
     };
 
     use rustix::time::{ClockId, Timespec, clock_gettime};
+    use tokio::time::Instant;
 
-    use super::SleepSource;
+    use super::{Moment, SleepSource};
 
     pub(super) struct Suspend {
         /// The difference in nanoseconds when this was made. It may be negative in a time namespace.
         start: i128,
+        /// What both clocks said then, for a quick look: the one that stands still was read first.
+        began: (std::time::Instant, Duration),
         /// The most that was ever seen.
         slept_ms: AtomicU64,
     }
@@ -89,7 +110,21 @@ mod suspend {
         }
 
         pub(super) fn starting_at(start: i128) -> Self {
-            Self { start, slept_ms: AtomicU64::new(0) }
+            Self { start, began: (std::time::Instant::now(), through_sleep()), slept_ms: AtomicU64::new(0) }
+        }
+
+        #[cfg(test)]
+        pub(super) fn began(&self) -> (std::time::Instant, Duration) {
+            self.began
+        }
+
+        /// What the machine slept, if one clock ran no further than the other and what is known explain. A runtime's clock
+        /// that a test has paused lags behind, and explains nothing.
+        pub(super) fn known(&self, through_sleep: Duration, awake: std::time::Instant) -> Option<Duration> {
+            let awake = awake.saturating_duration_since(self.began.0);
+            let known_ms = self.slept_ms.load(Ordering::Relaxed);
+            let explained = awake.saturating_add(Duration::from_millis(known_ms.saturating_add(1)));
+            (through_sleep.saturating_sub(self.began.1) < explained).then(|| Duration::from_millis(known_ms))
         }
 
         /// Each difference is at most the true one, so the largest is the best, and it never goes back.
@@ -107,6 +142,15 @@ mod suspend {
         fn slept(&self) -> Duration {
             self.observe(difference())
         }
+
+        fn moment(&self) -> Moment {
+            let through_sleep = through_sleep();
+            let now = Instant::now();
+            match self.known(through_sleep, now.into_std()) {
+                Some(slept) => Moment { now, slept },
+                None => Moment { slept: self.slept(), now: Instant::now() },
+            }
+        }
     }
 
     /// The clock that runs through a sleep is read first: a thread that is paused between the two reads then sees
@@ -115,6 +159,11 @@ mod suspend {
         let through_sleep = clock_gettime(ClockId::Boottime);
         let awake = clock_gettime(ClockId::Monotonic);
         nanoseconds(through_sleep) - nanoseconds(awake)
+    }
+
+    fn through_sleep() -> Duration {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+        Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
     }
 
     fn nanoseconds(time: Timespec) -> i128 {
@@ -196,6 +245,31 @@ mod tests {
             last = slept;
         }
         assert!(last < Duration::from_secs(1), "{last:?}");
+    }
+
+    #[test]
+    fn a_moment_tells_what_the_two_tell_one_by_one() {
+        let clock = Clock::new();
+        for _ in 0..100_000 {
+            let (before, slept_before) = (clock.now(), clock.slept());
+            let moment = clock.moment();
+            assert!((before..=clock.now()).contains(&moment.now));
+            assert!((slept_before..=clock.slept()).contains(&moment.slept));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_quick_look_knows_of_no_sleep_that_the_clocks_do_not_explain() {
+        let suspend = suspend::Suspend::starting_at(0);
+        let (awake, through_sleep) = suspend.began();
+        let (second, sleep) = (Duration::from_secs(1), Duration::from_millis(1_700));
+        assert_eq!(suspend.known(through_sleep + second, awake + second), Some(Duration::ZERO));
+        assert_eq!(suspend.known(through_sleep + second + sleep, awake + second), None, "it slept");
+        assert_eq!(suspend.known(through_sleep + second, awake), None, "a paused clock");
+        suspend.observe(1_700_000_000);
+        assert_eq!(suspend.known(through_sleep + second + sleep, awake + second), Some(sleep));
+        assert_eq!(suspend.known(through_sleep + second + sleep + MS, awake + second), None, "it slept again");
     }
 
     #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! What a change of an entry leaves to do once its mutex is let go: whatever may call back (a waker, a channel, a guard's
 //! drop, a backend) runs here, and never under the mutex. It decides nothing.
 
-use std::{iter::Chain, option, sync::Arc, time::Duration, vec};
+use std::{mem, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -53,6 +53,8 @@ pub(super) fn millis(span: Duration) -> u64 {
 /// What is left to do after an entry's mutex was let go, in this order.
 #[derive(Default)]
 pub(crate) struct Effects {
+    /// Whether there is anything: most changes leave nothing.
+    any: bool,
     ends: Few<(Arc<Tenure>, End)>,
     deliveries: Few<(oneshot::Sender<Told>, Told)>,
     work: Vec<Pending<()>>,
@@ -84,76 +86,91 @@ impl<T> Few<T> {
             self.others.push(it);
         }
     }
-}
 
-impl<T> IntoIterator for Few<T> {
-    type Item = T;
-    type IntoIter = Chain<option::IntoIter<T>, vec::IntoIter<T>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.others)
+    fn take(&mut self) -> impl Iterator<Item = T> {
+        self.first.take().into_iter().chain(self.others.drain(..))
     }
 }
 
 impl Effects {
     pub(super) fn end(&mut self, tenure: &Arc<Tenure>, end: End) {
         tenure.note(end);
+        self.any = true;
         self.ends.push((Arc::clone(tenure), end));
     }
 
     pub(super) fn deliver(&mut self, turn: oneshot::Sender<Told>, told: Told) {
+        self.any = true;
         self.deliveries.push((turn, told));
     }
 
     pub(super) fn spawn(&mut self, work: Pending<()>) {
+        self.any = true;
         self.work.push(work);
     }
 
     /// A release that nobody waits for.
     pub(super) fn release(&mut self, job: ReleaseJob) {
+        self.any = true;
         self.releases.push(job);
     }
 
     pub(super) fn say(&mut self, said: Said) {
+        self.any = true;
         self.said.push(said);
     }
 
     pub(super) fn listen(&mut self, epoch: u64) {
+        self.any = true;
         self.listen = Some(epoch);
     }
 
     pub(super) fn unlisten(&mut self, subscription: Subscription) {
+        self.any = true;
         self.unlisten.push(subscription);
     }
 
     pub(super) fn settled(&mut self) {
+        self.any = true;
         self.settled = true;
     }
 
     pub(super) fn nudge(&mut self) {
+        self.any = true;
         self.nudge = true;
     }
 
-    pub(super) fn run(self, place: &Place) {
-        for (tenure, end) in self.ends {
+    /// Does it all.
+    #[inline]
+    pub(super) fn run(mut self, place: &Place) {
+        if self.any {
+            self.run_all(place);
+        } else {
+            // Nothing is in it that its drop would have to look for.
+            mem::forget(self);
+        }
+    }
+
+    fn run_all(&mut self, place: &Place) {
+        for (tenure, end) in self.ends.take() {
             tenure.finish(end);
         }
-        for said in self.said {
+        for said in self.said.take() {
             said.aloud(place.name());
         }
         // A job starts by itself when it is dropped.
-        drop(self.releases);
-        for work in self.work {
+        self.releases.clear();
+        for work in self.work.drain(..) {
             place.engine.spawn(work);
         }
-        for (turn, told) in self.deliveries {
+        for (turn, told) in self.deliveries.take() {
             // Nobody there any more: what was told cleans up after itself as it is dropped.
             let untold = turn.send(told);
             if without(Rule::PassReachesSomebody) {
-                std::mem::forget(untold);
+                mem::forget(untold);
             }
         }
-        drop(self.unlisten);
+        self.unlisten.clear();
         if let Some(epoch) = self.listen {
             place.listen(epoch);
         }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Renewal,
+    effects::Effects,
     hold::Hold,
     registry::Place,
     tenure::{End, Tenure},
@@ -148,8 +149,8 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
-        let clock = self.place.engine.clock();
-        self.look(|hold| hold.deadline(clock).saturating_duration_since(clock.now()))
+        let moment = self.place.engine.clock().moment();
+        self.look(|hold| hold.deadline(moment).saturating_duration_since(moment.now))
     }
 
     /// Resolves when the hold is lost, with the reason; never if it is released. On a foreign runtime, where nobody
@@ -339,9 +340,9 @@ impl LockGuard {
     /// ```
     pub fn detach(self) -> Owner {
         let mut stage = self.stage();
-        let mut left = None;
+        let mut fx = Effects::default();
         if matches!(*stage, Stage::Held) {
-            let (detached, fx) = self.place.change(|state, _| {
+            let detached = self.place.change(&mut fx, |state, _| {
                 let hold = state.hold_of(&self.tenure)?;
                 let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
                 ticket.detached = true;
@@ -350,12 +351,9 @@ impl LockGuard {
             if detached.is_some() {
                 *stage = Stage::Over(Ok(Released::StillHeld(0)));
             }
-            left = Some(fx);
         }
         drop(stage);
-        if let Some(fx) = left {
-            fx.run(&self.place);
-        }
+        fx.run(&self.place);
         self.tenure.owner.clone()
     }
 

@@ -10,6 +10,7 @@ use tokio::{
 
 use super::{
     HoldNumber, Moved,
+    clock::Moment,
     effects::{Effects, Said},
     guard::{LockGuard, Released},
     hold::{Hold, Term, Ticket, Wake},
@@ -48,7 +49,8 @@ pub(crate) enum Ending {
 impl State {
     /// Ends one ticket of a tenure.
     pub(super) fn end_ticket(&mut self, place: &Place, tenure: &Arc<Tenure>, id: u64, fx: &mut Effects) -> Ending {
-        self.expire(place, fx);
+        let moment = place.engine.clock().moment();
+        self.expire_by(moment, place, fx);
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
         let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
         let Some(at) = hold.tickets.iter().position(|ticket| ticket.id == id) else { return ended(place, tenure) };
@@ -62,32 +64,31 @@ impl State {
         if out_of_order && place.engine.first_time("order", place.name()) {
             fx.say(Said::OutOfOrder { owner: tenure.owner.clone() });
         }
-        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, Some(&ticket), fx) }
+        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, Some(&ticket), moment.now, fx) }
     }
 
     /// A nested acquisition came to nothing; it may have been all that kept the hold.
     pub(super) fn end_pending(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) -> Ending {
+        let moment = place.engine.clock().moment();
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
         let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
         hold.pending -= 1;
-        hold.note_sleep(place.engine.clock());
+        hold.note_sleep(moment);
         let left = hold.count();
         match (live, left) {
             (false, _) => {
                 self.forget_lost(place, tenure, fx);
                 ended(place, tenure)
             }
-            (true, 0) => self.end_hold(place, None, fx),
+            (true, 0) => self.end_hold(place, None, moment.now, fx),
             (true, left) => Ending::StillHeld { left },
         }
     }
 
     /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing. Whoever decides
     /// that has noted how long the machine slept.
-    fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, fx: &mut Effects) -> Ending {
+    fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, now: Instant, fx: &mut Effects) -> Ending {
         let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
-        let clock = place.engine.clock();
-        let now = clock.now();
         fx.end(&hold.tenure, End::Over);
         fx.say(Said::Released { owner: hold.owner().clone(), held: now.saturating_duration_since(hold.taken) });
         let turn = self.slice.turn(now);
@@ -128,9 +129,13 @@ impl State {
 
     /// Loses the live hold if its time is over.
     pub(super) fn expire(&mut self, place: &Place, fx: &mut Effects) {
-        let clock = place.engine.clock();
-        let over = self.hold.as_mut().and_then(|hold| hold.expires(clock));
-        if let Some(cause) = over {
+        if self.hold.is_some() {
+            self.expire_by(place.engine.clock().moment(), place, fx);
+        }
+    }
+
+    fn expire_by(&mut self, moment: Moment, place: &Place, fx: &mut Effects) {
+        if let Some(cause) = self.hold.as_mut().and_then(|hold| hold.expires(moment)) {
             self.lose(place, cause, fx);
         }
     }
@@ -210,7 +215,9 @@ impl State {
 impl State {
     /// Letting go of a lost hold frees the key like any end, unless this process has the name anew, or cools down anyhow.
     fn turn_of_lost(&mut self, now: Instant) -> Turn {
-        let over = self.hold.is_none() && self.handing.is_none() && self.slice.gate(now) == Gate::Open;
+        let over = self.hold.is_none()
+            && self.handing.is_none()
+            && matches!(self.slice.gate(now), Gate::Open | Gate::After(_));
         if over { self.slice.turn(now) } else { Turn::Keep }
     }
 

@@ -21,7 +21,7 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     HoldNumber,
-    clock::{self, Clock},
+    clock::{self, Clock, Moment},
     nest::Teller,
     tenure::{End, Loss, Tenure},
 };
@@ -106,6 +106,7 @@ pub(crate) struct Ticket {
 impl Hold {
     /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
     pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
+        let moment = clock.moment();
         Self {
             number,
             tenure,
@@ -123,10 +124,10 @@ impl Hold {
             unclean: false,
             teller: Teller::None,
             commands: None,
-            taken: clock.now(),
+            taken: moment.now,
             untaken: false,
             wake: None,
-            deadline: Deadline::by(term, clock),
+            deadline: Deadline::by(term, moment),
         }
     }
 
@@ -185,8 +186,9 @@ impl Hold {
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
     pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
-        let fresh = Deadline::by(term, clock);
-        if fresh.at > self.deadline.effective(clock) {
+        let moment = clock.moment();
+        let fresh = Deadline::by(term, moment);
+        if fresh.at > self.deadline.effective(moment) {
             self.deadline = fresh;
         }
         self.reached = self.reached.max(term.sent + term.lease);
@@ -209,8 +211,8 @@ impl Hold {
     }
 
     /// When the hold is over unless it is renewed.
-    pub(crate) fn deadline(&self, clock: &Clock) -> Instant {
-        self.over_at(self.deadline.effective(clock))
+    pub(crate) fn deadline(&self, moment: Moment) -> Instant {
+        self.over_at(self.deadline.effective(moment))
     }
 
     /// The same, by the sleep that is known of: the driver looks for more every now and then, and notes it.
@@ -232,14 +234,14 @@ impl Hold {
     }
 
     /// Takes what the machine slept off the deadline.
-    pub(crate) fn note_sleep(&mut self, clock: &Clock) {
-        self.deadline.note_sleep(clock);
+    pub(crate) fn note_sleep(&mut self, moment: Moment) {
+        self.deadline.note_sleep(moment);
     }
 
     /// Why the hold is over by now, if it is. Notes how long the machine slept.
-    pub(crate) fn expires(&mut self, clock: &Clock) -> Option<LostCause> {
-        self.note_sleep(clock);
-        self.over(self.known_deadline(), clock.now())
+    pub(crate) fn expires(&mut self, moment: Moment) -> Option<LostCause> {
+        self.note_sleep(moment);
+        self.over(self.known_deadline(), moment.now)
     }
 
     /// Why the hold is over at `now`, if it is.
@@ -257,8 +259,8 @@ impl Hold {
     }
 
     /// Whether it is not over by now.
-    pub(crate) fn lives(&self, clock: &Clock) -> bool {
-        self.over(self.deadline(clock), clock.now()).is_none()
+    pub(crate) fn lives(&self, moment: Moment) -> bool {
+        self.over(self.deadline(moment), moment.now).is_none()
     }
 
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
@@ -318,8 +320,7 @@ pub(crate) struct Term {
 impl Term {
     /// A lease that is asked for now. It never reaches beyond `bound`; `None` if nothing is left before it.
     pub(crate) fn now(lease: Duration, bound: Option<Instant>, clock: &Clock) -> Option<Self> {
-        let slept = clock.slept();
-        let sent = clock.now();
+        let Moment { now: sent, slept } = clock.moment();
         let left = bound.map_or(Duration::MAX, |bound| bound.saturating_duration_since(sent));
         // Whole milliseconds are sent, rounded down here: the bound is a promise.
         let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
@@ -331,7 +332,8 @@ impl Term {
 
     /// Whether an answer that comes now still stands for something.
     pub(crate) fn holds(&self, clock: &Clock) -> bool {
-        clock.now() < Deadline::of(*self).effective(clock)
+        let moment = clock.moment();
+        moment.now < Deadline::of(*self).effective(moment)
     }
 }
 
@@ -343,23 +345,20 @@ impl Deadline {
     }
 
     /// The same, with all sleep until now taken off: whoever looks at it later need not ask for that again.
-    fn by(term: Term, clock: &Clock) -> Self {
+    fn by(term: Term, moment: Moment) -> Self {
         let mut deadline = Self::of(term);
-        deadline.note_sleep(clock);
+        deadline.note_sleep(moment);
         deadline
     }
 
-    fn note_sleep(&mut self, clock: &Clock) {
-        let slept = clock.slept();
-        if slept > self.slept {
-            self.at = self.at.checked_sub(slept - self.slept).unwrap_or_else(|| clock.now());
-            self.slept = slept;
-        }
+    fn note_sleep(&mut self, moment: Moment) {
+        self.at = self.effective(moment);
+        self.slept = self.slept.max(moment.slept);
     }
 
-    fn effective(&self, clock: &Clock) -> Instant {
-        let slept = clock.slept().saturating_sub(self.slept);
-        if slept.is_zero() { self.at } else { self.at.checked_sub(slept).unwrap_or_else(|| clock.now()) }
+    fn effective(&self, moment: Moment) -> Instant {
+        let slept = moment.slept.saturating_sub(self.slept);
+        if slept.is_zero() { self.at } else { self.at.checked_sub(slept).unwrap_or(moment.now) }
     }
 }
 

@@ -178,7 +178,8 @@ impl Nest {
             let own = ask.max_hold.map(|max_hold| clock.now() + max_hold);
             let bound = [hold.bound(), own].into_iter().flatten().min();
             // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
-            let left = hold.deadline(clock).saturating_duration_since(clock.now());
+            let moment = clock.moment();
+            let left = hold.deadline(moment).saturating_duration_since(moment.now);
             let Some(term) = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock) else {
                 // Less than a millisecond before its bound it is over: nothing can be asked for any more.
                 state.lose(&self.place, LostCause::MaxHold, fx);

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::{Either, FutureExt};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
@@ -134,27 +135,32 @@ impl ContenderSlot {
             if place.engine.is_closed() {
                 return Err(Error::Closed);
             }
+            let gate = match gate {
+                // Who asks once asks now, and so does who would have no time left to.
+                Gate::After(at) if ask.patience.ends_by(at + GRACE) => Gate::Open,
+                gate => gate,
+            };
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
                     return Ok(if over { Opened::WaitOver } else { Opened::Yes });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
-                Gate::Until(at) => Some(at),
+                Gate::Until(at) | Gate::After(at) => Some(at),
                 Gate::Open | Gate::Unanswered => None,
             };
             let bound = match (ask.patience, gate) {
-                (Patience::Until(until), Gate::Until(_)) => until,
+                (Patience::Until(until), Gate::Until(_) | Gate::After(_)) => until,
                 // It was answered busy before.
                 (Patience::Until(until), _) if releases == Releases::Answered => until,
                 (Patience::Until(until), _) => until.max(started) + GRACE,
-                (Patience::ForEver, Gate::Until(at)) => at,
+                (Patience::ForEver, Gate::Until(at) | Gate::After(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
             };
             if bound <= now {
                 return match gate {
-                    Gate::Until(_) => Ok(Opened::WaitOver),
+                    Gate::Until(_) | Gate::After(_) => Ok(Opened::WaitOver),
                     // It was answered busy before.
                     _ if releases == Releases::Answered && ask.patience != Patience::ForEver => Ok(Opened::WaitOver),
                     _ => {
@@ -163,7 +169,8 @@ impl ContenderSlot {
                     }
                 };
             }
-            let _ = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified()).await;
+            let nudged = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified());
+            let _ = Box::pin(nudged).await;
             now = place.engine.clock().now();
         }
     }
@@ -174,17 +181,17 @@ impl ContenderSlot {
         trouble.map_or(Ok(None), Err)
     }
 
-    /// When a try is given up although its own deadline is later.
-    pub(super) fn cut_off(&self, ask: &Ask) -> Option<Instant> {
+    /// When a try that leaves now is given up although its own deadline is later. `troubled`: since when earlier ones had no
+    /// answer.
+    pub(super) fn cut_off(&self, ask: &Ask, now: Instant, troubled: Option<Instant>) -> Option<Instant> {
         match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(until.max(self.place.engine.clock().now()) + GRACE),
+            Patience::Until(until) => Some(until.max(now) + GRACE),
             Patience::ForEver => {
-                let since = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.since))?;
-                let since = since.max(self.place.engine.backend().last_answer());
+                let since = troubled?.max(self.place.engine.backend().last_answer());
                 let over = since + self.place.engine.settings().unreachable_after;
                 // Trouble of before: a try that leaves now has its time all the same.
-                Some(over.max(self.place.engine.clock().now()) + GRACE)
+                Some(over.max(now) + GRACE)
             }
         }
     }
@@ -306,10 +313,10 @@ pub(super) fn unanswered(place: &Place, may_have_run: bool, why: &'static str) -
 }
 
 /// The future's output, unless `until` comes first.
-pub(super) async fn bounded<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
+pub(super) fn bounded<F: Future>(until: Option<Instant>, future: F) -> impl Future<Output = Option<F::Output>> {
     match until {
-        Some(until) => timeout_at(until, future).await.ok(),
-        None => Some(future.await),
+        Some(until) => Either::Left(Box::pin(timeout_at(until, future)).map(Result::ok)),
+        None => Either::Right(future.map(Some)),
     }
 }
 

@@ -172,7 +172,7 @@ impl Place {
         let (place, tenure) = (self.clone(), Arc::clone(tenure));
         Dispatch::new(move || {
             let clock = place.engine.clock();
-            let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock);
+            let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock.moment());
             let mut state = place.entry.lock();
             state.hold.as_mut().filter(lives).map(|hold| hold.leaves(clock.now() + lease)).is_some()
         })
@@ -181,19 +181,13 @@ impl Place {
     /// Changes the entry, then does outside its mutex what the change left to do.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
         let mut fx = Effects::default();
-        let out = self.changed(change, &mut fx);
+        let out = self.change(&mut fx, change);
         fx.run(self);
         out
     }
 
     /// Changes the entry; what that leaves to do is the caller's to run, once it has let go of its own locks.
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R) -> (R, Effects) {
-        let mut fx = Effects::default();
-        let out = self.changed(change, &mut fx);
-        (out, fx)
-    }
-
-    fn changed<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R, fx: &mut Effects) -> R {
+    pub(super) fn change<R>(&self, fx: &mut Effects, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
         let mut state = self.entry.lock();
         let out = change(&mut state, fx);
         self.rest(&mut state, fx);

@@ -303,11 +303,12 @@ struct Sending<'a> {
     place: &'a Place,
     number: HoldNumber,
     may_have_run: bool,
+    answered: bool,
 }
 
 impl<'a> Sending<'a> {
     fn new(place: &'a Place, number: HoldNumber) -> Self {
-        Self { place, number, may_have_run: true }
+        Self { place, number, may_have_run: true, answered: false }
     }
 
     async fn send(mut self) -> Result<Letting, Fault> {
@@ -330,12 +331,16 @@ impl<'a> Sending<'a> {
         })
         .await;
         self.may_have_run = answer.as_ref().err().is_some_and(|fault| fault.may_have_run);
+        self.answered = answer.is_ok();
         answer
     }
 }
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
         self.place.update(|state, _| {
             if let Some(release) = state.releasing(self.number) {
                 release.out_on = None;

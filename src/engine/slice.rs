@@ -1,11 +1,19 @@
-//! The slice and the cool-down of a name: how long this process keeps it to itself, and when it may try again after it
-//! gave it up. Pure: every call gets its `now`, nothing is sent or slept here.
+//! The slice and the cool-down of a name: how long this process keeps it to itself, when it may try again after it gave
+//! it up, and whom it lets go first then. Pure: every call gets its `now`, nothing is sent or slept here.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::rules::{Rule, without};
+
+/// Who hears a message goes later by this part of a slice for each process whose turn comes first, and by no more than a
+/// moment: a try is sooner answered than a timer is set.
+const STEP: u32 = 10;
+const LONGEST_STEP: Duration = Duration::from_millis(1);
+
+/// Beyond so many processes the order is left to chance.
+const STEPS: u32 = 3;
 
 /// The fairness towards other processes, for one name.
 ///
@@ -19,6 +27,10 @@ use crate::rules::{Rule, without};
 /// | cooling: unanswered | no listeners, or not held | none |
 /// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
 /// | cooling: listeners | somebody else's message, or the slice is over | none |
+///
+/// All who wait hear the same message, and the first to try gets the lock. So that it is not the same few again and again,
+/// those whose own slice is over for longer go first: a process that was told how many others listened lets so many have
+/// their turn, and tries a little later until then.
 #[derive(Debug)]
 pub(crate) struct Slice {
     length: Duration,
@@ -26,6 +38,19 @@ pub(crate) struct Slice {
     /// When a hold of ours ended last, whichever way.
     ended: Option<Instant>,
     cooling: Option<Cooling>,
+    round: Option<Round>,
+}
+
+/// The turns of others since the slice of this process was over.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    since: Instant,
+    /// How many others listened then.
+    others: u32,
+    /// How many of them let go since.
+    had: u32,
+    /// When the last of them did.
+    told: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +72,7 @@ pub(crate) enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listeners {
     None,
-    Some,
+    Some(u32),
     /// Nobody could count: taken for some.
     Unknown,
 }
@@ -60,11 +85,13 @@ pub(crate) enum Gate {
     Unanswered,
     /// Others were told: not before somebody else's message, or this instant.
     Until(Instant),
+    /// The key may be free, and others who have waited longer go first until then.
+    After(Instant),
 }
 
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length, started: None, ended: None, cooling: None }
+        Self { length, started: None, ended: None, cooling: None, round: None }
     }
 
     /// An acquire of ours took the free key.
@@ -74,6 +101,7 @@ impl Slice {
             self.started = Some(now);
         }
         self.cooling = None;
+        self.round = None;
     }
 
     /// A try was answered busy: others have had their turn.
@@ -105,15 +133,22 @@ impl Slice {
         if let Some(Cooling::Unanswered) = self.cooling {
             self.cooling = match listeners {
                 Listeners::None => None,
-                Listeners::Some | Listeners::Unknown => {
+                Listeners::Some(_) | Listeners::Unknown => {
                     Some(Cooling::Listeners { until: now + self.length * patience })
                 }
             };
+            if let Listeners::Some(others) = listeners {
+                self.round = Some(Round { since: now, others, had: 0, told: None });
+            }
         }
     }
 
     /// Somebody else's release was heard.
-    pub(crate) fn heard_other(&mut self) {
+    pub(crate) fn heard_other(&mut self, now: Instant) {
+        if let Some(round) = &mut self.round {
+            round.had = round.had.saturating_add(1);
+            round.told = Some(now);
+        }
         if let Some(Cooling::Listeners { .. }) = self.cooling {
             self.cooling = None;
         }
@@ -132,14 +167,21 @@ impl Slice {
 
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
         match self.cooling {
-            None => Gate::Open,
-            Some(Cooling::Unanswered) => Gate::Unanswered,
-            Some(Cooling::Listeners { until }) if now < until => Gate::Until(until),
-            Some(Cooling::Listeners { .. }) => {
-                self.cooling = None;
-                Gate::Open
-            }
+            Some(Cooling::Unanswered) => return Gate::Unanswered,
+            Some(Cooling::Listeners { until }) if now < until => return Gate::Until(until),
+            Some(Cooling::Listeners { .. }) | None => self.cooling = None,
         }
+        self.goes_after().filter(|at| now < *at).map_or(Gate::Open, Gate::After)
+    }
+
+    /// When it is this process's turn to try, after what it was told last.
+    fn goes_after(&self) -> Option<Instant> {
+        let Round { since, others, had, told } = self.round?;
+        let told = told?;
+        // Whoever gave nothing up within its slice had its turn all the same.
+        let slices = told.saturating_duration_since(since).div_duration_f64(self.length) as u32;
+        let first = others.saturating_sub(had.max(slices)).min(STEPS);
+        Some(told + (self.length / STEP).min(LONGEST_STEP) * first)
     }
 
     /// Until when there is something to remember although nobody holds or waits.
@@ -219,7 +261,7 @@ mod tests {
         assert!(!slice.awaits_answer());
         slice.released(t + 10 * MS, Turn::Yield);
         assert!(slice.awaits_answer());
-        slice.answered(t + 11 * MS, Listeners::Some);
+        slice.answered(t + 11 * MS, Listeners::Some(1));
         assert!(!slice.awaits_answer());
     }
 
@@ -229,17 +271,17 @@ mod tests {
         slice.taken(t);
         slice.released(t + 10 * MS, Turn::Yield);
         assert_eq!(slice.gate(t + 500 * MS), Gate::Unanswered);
-        slice.answered(t + 500 * MS, Listeners::Some);
+        slice.answered(t + 500 * MS, Listeners::Some(1));
         assert_eq!(slice.gate(t + 501 * MS), Gate::Until(t + 510 * MS));
         assert_eq!(slice.gate(t + 510 * MS), Gate::Open);
 
         slice.taken(t + 510 * MS);
         slice.released(t + 520 * MS, Turn::Yield);
-        slice.heard_other();
+        slice.heard_other(t + 520 * MS);
         assert_eq!(slice.gate(t + 520 * MS), Gate::Unanswered, "a message before the answer may be our own");
         slice.answered(t + 521 * MS, Listeners::Unknown);
         assert_eq!(slice.gate(t + 521 * MS), Gate::Until(t + 531 * MS));
-        slice.heard_other();
+        slice.heard_other(t + 521 * MS);
         assert_eq!(slice.gate(t + 521 * MS), Gate::Open);
     }
 
@@ -254,6 +296,73 @@ mod tests {
         assert_eq!(slice.turn(t + 20 * MS), Turn::Keep, "a new slice");
     }
 
+    /// A process whose slice is over while so many others listen.
+    fn yielded(others: u32) -> (Slice, Instant) {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + 10 * MS, Turn::Yield);
+        slice.answered(t + 10 * MS, Listeners::Some(others));
+        (slice, t + 10 * MS)
+    }
+
+    #[test]
+    fn who_had_its_turn_goes_after_those_who_did_not_and_a_step_earlier_each_time() {
+        let (mut slice, t) = yielded(3);
+        let mut told = t;
+        for steps in [2, 1, 0] {
+            told += 2 * MS;
+            slice.heard_other(told);
+            let at = told + steps * MS;
+            if steps > 0 {
+                assert_eq!(slice.gate(told), Gate::After(at));
+            }
+            assert_eq!(slice.gate(at), Gate::Open);
+            slice.busy();
+        }
+        slice.heard_other(told + 2 * MS);
+        assert_eq!(slice.gate(told + 2 * MS), Gate::Open, "it is its turn until it had it");
+        slice.taken(told + 2 * MS);
+        assert_eq!(slice.gate(told + 2 * MS), Gate::Open);
+    }
+
+    #[test]
+    fn where_one_other_listens_they_take_turns_at_once() {
+        let (mut slice, t) = yielded(1);
+        slice.heard_other(t + MS);
+        assert_eq!(slice.gate(t + MS), Gate::Open);
+    }
+
+    #[test]
+    fn who_waited_for_as_many_slices_as_others_listened_goes_at_once_whatever_it_heard() {
+        let (mut slice, t) = yielded(3);
+        slice.heard_other(t + 30 * MS);
+        assert_eq!(slice.gate(t + 30 * MS), Gate::Open);
+    }
+
+    #[test]
+    fn a_crowd_of_listeners_holds_nobody_up_for_more_than_a_moment() {
+        let (mut slice, t) = yielded(10_000);
+        slice.heard_other(t + MS);
+        assert_eq!(slice.gate(t + MS), Gate::After(t + 4 * MS));
+        let mut long = Slice::new(Duration::from_secs(60));
+        long.taken(t);
+        let over = t + Duration::from_secs(60);
+        long.released(over, Turn::Yield);
+        long.answered(over, Listeners::Some(10_000));
+        long.heard_other(over + MS);
+        assert_eq!(long.gate(over + MS), Gate::After(over + 4 * MS));
+    }
+
+    #[test]
+    fn who_could_not_count_the_others_lets_nobody_go_first() {
+        let (mut slice, t) = fresh();
+        slice.taken(t);
+        slice.released(t + 10 * MS, Turn::Yield);
+        slice.answered(t + 10 * MS, Listeners::Unknown);
+        slice.heard_other(t + 11 * MS);
+        assert_eq!(slice.gate(t + 11 * MS), Gate::Open);
+    }
+
     #[test]
     fn a_slice_of_zero_never_keeps_a_name() {
         let t = Instant::now();
@@ -261,7 +370,9 @@ mod tests {
         slice.taken(t);
         assert_eq!(slice.turn(t), Turn::Yield);
         slice.released(t, Turn::Yield);
-        slice.answered(t, Listeners::Some);
+        slice.answered(t, Listeners::Some(7));
+        assert_eq!(slice.gate(t), Gate::Open);
+        slice.heard_other(t);
         assert_eq!(slice.gate(t), Gate::Open);
     }
 }

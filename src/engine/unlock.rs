@@ -4,6 +4,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{
+    effects::Effects,
     guard::{LockGuard, Released},
     hand_over::{Ending, HandOver},
     nest,
@@ -91,7 +92,8 @@ impl LockGuard {
             Stage::UnderWay(outcome) => return Step::Ask(Arc::clone(outcome)),
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
-        let (ending, fx) = self.place.change(|state, fx| state.end_ticket(&self.place, &self.tenure, self.ticket, fx));
+        let (place, mut fx) = (&self.place, Effects::default());
+        let ending = place.change(&mut fx, |state, fx| state.end_ticket(place, &self.tenure, self.ticket, fx));
         let (next, step) = match ending {
             Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
             Ending::NotHeld => {

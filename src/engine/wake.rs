@@ -6,6 +6,8 @@
 
 use std::sync::Weak;
 
+use tokio::time::Instant;
+
 use super::{
     effects::Effects,
     registry::{Entry, Place, State},
@@ -114,8 +116,10 @@ impl Ear {
             Some(0) => Listeners::None,
             // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
             Some(_) if !own && self.hearing == Hearing::Waiting => Listeners::Unknown,
-            Some(count) if count > u32::from(own) => Listeners::Some,
-            Some(_) => Listeners::None,
+            Some(count) => match count.saturating_sub(u32::from(own)) {
+                0 => Listeners::None,
+                others => Listeners::Some(others),
+            },
         }
     }
 
@@ -148,12 +152,12 @@ impl Ear {
 }
 
 impl State {
-    fn heard(&mut self, epoch: u64, heard: Heard<'_>, fx: &mut Effects) {
+    fn heard(&mut self, epoch: u64, heard: Heard<'_>, now: Instant, fx: &mut Effects) {
         if epoch != self.ear.epoch() {
             return;
         }
         if self.ear.heard(heard) == Some(Voice::Other) {
-            self.slice.heard_other();
+            self.slice.heard_other(now);
             // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.
             if let Some(hold) = &mut self.hold {
                 hold.probe = true;
@@ -193,7 +197,8 @@ impl Listener for EntryListener {
             if heard == Heard::Refused {
                 engine.cannot_hear();
             }
-            Place { engine, entry }.update(|state, fx| state.heard(self.epoch, heard, fx));
+            let now = engine.clock().now();
+            Place { engine, entry }.update(|state, fx| state.heard(self.epoch, heard, now, fx));
         }
     }
 }

@@ -232,7 +232,8 @@ impl State {
         if hold.due(watchdog)? > until {
             return None;
         }
-        let (now, deadline) = (clock.now(), hold.deadline(clock));
+        let moment = clock.moment();
+        let (now, deadline) = (moment.now, hold.deadline(moment));
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
         // of its TTL gets the lease, so never less is asked for than the hold was promised.
         let until = hold.kept_back(watchdog).unwrap_or(deadline);
@@ -321,7 +322,7 @@ fn while_all_held(holds: &[Due], lease: Duration, clock: &Clock) -> Arc<Dispatch
 
 /// The hold, if it is still this one that lives.
 fn live<'a>(state: &'a mut State, number: HoldNumber, clock: &Clock) -> Option<&'a mut Hold> {
-    state.hold.as_mut().filter(|hold| hold.number == number && hold.lives(clock))
+    state.hold.as_mut().filter(|hold| hold.number == number && hold.lives(clock.moment()))
 }
 
 fn settle(engine: &Arc<Engine>, mut batch: Batch, lines: &mut Lines, under_way: &UnderWay) {
@@ -378,10 +379,11 @@ fn settle_one(engine: &Arc<Engine>, due: &Due, jitter: f64, answer: Option<(Term
             None => {
                 let failures = hold.retry.map_or(0, |(failures, _)| failures);
                 // The nearer the deadline, the sooner: a pause that outlasts it is a hold that is lost for nothing.
-                let left = hold.deadline(clock).saturating_duration_since(clock.now());
+                let moment = clock.moment();
+                let left = hold.deadline(moment).saturating_duration_since(moment.now);
                 let longest = Pauses::longest_after(failures).min((left / 2).max(Pauses::longest_after(0)));
                 let pause = longest.mul_f64(jitter);
-                hold.retry = Some((failures.saturating_add(1), clock.now() + pause));
+                hold.retry = Some((failures.saturating_add(1), moment.now + pause));
                 // A probe that had no answer is asked again; the watchdog's own are due anyway.
                 hold.probe |= !hold.watched();
             }
