@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     Attempt, HoldNumber, Protocol,
     admit::{Admission, ContenderSlot},
+    ask::{Ask, Patience},
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
@@ -30,43 +31,12 @@ use super::{
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
     error::{Error, Op, Result},
-    lease::Lease,
     name::Field,
-    owner::Owner,
     rules::{Rule, without},
 };
 
 /// So many answers in a row may come later than their own lease before the acquisition gives up. A single try has one.
 const LATE_ANSWERS: u32 = 5;
-
-/// What a caller wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) owner: Owner,
-    pub(crate) lease: Lease,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) patience: Patience,
-}
-
-/// How long a caller waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// One try, no queue.
-    Once,
-    Until(Instant),
-    /// As long as the server answers.
-    ForEver,
-}
-
-impl Patience {
-    pub(super) fn ends_by(self, at: Instant) -> bool {
-        match self {
-            Self::Once => true,
-            Self::Until(until) => until <= at,
-            Self::ForEver => false,
-        }
-    }
-}
 
 /// Acquires, for as long as the caller waits. `Ok(None)`: somebody else has it.
 pub(crate) async fn acquire(

@@ -4,7 +4,7 @@
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    acquire::{Ask, Patience},
+    ask::{Ask, Patience},
     effects::Effects,
     nest::Nest,
     queue::{QueuePlace, Told, Waiter},

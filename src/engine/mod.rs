@@ -51,6 +51,7 @@
 
 mod acquire;
 mod admit;
+mod ask;
 mod clock;
 mod effects;
 mod errand;

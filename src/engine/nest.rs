@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     Attempt, HoldNumber, Letting,
-    acquire::{Ask, Patience},
+    ask::{Ask, Patience},
     guard::{LockGuard, Released},
     hand_over::Ending,
     hold::{Hold, Term, Ticket},

@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use super::{
-    acquire::{Ask, Patience},
     admit::ContenderSlot,
+    ask::{Ask, Patience},
     queue::Told,
     registry::Place,
     slice::Gate,

@@ -14,7 +14,8 @@ use std::{
 use tracing::Instrument;
 
 use super::{
-    acquire::{self, Ask, Patience},
+    acquire,
+    ask::{Ask, Patience},
     effects::millis,
     guard::{LockGuard, Released},
     handle::{Handle, Nesting},

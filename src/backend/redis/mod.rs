@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: commands over one link, and the link's replacement |
+//! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
 //! | `command` | what one command carries on its way |
 //! | `task` | a command that goes on without its caller's polls |
@@ -18,6 +19,7 @@ mod command;
 mod current;
 mod faults;
 mod link;
+mod many;
 mod options;
 mod pubsub;
 mod standalone;

@@ -24,6 +24,7 @@ use super::{
     current::{Current, Found, Turn},
     faults,
     link::{Answers, Cause, Kept, Link},
+    many::pipeline_of,
     options::{Clients, Options, Target},
     pubsub::PubSub,
     task::Task,
@@ -109,12 +110,12 @@ impl Drop for Standalone {
     }
 }
 
-struct Shared {
+pub(super) struct Shared {
     clients: Clients,
-    command_timeout: Duration,
+    pub(super) command_timeout: Duration,
     hashes: Hashes,
     /// Where the link's tasks and every timer live, whoever polls.
-    runtime: Handle,
+    pub(super) runtime: Handle,
     answers: Answers,
     current: Arc<Current>,
     closed: CancellationToken,
@@ -192,87 +193,8 @@ impl Shared {
         self.answer(link, send, turn, timer).await
     }
 
-    async fn run_many(
-        self: Arc<Self>,
-        pipeline: redis::Pipeline,
-        scripts: Vec<&'static Script>,
-        within: Duration,
-        dispatches: Dispatches,
-    ) -> Vec<Result<Value, Fault>> {
-        if scripts.is_empty() {
-            return Vec::new();
-        }
-        let (started, count) = (Instant::now(), scripts.len());
-        let replies = match self.way() {
-            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
-            Ok(way @ Way::Line(_)) => {
-                let runtime = self.runtime.clone();
-                let task =
-                    async move { self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await };
-                Task::spawn(&runtime, task).answer().await
-            }
-            Err(fault) => Err(fault),
-        };
-        match replies {
-            Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
-            Err(fault) => vec![Err(fault); count],
-        }
-    }
-
-    async fn run_many_by(
-        &self,
-        way: Way,
-        started: Instant,
-        pipeline: &redis::Pipeline,
-        scripts: &[&'static Script],
-        within: Duration,
-        dispatches: &Dispatches,
-    ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
-        let mut timer = Timer::started(started, within);
-        let (link, turn) = match way {
-            Way::Open(link, turn) => (link, turn),
-            Way::Line(line) => {
-                let (link, turn) = self.link(line, &mut timer).await?;
-                (link, Some(turn))
-            }
-        };
-        let mut connection = link.connection();
-        let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
-        dispatches.leave()?;
-        let replies = self.answer(&link, send, turn, timer).await?;
-        let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
-
-        let mut unknown = Vec::new();
-        let mut again = redis::Pipeline::new();
-        for (at, cmd) in pipeline.cmd_iter().enumerate() {
-            if replies[at].as_ref().is_ok_and(codec::is_unknown_script) {
-                unknown.push(at);
-                again.add_command(codec::eval(cmd, scripts[at]));
-            }
-        }
-        if unknown.is_empty() {
-            return Ok(replies);
-        }
-        timer.sent = Instant::now();
-        let mut connection = link.connection();
-        let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
-        let healed = match dispatches.leave() {
-            Ok(()) => self.answer(&link, send, None, timer).await,
-            Err(fault) => Err(fault),
-        };
-        // The answers that did come stay, whatever becomes of the others.
-        let healed = match healed {
-            Ok(healed) => healed.into_iter().map(Ok).collect(),
-            Err(fault) => vec![Err(fault); unknown.len()],
-        };
-        for (at, reply) in unknown.into_iter().zip(healed) {
-            replies[at] = reply;
-        }
-        Ok(replies)
-    }
-
     /// Looks for a link, or takes a place in the line for one: the first to be polled is the first to send.
-    fn way(&self) -> Result<Way, Fault> {
+    pub(super) fn way(&self) -> Result<Way, Fault> {
         let waiting = match self.current.find() {
             Found::Link(link) => return Ok(Way::Open(link, None)),
             Found::Closed => return Err(faults::closed(false)),
@@ -286,7 +208,7 @@ impl Shared {
     }
 
     /// The link to send on, once it is this command's turn.
-    async fn link(&self, line: Line, timer: &mut Timer) -> Result<(Arc<Link>, Turn), Fault> {
+    pub(super) async fn link(&self, line: Line, timer: &mut Timer) -> Result<(Arc<Link>, Turn), Fault> {
         let deadline = timer.deadline();
         tokio::select! {
             biased;
@@ -299,7 +221,7 @@ impl Shared {
     }
 
     /// Sends in the first poll and waits for the answer.
-    async fn answer<T>(
+    pub(super) async fn answer<T>(
         &self,
         link: &Link,
         mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
@@ -407,14 +329,6 @@ async fn reopen(shared: &Shared, backoff: &mut Backoff) -> Arc<Link> {
             }
         }
     }
-}
-
-fn pipeline_of(cmds: impl Iterator<Item = Cmd>) -> redis::Pipeline {
-    let mut pipeline = redis::Pipeline::new();
-    cmds.for_each(|cmd| {
-        pipeline.add_command(cmd);
-    });
-    pipeline
 }
 
 /// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.

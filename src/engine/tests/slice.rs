@@ -89,6 +89,66 @@ async fn somebody_else_s_message_ends_a_cool_down_and_our_own_does_not() {
     bench.nothing_is_left("a").await;
 }
 
+/// A process of which somebody waits for so long, and which has just given the name up while three others listened.
+async fn one_of_four(bench: &Bench, wait: Duration) -> JoinHandle<Result<Option<LockGuard>>> {
+    bench.world.server(|server| server.others = 3);
+    let guard = bench.lock("a").lock().await.unwrap();
+    sleep(SLICE).await;
+    let waiter = start(bench.lock("a").try_lock().wait(wait)).await;
+    drop(guard);
+    turn().await;
+    waiter
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_served_last_lets_all_who_listened_go_first_and_tries_a_step_earlier_each_time() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let waiter = one_of_four(&bench, Duration::MAX).await;
+    for steps in [2, 1, 0] {
+        world.other_takes("a", LEASE);
+        sleep(2 * MS).await;
+        let freed = Instant::now();
+        world.other_frees("a");
+        if steps > 0 {
+            // The next one is quicker.
+            world.other_takes("a", LEASE);
+        }
+        sleep(steps * MS + MS / 2).await;
+        let tries = world.sent(Verb::Acquire).into_iter().filter(|sent| freed <= sent.at);
+        assert_eq!(tries.map(|sent| sent.at - freed).collect::<Vec<_>>(), [steps * MS]);
+    }
+    drop(waiter.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_before_a_wait_that_is_nearly_over() {
+    let bench = Bench::new();
+    let waiter = one_of_four(&bench, 18 * MS).await;
+    sleep(5 * MS).await;
+    bench.world.other_takes("a", LEASE);
+    bench.world.other_frees("a");
+    let told = Instant::now();
+    drop(waiter.await.unwrap().unwrap().unwrap());
+    assert_eq!(told.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_before_a_plain_try() {
+    let bench = Bench::new();
+    let waiter = one_of_four(&bench, Duration::MAX).await;
+    bench.world.other_takes("a", LEASE);
+    bench.world.other_frees("a");
+    turn().await;
+    // Nobody here waits any more, and the others are still to go first.
+    waiter.abort();
+    turn().await;
+    let told = Instant::now();
+    assert!(bench.lock("a").try_lock().await.unwrap().is_some());
+    assert_eq!(told.elapsed(), Duration::ZERO);
+}
+
 /// A hold of a waiter with a fixed lease, taken when the two before it have had and left the lock.
 async fn third_of_three(world: &World, lock: &Lock, leaves: impl AsyncFnOnce(LockGuard)) -> LockGuard {
     world.other_takes("a", LEASE);

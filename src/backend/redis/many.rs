@@ -1,0 +1,107 @@
+//! Many scripts in one pipeline: they leave together, and each has an answer of its own. How a single one is sent is in
+//! `standalone.rs`.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use redis::Cmd;
+use tokio::time::Instant;
+
+use super::{
+    codec,
+    command::{Timer, Way},
+    standalone::Shared,
+    task::Task,
+};
+use crate::{
+    backend::{Fault, Value, dispatch::Dispatches},
+    script::Script,
+};
+
+impl Shared {
+    pub(super) async fn run_many(
+        self: Arc<Self>,
+        pipeline: redis::Pipeline,
+        scripts: Vec<&'static Script>,
+        within: Duration,
+        dispatches: Dispatches,
+    ) -> Vec<Result<Value, Fault>> {
+        if scripts.is_empty() {
+            return Vec::new();
+        }
+        let (started, count) = (Instant::now(), scripts.len());
+        let replies = match self.way() {
+            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
+            Ok(way @ Way::Line(_)) => {
+                let runtime = self.runtime.clone();
+                let task =
+                    async move { self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await };
+                Task::spawn(&runtime, task).answer().await
+            }
+            Err(fault) => Err(fault),
+        };
+        match replies {
+            Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
+            Err(fault) => vec![Err(fault); count],
+        }
+    }
+
+    async fn run_many_by(
+        &self,
+        way: Way,
+        started: Instant,
+        pipeline: &redis::Pipeline,
+        scripts: &[&'static Script],
+        within: Duration,
+        dispatches: &Dispatches,
+    ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
+        let mut timer = Timer::started(started, within);
+        let (link, turn) = match way {
+            Way::Open(link, turn) => (link, turn),
+            Way::Line(line) => {
+                let (link, turn) = self.link(line, &mut timer).await?;
+                (link, Some(turn))
+            }
+        };
+        let mut connection = link.connection();
+        let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
+        dispatches.leave()?;
+        let replies = self.answer(&link, send, turn, timer).await?;
+        let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
+
+        let mut unknown = Vec::new();
+        let mut again = redis::Pipeline::new();
+        for (at, cmd) in pipeline.cmd_iter().enumerate() {
+            if replies[at].as_ref().is_ok_and(codec::is_unknown_script) {
+                unknown.push(at);
+                again.add_command(codec::eval(cmd, scripts[at]));
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(replies);
+        }
+        timer.sent = Instant::now();
+        let mut connection = link.connection();
+        let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
+        let healed = match dispatches.leave() {
+            Ok(()) => self.answer(&link, send, None, timer).await,
+            Err(fault) => Err(fault),
+        };
+        // The answers that did come stay, whatever becomes of the others.
+        let healed = match healed {
+            Ok(healed) => healed.into_iter().map(Ok).collect(),
+            Err(fault) => vec![Err(fault); unknown.len()],
+        };
+        for (at, reply) in unknown.into_iter().zip(healed) {
+            replies[at] = reply;
+        }
+        Ok(replies)
+    }
+}
+
+pub(super) fn pipeline_of(cmds: impl Iterator<Item = Cmd>) -> redis::Pipeline {
+    let mut pipeline = redis::Pipeline::new();
+    cmds.for_each(|cmd| {
+        pipeline.add_command(cmd);
+    });
+    pipeline
+}

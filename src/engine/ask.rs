@@ -1,0 +1,37 @@
+//! What a caller asks for, and how long it waits for that. What is done about it is in `acquire.rs`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{lease::Lease, owner::Owner};
+
+/// What a caller wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) owner: Owner,
+    pub(crate) lease: Lease,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) patience: Patience,
+}
+
+/// How long a caller waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// One try, no queue.
+    Once,
+    Until(Instant),
+    /// As long as the server answers.
+    ForEver,
+}
+
+impl Patience {
+    /// Whether the caller has nothing left to wait for by then.
+    pub(super) fn ends_by(self, at: Instant) -> bool {
+        match self {
+            Self::Once => true,
+            Self::Until(until) => until <= at,
+            Self::ForEver => false,
+        }
+    }
+}
