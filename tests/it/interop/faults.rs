@@ -11,7 +11,7 @@ use crate::{
     harness::{
         clock::monotonic,
         eventually_async,
-        monitor::Ran,
+        monitor::{Monitor, Ran},
         proxy::{
             Action, Proxy,
             matching::{command, script},
@@ -35,7 +35,6 @@ live!(
 const WATCHDOG: Duration = Duration::from_millis(900);
 const WATCHDOG_MS: &str = "900";
 
-/// D4.
 async fn an_inner_lease_that_is_released_does_not_end_the_renewal_of_the_outer_hold(site: &Site) {
     let java = site.java_with(&[("watchdog", WATCHDOG_MS)]).await;
     let rust = connected(site.builder().watchdog_timeout(WATCHDOG)).await;
@@ -57,7 +56,7 @@ async fn an_inner_lease_that_is_released_does_not_end_the_renewal_of_the_outer_h
     outer.unlock().await.expect("it is held");
 }
 
-/// D5. In Java it is an interrupt, here a future that is dropped.
+/// In Java it is an interrupt, here a future that is dropped.
 async fn a_caller_that_leaves_while_its_answer_is_on_its_way_leaves_no_lock_behind(site: &Site) {
     teach(site.server());
     let (theirs_way, our_way) = (Proxy::tcp_to(site.server()), Proxy::to(site.server()));
@@ -91,21 +90,43 @@ async fn a_caller_that_leaves_while_its_answer_is_on_its_way_leaves_no_lock_behi
     assert!(monotonic() - left < WATCHDOG / 2, "it was released, and did not run out");
 }
 
-/// D6, on a single server: there it is a batch that is refused, in a cluster a shard that does not answer.
+/// The keys of a client's newest renewal of so many holds, in its order.
+async fn renewed_together(monitor: &Monitor<'_>, client: &str, holds: usize) -> Vec<String> {
+    let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+    let number = holds.to_string();
+    let is_one = |ran: &Ran| {
+        let theirs = ran.words.iter().any(|word| text(word).starts_with(client));
+        theirs && ran.name() == "EVALSHA" && ran.words.get(2).is_some_and(|keys| text(keys) == number)
+    };
+    let mut keys = Vec::new();
+    eventually_async(SOON, async || {
+        let newest = monitor.ran().into_iter().rfind(is_one);
+        keys = newest.map(|ran| ran.words[3..3 + holds].iter().map(text).collect()).unwrap_or_default();
+        !keys.is_empty()
+    })
+    .await;
+    keys
+}
+
+/// On a single server what ends the renewal of the others is a key that is refused; in a cluster a shard that does not
+/// answer.
 async fn a_key_that_is_no_lock_any_more_does_not_keep_the_others_from_being_renewed(site: &Site) {
     let java = site.java_with(&[("watchdog", WATCHDOG_MS)]).await;
     let rust = connected(site.builder().watchdog_timeout(WATCHDOG)).await;
     let names = [unique_name(), unique_name(), unique_name()];
-    let overwrite = || -> () { site.server().connection().set(&names[1], "text").expect("the server takes it") };
+    let overwrite = |name: &str| -> () { site.server().connection().set(name, "text").expect("the server takes it") };
+    let monitor = site.server().monitor();
     for name in &names {
         java.lock("one", name).lock().await.yes();
     }
-    overwrite();
-    eventually_async(SOON, async || site.server().keys() == [names[1].clone()]).await;
-    for name in [&names[0], &names[2]] {
+    // A script that fails has done what came before.
+    let order = renewed_together(&monitor, java.client(), names.len()).await;
+    overwrite(&order[0]);
+    eventually_async(SOON, async || site.server().keys() == order[..1]).await;
+    for name in &order[1..] {
         assert_refused(&java.lock("one", name).unlock().await);
     }
-    site.server().delete(&names[1]);
+    site.server().delete(&order[0]);
     // Or it would go on asking for what it has lost.
     java.kill();
 
@@ -113,14 +134,16 @@ async fn a_key_that_is_no_lock_any_more_does_not_keep_the_others_from_being_rene
     for name in &names {
         guards.push(rust.lock(name).lock().await.expect("it is free"));
     }
-    overwrite();
-    tokio::time::timeout(SOON, guards[1].lost()).await.expect("it is told");
+    let order = renewed_together(&monitor, &rust.id().to_string(), names.len()).await;
+    overwrite(&order[0]);
+    let (spoilt, others): (Vec<_>, Vec<_>) = guards.into_iter().partition(|guard| guard.name() == order[0]);
+    tokio::time::timeout(SOON, spoilt[0].lost()).await.expect("it is told");
     tokio::time::sleep(2 * WATCHDOG).await;
-    for guard in [&guards[0], &guards[2]] {
+    for guard in others {
         assert!(guard.is_held());
         guard.unlock().await.expect("it is held");
     }
-    site.server().delete(&names[1]);
+    site.server().delete(&order[0]);
 }
 
 /// How often a client asked to renew this hold.
@@ -128,7 +151,6 @@ fn renewals(ran: &[Ran], owner: &str) -> usize {
     ran.iter().filter(|ran| !ran.by_script && ran.name() == "EVALSHA" && ran.mentions(owner)).count()
 }
 
-/// D7.
 async fn a_hold_is_renewed_as_often_after_many_short_ones_as_before(site: &Site) {
     const SHORT_ONES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -161,7 +183,6 @@ async fn a_hold_is_renewed_as_often_after_many_short_ones_as_before(site: &Site)
     guard.unlock().await.expect("it is held");
 }
 
-/// D8.
 async fn the_next_holder_is_renewed_after_one_of_the_same_client_whose_nested_hold_was_lost(site: &Site) {
     const NESTED: usize = 9;
     let java = site.java_with(&[("watchdog", WATCHDOG_MS)]).await;
@@ -191,7 +212,7 @@ async fn the_next_holder_is_renewed_after_one_of_the_same_client_whose_nested_ho
     drop(guards);
 }
 
-/// D18, where a server alone is a master without replicas to Redisson: with more than one it is the same.
+/// To Redisson in its mode for masters and replicas, a single server is a master without any.
 async fn an_acquisition_whose_answer_was_lost_counts_once(site: &Site) {
     teach(site.server());
     let (theirs_way, our_way) = (Proxy::tcp_to(site.server()), Proxy::to(site.server()));
@@ -224,7 +245,7 @@ fn listened_to(site: &Site) -> usize {
     channels.len()
 }
 
-/// The 250 names: five subscriptions on each of fifty connections.
+/// Redisson has five subscriptions on each of fifty connections.
 async fn a_client_can_wait_for_more_than_two_hundred_and_fifty_names(site: &Site) {
     const NAMES: usize = 300;
     const LIMIT: usize = 250;

@@ -1,12 +1,17 @@
 //! Names, keys and channels: both sides derive the same ones, whatever a name looks like, and what either side writes
 //! besides belongs to it alone.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{MS, SOON, channel, enter, entered, listening, site::Site};
 use crate::{
-    harness::{eventually_async, monitor::Ran, unique_name},
-    kept::connected,
+    harness::{
+        clock::{monotonic, wall},
+        eventually_async,
+        monitor::Ran,
+        unique_name,
+    },
+    kept::{connected, held},
 };
 
 live!(
@@ -16,6 +21,8 @@ live!(
     what_either_side_writes_beside_a_shared_lock_is_a_key_of_its_own,
     a_fair_lock_of_redissons_is_kept_out_by_ours_of_the_same_name_and_keeps_it_out;
 );
+
+const LEASE: Duration = Duration::from_millis(1500);
 
 const NAMES: [&str; 9] =
     ["plain", "{tag}x", "a{b}c", "zażółć-鍵-🔒", "orders:17:eu", "with two spaces", " at the ends ", "a}b", "\"q\"\\"];
@@ -116,19 +123,34 @@ async fn what_either_side_writes_beside_a_shared_lock_is_a_key_of_its_own(site: 
     assert!(known.iter().all(|key| theirs.contains(key)), "{theirs:?}");
 }
 
-/// One name, one kind of lock, is what users are told; with two it is slow, and safe.
+/// One name, one kind of lock, is what users are told: with two it is safe, and nobody is woken before the TTL is over.
 async fn a_fair_lock_of_redissons_is_kept_out_by_ours_of_the_same_name_and_keeps_it_out(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (fair, ours) = (java.fair_lock("one", &name), rust.lock(&name));
-    let guard = ours.lock().lease(800 * MS).await.expect("it is free");
-    assert!(!fair.try_lock().await.yes());
+    // The server knows the script from here on.
+    assert!(fair.lock().await.yes() && fair.unlock().await.yes());
+    let guard = ours.lock().lease(LEASE).await.expect("it is free");
+    let ends = monotonic() + held(site.server(), &name).expires.saturating_sub(wall());
+    let refused = fair.try_lock().await;
+    assert!(!refused.yes());
+    let monitor = site.server().monitor();
     let mut waiting = fair.lock();
-    let queue = format!("redisson_lock_queue:{{{name}}}");
-    eventually_async(SOON, async || site.server().keys().contains(&queue)).await;
+    // It asks, listens, and asks once more before it sleeps.
+    let owner = format!("{}:{}", java.client(), refused.tid);
+    let asks = |ran: &Ran| !ran.by_script && ran.name() == "EVALSHA" && ran.mentions(&owner);
+    eventually_async(SOON, async || monitor.ran().iter().filter(|ran| asks(ran)).count() == 2).await;
     assert!(waiting.is_pending() && guard.is_held());
     guard.unlock().await.expect("it is held");
-    waiting.within(SOON).await.yes();
+    assert!(waiting.within(SOON).await.ended + 2 * MS >= ends);
     assert!(ours.try_lock().await.expect("the server answers").is_none());
     fair.unlock().await.yes();
-    assert!(ours.try_lock().await.expect("the server answers").is_some());
+
+    fair.lock_for(LEASE).await.yes();
+    let ends = monotonic() + held(site.server(), &name).expires.saturating_sub(wall());
+    let waiter = enter(&rust, &name);
+    listening(site, &name, 1).await;
+    fair.unlock().await.yes();
+    let (guard, at) = entered(waiter).await;
+    assert!(at + 2 * MS >= ends);
+    guard.unlock().await.expect("it is held");
 }
