@@ -53,6 +53,18 @@ package() {
     cargo package --allow-dirty --no-verify --quiet || cargo package --allow-dirty --no-verify --quiet --offline
 }
 
+# Java's Redisson beside us, and its recorded steps. Without Maven the live ones say so and do nothing; they are counted.
+interop() {
+    local said skipped status
+    said=$(mktemp) || return
+    cargo test --features embedded --test it "$interop" -- --nocapture 2>&1 | tee "$said"
+    status=${PIPESTATUS[0]}
+    skipped=$(grep -c 'skipped, there is no Maven' "$said")
+    rm -f "$said"
+    [ "$skipped" = 0 ] || left_out "interop with a live Redisson" "$skipped tests skipped, they need Maven and a JDK of 17 or newer"
+    return "$status"
+}
+
 step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
 step "the library for a stepped clock is installed" clock_library
@@ -72,14 +84,19 @@ step "the README's test in an empty crate" tests/readme.sh
 no_lua() { ! cargo tree --edges normal --prefix none | grep -q "^mlua"; }
 step "no Lua without the feature" no_lua
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
-# The storm and the long simulation are left out of the others' company: they are to have the machine for themselves.
+# The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
 simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
+interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
 threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
-step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation"
+step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
+if command -v mvn >/dev/null; then
+    step "the Java program beside us" tests/interop/build.sh
+fi
+step "interop with Redisson" interop
 step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
 step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::redis

@@ -29,6 +29,7 @@ mod forcing;
 mod full;
 mod guards;
 mod harness;
+mod interop;
 mod kept;
 mod late;
 mod leaks;
@@ -83,4 +84,5 @@ const ROLES: &[Role] = &[
     ("watch_a_hold", outage::watch_a_hold),
     ("hold", waiting::hold),
     ("weather_a_storm", storm::work),
+    ("work_in_a_crowd", interop::work_in_a_crowd),
 ];

@@ -1,0 +1,111 @@
+//! Java's Redisson and this library on one server, sharing locks: a real Redisson, driven by `interop/peer.rs`, beside a
+//! client of ours.
+//!
+//! | what | file |
+//! | --- | --- |
+//! | the Java program, and where it meets us | `peer.rs`, `site.rs` |
+//! | who keeps whom out, and who may release | `holding.rs` |
+//! | how a lock changes hands | `waking.rs`, and how fast: `speed.rs` |
+//! | holds that end otherwise: killed, forced, expired | `ending.rs` |
+//! | names, keys and channels | `names.rs` |
+//! | many of both for half a minute | `crowd.rs` |
+//! | what goes wrong in Redisson and not here | `faults.rs` |
+//! | recorded steps of Redisson, taken by our client; no Java | `traces.rs` |
+//!
+//! Where Maven is missing the tests that need Java say so, and do nothing.
+
+/// Makes tests of functions from a site, for each kind of deployment that both sides know. `Any` of the tests that need Java
+/// may run beside them, or `None`: those that measure.
+macro_rules! live {
+    ($($company:ident: $($test:ident),*;)*) => {
+        mod standalone {
+            $($(
+                #[tokio::test]
+                async fn $test() {
+                    use crate::interop::site::{Company, Site};
+                    let Some(site) = Site::standalone(Company::$company, stringify!($test)) else { return };
+                    super::$test(&site).await;
+                    site.is_left_empty().await;
+                }
+            )*)*
+        }
+    };
+}
+
+mod crowd;
+mod ending;
+mod faults;
+mod holding;
+mod names;
+mod peer;
+mod site;
+mod speed;
+mod traces;
+mod waking;
+
+use std::time::Duration;
+
+use relatch::{Client, Error, LockGuard, LostCause};
+use tokio::task::JoinHandle;
+
+use self::{peer::Answer, site::Site};
+use crate::harness::{Server, clock::monotonic, eventually_async};
+
+pub(crate) use self::crowd::work_in_a_crowd;
+
+const MS: Duration = Duration::from_millis(1);
+/// What must come comes within this, and not after the 30 s that a lease lasts by default.
+const SOON: Duration = Duration::from_secs(10);
+/// How late somebody may be who was sent a message, or whose time is over.
+const AWAKE: Duration = Duration::from_millis(50);
+/// How long after the end of a lease somebody else is in.
+const EXPIRED: Duration = Duration::from_millis(100);
+
+/// Waits for the lock in the background: the guard, and when it came.
+fn enter(client: &Client, name: &str) -> JoinHandle<(LockGuard, Duration)> {
+    let lock = client.mutex(name);
+    tokio::spawn(async move {
+        let guard = lock.lock().await.expect("the lock is ours in the end");
+        (guard, monotonic())
+    })
+}
+
+async fn entered(waiter: JoinHandle<(LockGuard, Duration)>) -> (LockGuard, Duration) {
+    tokio::time::timeout(SOON, waiter).await.expect("the waiter enters").expect("no panic")
+}
+
+/// Waits until so many clients listen for the release of this lock.
+async fn listening(site: &Site, name: &str, clients: u64) {
+    listening_on(site.server(), &channel(name), clients).await;
+}
+
+async fn listening_on(server: &Server, channel: &str, clients: u64) {
+    eventually_async(SOON, async || server.listeners(channel) == clients).await;
+}
+
+/// Where those who wait for this name listen.
+fn channel(name: &str) -> String {
+    if name.contains('{') {
+        format!("redisson_lock__channel:{name}")
+    } else {
+        format!("redisson_lock__channel:{{{name}}}")
+    }
+}
+
+/// How Redisson refuses an unlock by somebody who does not hold the lock.
+#[track_caller]
+fn assert_refused(answer: &Answer) {
+    assert_eq!(answer.refusal(), "IllegalMonitorStateException");
+}
+
+#[track_caller]
+fn assert_lost<T: std::fmt::Debug>(outcome: Result<T, Error>, wanted: LostCause) {
+    assert!(matches!(&outcome, Err(Error::Lost { cause, .. }) if *cause == wanted), "{outcome:?}");
+}
+
+/// That something was done at this time, and not later than that after it could be.
+#[track_caller]
+fn assert_prompt(since: Duration, at: Duration, within: Duration) {
+    let late = at.saturating_sub(since);
+    assert!(late <= within, "{late:?} later");
+}

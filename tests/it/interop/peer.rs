@@ -1,0 +1,329 @@
+//! The Java program of `tests/interop/java`: built, started, told what to do, and ended. It judges no answer.
+
+use std::{
+    collections::HashMap,
+    env,
+    future::{Future, IntoFuture},
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    pin::Pin,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{sync::oneshot, time::timeout};
+
+/// How long an answer may take when the test names no bound. A start takes a second, on a busy machine several.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// It starts quickly and is not asked to be fast for long: no second compiler, no threads that collect garbage. And it has
+/// no file of its own that would be left when it is killed.
+const MACHINE: [&str; 3] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
+
+type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+
+/// A running program with one Redisson client. It is killed when this is dropped, and ends with this process.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    child: Mutex<Child>,
+    commands: Mutex<ChildStdin>,
+    waiting: Waiting,
+    asked: AtomicU64,
+    client: String,
+    version: String,
+}
+
+/// A lock of a peer, in the hands of one of its threads.
+#[derive(Clone, Debug)]
+pub(crate) struct JavaLock {
+    peer: Arc<Peer>,
+    thread: &'static str,
+    kind: &'static str,
+    name: String,
+}
+
+/// Something that a peer was told, and has not been waited for.
+#[derive(Debug)]
+#[must_use = "it is under way already, and its answer may be a refusal"]
+pub(crate) struct Asked(oneshot::Receiver<Value>);
+
+/// What a peer said.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// The thread, by its number in Java: the second half of an owner.
+    pub(crate) tid: u64,
+    /// When the thread began with it and when it was done, by the machine's monotonic clock.
+    pub(crate) began: Duration,
+    pub(crate) ended: Duration,
+    outcome: Result<Value, String>,
+}
+
+/// Whether Java's tools are there.
+pub(crate) fn maven_is_there() -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join("mvn").is_file())
+}
+
+impl Peer {
+    /// Starts the program with these options, and waits until it is connected.
+    pub(crate) async fn start(options: &[(&str, &str)]) -> Arc<Self> {
+        let mut child = Command::new("java")
+            .args(MACHINE)
+            .arg("-cp")
+            .arg(built().join("*"))
+            .arg("relatch.interop.Peer")
+            .args(options.iter().flat_map(|(key, value)| [format!("--{key}"), (*value).to_owned()]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Away from a Ctrl-C: the end of its input tells it.
+            .process_group(0)
+            .spawn()
+            .expect("Java starts");
+        let commands = child.stdin.take().expect("its input is piped");
+        let answers = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let errors = BufReader::new(child.stderr.take().expect("its errors are piped"));
+        let (sender, hello) = oneshot::channel();
+        let waiting = Waiting::new(Mutex::new(HashMap::from([(0, sender)])));
+        let answered = Arc::clone(&waiting);
+        thread::spawn(move || {
+            for line in answers.lines().map_while(Result::ok) {
+                // Half a line is the last one of a program that was killed.
+                let Ok(answer) = serde_json::from_str::<Value>(&line) else { break };
+                let id = answer["id"].as_u64().expect("an answer has a number");
+                if let Some(sender) = lock(&answered).remove(&id) {
+                    // Nobody need wait for it.
+                    let _ = sender.send(answer);
+                }
+            }
+            // Who still waits learns that nothing comes.
+            lock(&answered).clear();
+        });
+        thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| eprintln!("java: {line}")));
+        let mut peer = Self {
+            child: Mutex::new(child),
+            commands: Mutex::new(commands),
+            waiting,
+            asked: AtomicU64::new(0),
+            client: String::new(),
+            version: String::new(),
+        };
+        let hello = timeout(ANSWER, hello).await.expect("it connects in time").expect("it connects");
+        let text = |key: &str| hello[key].as_str().expect("it says who it is").to_owned();
+        (peer.client, peer.version) = (text("client"), text("redisson"));
+        Arc::new(peer)
+    }
+
+    /// The id of its client: the first half of its owners.
+    pub(crate) fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// The version of Redisson that it runs.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// A plain lock in the hands of one of its threads, which is made at its first use.
+    pub(crate) fn lock(self: &Arc<Self>, thread: &'static str, name: &str) -> JavaLock {
+        JavaLock { peer: Arc::clone(self), thread, kind: "plain", name: name.to_owned() }
+    }
+
+    /// The same, fair.
+    pub(crate) fn fair_lock(self: &Arc<Self>, thread: &'static str, name: &str) -> JavaLock {
+        JavaLock { kind: "fair", ..self.lock(thread, name) }
+    }
+
+    /// Tells one of its threads to do something.
+    pub(crate) fn tell(&self, thread: &str, verb: &str, words: &[&str]) -> Asked {
+        let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let line = [&[thread, verb], words].concat().join("\t");
+        assert!(
+            !line.contains('\n') && words.iter().all(|word| !word.contains('\t')),
+            "no word has a tab or a line end"
+        );
+        let (sender, answer) = oneshot::channel();
+        lock(&self.waiting).insert(id, sender);
+        writeln!(lock(&self.commands), "{id}\t{line}").expect("the program listens");
+        Asked(answer)
+    }
+
+    /// Interrupts what a thread is doing.
+    pub(crate) fn interrupt(&self, thread: &str) -> Asked {
+        self.tell(thread, "interrupt", &[])
+    }
+
+    /// Ends the program with no chance to clean up, and waits until it is gone.
+    pub(crate) fn kill(&self) {
+        let mut child = lock(&self.child);
+        child.kill().expect("it can be killed");
+        child.wait().expect("it is gone");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl JavaLock {
+    /// `lock()`
+    pub(crate) fn lock(&self) -> Asked {
+        self.tell("lock", &[])
+    }
+
+    /// `lock(lease)`
+    pub(crate) fn lock_for(&self, lease: Duration) -> Asked {
+        self.tell("lock", &[lease])
+    }
+
+    /// `tryLock()`
+    pub(crate) fn try_lock(&self) -> Asked {
+        self.tell("tryLock", &[])
+    }
+
+    /// `tryLock(wait)`
+    pub(crate) fn try_lock_within(&self, wait: Duration) -> Asked {
+        self.tell("tryLock", &[wait])
+    }
+
+    /// `tryLock(wait, lease)`
+    pub(crate) fn try_lock_within_for(&self, wait: Duration, lease: Duration) -> Asked {
+        self.tell("tryLock", &[wait, lease])
+    }
+
+    /// `unlock()`
+    pub(crate) fn unlock(&self) -> Asked {
+        self.tell("unlock", &[])
+    }
+
+    /// `forceUnlock()`
+    pub(crate) fn force_unlock(&self) -> Asked {
+        self.tell("forceUnlock", &[])
+    }
+
+    /// `isLocked()`
+    pub(crate) fn is_locked(&self) -> Asked {
+        self.tell("isLocked", &[])
+    }
+
+    /// `isHeldByThread(this one)`
+    pub(crate) fn is_held(&self) -> Asked {
+        self.tell("isHeldByThread", &[])
+    }
+
+    /// `getHoldCount()`
+    pub(crate) fn hold_count(&self) -> Asked {
+        self.tell("holdCount", &[])
+    }
+
+    /// `remainTimeToLive()`
+    pub(crate) fn ttl(&self) -> Asked {
+        self.tell("ttl", &[])
+    }
+
+    /// `lock()` and `unlock()`, so many times, with a pause after each.
+    pub(crate) fn again(&self, times: u32, pause: Duration) -> Asked {
+        self.say("again", &[times.to_string(), pause.as_millis().to_string()])
+    }
+
+    fn tell(&self, verb: &str, times: &[Duration]) -> Asked {
+        self.say(verb, &times.iter().map(|time| time.as_millis().to_string()).collect::<Vec<_>>())
+    }
+
+    fn say(&self, verb: &str, words: &[String]) -> Asked {
+        let words: Vec<&str> = [self.kind, &self.name].into_iter().chain(words.iter().map(String::as_str)).collect();
+        self.peer.tell(self.thread, verb, &words)
+    }
+}
+
+impl Asked {
+    /// The answer, which comes within this time.
+    pub(crate) async fn within(self, bound: Duration) -> Answer {
+        let said = timeout(bound, self.0).await.expect("the program answers in time").expect("the program lives");
+        Answer::read(&said)
+    }
+
+    /// Whether there is no answer yet. After a `false` it must not be waited for.
+    pub(crate) fn is_pending(&mut self) -> bool {
+        matches!(self.0.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    }
+}
+
+impl IntoFuture for Asked {
+    type Output = Answer;
+    type IntoFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.within(ANSWER))
+    }
+}
+
+impl Answer {
+    fn read(said: &Value) -> Self {
+        let number = |key: &str| said[key].as_u64().expect("an answer has its numbers");
+        let outcome = match said["error"].as_str() {
+            Some(error) => Err(error.to_owned()),
+            None => Ok(said["result"].clone()),
+        };
+        let (began, ended) = (Duration::from_nanos(number("began")), Duration::from_nanos(number("ended")));
+        Self { tid: number("tid"), began, ended, outcome }
+    }
+
+    /// What came of it, where it is a yes or a no.
+    #[track_caller]
+    pub(crate) fn yes(&self) -> bool {
+        self.value().as_bool().expect("a yes or a no")
+    }
+
+    /// What came of it, where it is a number.
+    #[track_caller]
+    pub(crate) fn number(&self) -> i64 {
+        self.value().as_i64().expect("a number")
+    }
+
+    /// The class of the exception that came of it.
+    #[track_caller]
+    pub(crate) fn refusal(&self) -> &str {
+        self.outcome.as_ref().expect_err("an exception")
+    }
+
+    /// Whether that is what came of it.
+    pub(crate) fn refused(&self, exception: &str) -> bool {
+        self.outcome.as_ref().is_err_and(|error| error == exception)
+    }
+
+    pub(crate) fn took(&self) -> Duration {
+        self.ended - self.began
+    }
+
+    #[track_caller]
+    fn value(&self) -> &Value {
+        self.outcome.as_ref().expect("no exception")
+    }
+}
+
+/// Where the program is, built if it was not.
+fn built() -> &'static PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/build.sh");
+        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("bash is there");
+        assert!(built.status.success(), "tests/interop/build.sh did not build the Java program");
+        String::from_utf8(built.stdout).expect("a path").trim_end().into()
+    })
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

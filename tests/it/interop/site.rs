@@ -1,0 +1,121 @@
+//! Where both sides meet: a deployment of Redis, and how each side is told of it. It knows nothing of what they do there.
+
+use std::{
+    io::{Write, stderr},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use relatch::{Client, ClientBuilder};
+
+use super::{
+    MS, SOON,
+    peer::{Peer, maven_is_there},
+};
+use crate::{
+    harness::{Server, clock::monotonic, proxy::Proxy},
+    kept::connected,
+};
+
+/// Who runs beside a test, of the others that need Java.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Company {
+    /// Anybody.
+    Any,
+    /// Nobody: it measures.
+    None,
+}
+
+/// One deployment for one test.
+#[derive(Debug)]
+pub(crate) struct Site {
+    server: Server,
+    /// They live until what they leave has been looked at.
+    peers: Mutex<Vec<Arc<Peer>>>,
+    _turn: Turn,
+}
+
+#[derive(Debug)]
+enum Turn {
+    Any { _guard: RwLockReadGuard<'static, ()> },
+    None { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+impl Site {
+    /// A single server. `None` where there is no Java; then it says so, past the test runner, which would keep it to itself.
+    pub(crate) fn standalone(company: Company, test: &str) -> Option<Self> {
+        if !maven_is_there() {
+            let _ = writeln!(stderr(), "skipped, there is no Maven: {test}");
+            return None;
+        }
+        let turn = Turn::take(company);
+        let server = Server::builder().tcp().start();
+        Some(Self { server, peers: Mutex::default(), _turn: turn })
+    }
+
+    /// The server, to look behind the scenes.
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// A client of ours, with the default options.
+    pub(crate) async fn rust(&self) -> Client {
+        connected(self.builder()).await
+    }
+
+    /// A client of ours that is still to get its options.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        Client::builder().url(self.url())
+    }
+
+    /// Where clients of ours connect.
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A Redisson client with its default options.
+    pub(crate) async fn java(&self) -> Arc<Peer> {
+        self.java_with(&[]).await
+    }
+
+    /// A Redisson client with options of the program.
+    pub(crate) async fn java_with(&self, options: &[(&str, &str)]) -> Arc<Peer> {
+        self.start(&format!("127.0.0.1:{}", self.server.port()), "single", options).await
+    }
+
+    /// A Redisson client behind a proxy, in another mode if that is wanted: a server alone is a master without replicas.
+    pub(crate) async fn java_behind(&self, proxy: &Proxy, mode: &str, options: &[(&str, &str)]) -> Arc<Peer> {
+        let url = proxy.url();
+        let address = url.trim_start_matches("redis://").trim_end_matches('/');
+        self.start(address, mode, options).await
+    }
+
+    async fn start(&self, address: &str, mode: &str, options: &[(&str, &str)]) -> Arc<Peer> {
+        let place = [("mode", mode), ("redis", address), ("name", "java")];
+        let peer = Peer::start(&[&place, options].concat()).await;
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&peer));
+        peer
+    }
+
+    /// Whatever a test did: nobody leaves a key.
+    pub(crate) async fn is_left_empty(&self) {
+        let started = monotonic();
+        loop {
+            let keys = self.server.keys();
+            if keys.is_empty() {
+                return;
+            }
+            assert!(monotonic() - started < SOON, "left: {keys:?}");
+            tokio::time::sleep(MS).await;
+        }
+    }
+}
+
+impl Turn {
+    fn take(company: Company) -> Self {
+        static TURNS: RwLock<()> = RwLock::new(());
+        match company {
+            Company::Any => Self::Any { _guard: TURNS.read().unwrap_or_else(PoisonError::into_inner) },
+            Company::None => Self::None { _guard: TURNS.write().unwrap_or_else(PoisonError::into_inner) },
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How a lock changes hands between the two sides: by a message where there is one, else when the TTL that was seen is
+//! over. How fast is in `speed.rs`.
+
+use std::{task::Poll, time::Duration};
+
+use relatch::Lease;
+
+use super::{AWAKE, EXPIRED, MS, assert_prompt, listening, site::Site};
+use crate::{
+    harness::{
+        clock::{monotonic, wall},
+        unique_name,
+    },
+    kept::{connected, held, poll_once},
+};
+
+live!(
+    None:
+    a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message,
+    a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_its_ttl_is_over;
+);
+
+const LEASE: Duration = Duration::from_millis(1500);
+
+async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message(site: &Site) {
+    let (java, name) = (site.java().await, unique_name());
+    let rust = connected(site.builder().handover_slice(Duration::from_secs(60))).await;
+    let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
+    let first = ours.lock().lease(LEASE).await.expect("it is free");
+    let before = held(site.server(), &name);
+    let mut heir = ours.lock().lease(2 * LEASE);
+    assert!(poll_once(&mut heir).await.is_pending(), "it waits inside of this process");
+    let mut waiting = theirs.lock();
+    listening(site, &name, 1).await;
+    let messages = site.server().count("publish");
+    first.unlock().await.expect("it is held");
+    let second = heir.await.expect("it is handed over");
+    let after = held(site.server(), &name);
+    assert!(after.field != before.field && after.is_of(&rust), "the owner is another one");
+    assert_eq!(site.server().count("publish"), messages);
+    // Java's timer for the first holder's TTL goes off, and finds the second.
+    tokio::time::sleep(before.expires.saturating_sub(wall()) + EXPIRED).await;
+    assert!(waiting.is_pending() && second.is_held());
+    assert_eq!(held(site.server(), &name), after);
+    let released = monotonic();
+    second.unlock().await.expect("it is held");
+    assert_prompt(released, waiting.await.ended, AWAKE);
+    theirs.unlock().await.yes();
+}
+
+async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_its_ttl_is_over(
+    site: &Site,
+) {
+    let (java, name) = (site.java().await, unique_name());
+    let rust = connected(site.builder().handover_slice(Duration::from_secs(60))).await;
+    let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
+    // The TTL that Java saw is the longer one, or the one that came later.
+    for heirs in [LEASE / 3, LEASE + LEASE / 3] {
+        let first = ours.lock().lease(LEASE).await.expect("it is free");
+        let seen = held(site.server(), &name).expires;
+        let mut heir = ours.lock().lease(Lease::Fixed(heirs));
+        assert!(matches!(poll_once(&mut heir).await, Poll::Pending));
+        let mut waiting = theirs.lock();
+        listening(site, &name, 1).await;
+        first.unlock().await.expect("it is held");
+        let second = heir.await.expect("it is handed over");
+        let ends = held(site.server(), &name).expires;
+        let now = (wall(), monotonic());
+        assert!(waiting.is_pending());
+        let entered = waiting.await.ended;
+        assert!(!second.is_held(), "nobody holds together with somebody else");
+        let free = now.1 + ends.saturating_sub(now.0);
+        let due = now.1 + ends.max(seen).saturating_sub(now.0);
+        assert!(entered + MS >= free, "{:?} too soon", free - entered);
+        assert_prompt(due, entered, EXPIRED);
+        theirs.unlock().await.yes();
+    }
+}
