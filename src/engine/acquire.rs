@@ -1,127 +1,31 @@
 //! The one way to wait for a lock: try, listen, try again, sleep. Who does so for this process is decided in `admit.rs`,
 //! when to try in `pause.rs`.
 
-use std::{
-    future::poll_fn,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Attempt, HoldNumber, Protocol,
-    admit::{Admission, ContenderSlot},
+    Attempt, HoldNumber,
+    acquisition::Acquisition,
+    admit::ContenderSlot,
     ask::{Ask, Patience},
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
-    nest::Nested,
     pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
-    queue::{QueuePlace, Told},
     registry::Place,
-    shared::{Attended, Engine},
+    shared::Attended,
     tenure::Tenure,
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
     error::{Error, Op, Result},
-    name::Field,
     rules::{Rule, without},
 };
 
 /// So many answers in a row may come later than their own lease before the acquisition gives up. A single try has one.
 const LATE_ANSWERS: u32 = 5;
-
-/// Acquires, for as long as the caller waits. `Ok(None)`: somebody else has it.
-pub(crate) async fn acquire(
-    engine: &Arc<Engine>,
-    protocol: &Arc<dyn Protocol>,
-    ask: &Ask,
-) -> Result<Option<LockGuard>> {
-    let contended = Contended { protocol, ask, said: AtomicBool::new(false) };
-    loop {
-        let admission = engine.at(protocol, |place, state, fx| state.admit(place, ask, fx))?;
-        let told = match admission {
-            Admission::Busy => {
-                contended.say();
-                return Ok(None);
-            }
-            Admission::Refused(error) => return Err(error),
-            Admission::Contend(slot) => Told::Contend(slot),
-            Admission::Nest(nest) => match nest.acquire(ask).await? {
-                Nested::Granted(guard) => Told::Granted(guard),
-                Nested::OuterLost => continue,
-            },
-            Admission::Queue(mut waiting) => {
-                contended.say();
-                let until = match ask.patience {
-                    Patience::Until(until) => Some(until),
-                    Patience::Once | Patience::ForEver => None,
-                };
-                match bounded(until, waiting.turn()).await {
-                    Some(Some(told)) => told,
-                    Some(None) => return Err(Error::Closed),
-                    None => return waiting.wait_over(),
-                }
-            }
-        };
-        let granted = match told {
-            Told::Contend(slot) => return contend(slot, ask, &contended).await,
-            Told::Failed(error) => return Err(error),
-            Told::Granted(guard) => guard,
-        };
-        // What was passed may have run out before it was taken: that is nobody's fault, so start over.
-        if granted.take() {
-            return Ok(Some(granted));
-        }
-    }
-}
-
-impl LockGuard {
-    /// The owner it was given to takes it; false if the hold ran out meanwhile.
-    fn take(&self) -> bool {
-        self.place.update(|state, fx| {
-            state.expire(&self.place, fx);
-            state.live(&self.tenure).map(|hold| hold.untaken = false).is_some()
-        })
-    }
-}
-
-/// The event that somebody else has it: one an acquisition, however often it is found so.
-struct Contended<'a> {
-    protocol: &'a Arc<dyn Protocol>,
-    ask: &'a Ask,
-    said: AtomicBool,
-}
-
-impl Contended<'_> {
-    fn say(&self) {
-        if !self.said.swap(true, Ordering::Relaxed) {
-            tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, "contended");
-        }
-    }
-}
-
-impl QueuePlace {
-    /// The wait is over: busy, unless the name's contender gets no answers, or is still waiting for its last.
-    fn wait_over(self) -> Result<Option<LockGuard>> {
-        let place = self.place();
-        let now = place.engine.clock().now();
-        let trouble = place.update(|state, _| {
-            let trying = state.contender.as_ref().and_then(|contender| contender.trying);
-            let silent = trying.is_some_and(|since| since + GRACE <= now);
-            let silence = || silent.then(|| unanswered(place, false, "no answer before the wait was over"));
-            state.trouble.as_ref().map(|trouble| trouble.error.clone()).or_else(silence)
-        });
-        trouble.map_or(Ok(None), Err)
-    }
-}
 
 /// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
 /// other asking, however fast the server is.
@@ -168,7 +72,8 @@ enum Tried {
 }
 
 /// The contender's life. What it leaves half done is undone by [`HalfBuilt`] and [`ContenderSlot`], in that order.
-async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> Result<Option<LockGuard>> {
+pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Option<LockGuard>> {
+    let ask = &acquisition.ask;
     let place = &slot.place;
     let mut half = half_built(place, ask, None);
     let chance = place.engine.chance();
@@ -185,7 +90,7 @@ async fn contend(slot: ContenderSlot, ask: &Ask, contended: &Contended<'_>) -> R
         match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Busy { retry_in } => {
-                contended.say();
+                acquisition.say_contended();
                 pauses = Pauses::after_faults(chance);
                 if ask.patience == Patience::Once
                     || Box::pin(slot.sleep(ask, retry_in, &mut polls)).await? == Slept::WaitOver

@@ -1,4 +1,4 @@
-//! What a caller asks for, and how long it waits for that. What is done about it is in `acquire.rs`.
+//! What a caller asks for, and how long it waits for that. What is done about it is in `acquisition.rs`.
 
 use std::time::Duration;
 

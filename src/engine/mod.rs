@@ -3,6 +3,7 @@
 //! | rule | file |
 //! | --- | --- |
 //! | who may enter, who waits | `admit.rs`, nested entries in `nest.rs` |
+//! | one acquisition, from the first poll to the guard | `acquisition.rs` |
 //! | try, listen, try again, sleep | `acquire.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `handle.rs` |
@@ -50,6 +51,7 @@
 //! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
 
 mod acquire;
+mod acquisition;
 mod admit;
 mod ask;
 mod clock;

@@ -1,5 +1,5 @@
 //! The futures that users hold. A request does nothing before its first poll; then it checks what it was told, settles
-//! whose it is, and runs `acquire.rs` in a box.
+//! whose it is, and starts `acquisition.rs`.
 
 use std::{
     fmt,
@@ -11,12 +11,9 @@ use std::{
     time::Duration,
 };
 
-use tracing::Instrument;
-
 use super::{
-    acquire,
+    acquisition::Acquisition,
     ask::{Ask, Patience},
-    effects::millis,
     guard::{LockGuard, Released},
     handle::{Handle, Nesting},
     outcome::Outcome,
@@ -29,7 +26,6 @@ use crate::{
     backend::Pending,
     error::{Error, Result},
     lease::{self, Lease, Wait},
-    name::Field,
     owner::Owner,
 };
 
@@ -79,18 +75,7 @@ impl Plan {
         };
         let Handle { engine, protocol } = self.handle;
         let Ok(protocol) = protocol else { return Box::pin(async { Err(Error::Closed) }) };
-        let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
-        let acquiring = async move {
-            // A clock is not read for what nobody hears.
-            let asked = tracing::enabled!(tracing::Level::DEBUG).then(|| engine.clock().now());
-            let guard = acquire::acquire(&engine, &protocol, &ask).await?;
-            if let Some(asked) = asked.filter(|_| guard.is_some()) {
-                let waited = engine.clock().now().saturating_duration_since(asked);
-                tracing::debug!(lock = %Field(protocol.name()), owner = %ask.owner, waited_ms = millis(waited), "acquired");
-            }
-            Ok(guard)
-        };
-        Box::pin(acquiring.instrument(span))
+        Acquisition::start(engine, protocol, ask)
     }
 
     fn unlock(self) -> Pending<Result<Released>> {

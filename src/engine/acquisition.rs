@@ -1,0 +1,151 @@
+//! One acquisition from the first poll to the guard: it is admitted, and waits in the local queue where it has to. How the
+//! one who tries at the server does that is in `acquire.rs`.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::{
+    Protocol,
+    acquire::contend,
+    admit::Admission,
+    ask::{Ask, Patience},
+    effects::millis,
+    guard::LockGuard,
+    nest::Nested,
+    pause::{GRACE, bounded, unanswered},
+    queue::{QueuePlace, Told},
+    shared::Engine,
+};
+use crate::{
+    backend::Pending,
+    error::{Error, Result},
+    name::Field,
+};
+
+/// One acquisition.
+pub(crate) struct Acquisition {
+    engine: Arc<Engine>,
+    protocol: Arc<dyn Protocol>,
+    pub(super) ask: Ask,
+    /// It was said that somebody else has it: once an acquisition, however often it is found so.
+    said: AtomicBool,
+}
+
+impl Acquisition {
+    /// Asks to be admitted at once, and acquires for as long as the caller waits. `Ok(None)`: somebody else has it.
+    ///
+    /// A future has room for all that may come of it. The one of somebody who queues and is passed the lock is small.
+    pub(crate) fn start(
+        engine: Arc<Engine>,
+        protocol: Arc<dyn Protocol>,
+        ask: Ask,
+    ) -> Pending<Result<Option<LockGuard>>> {
+        let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
+        // A clock is not read for what nobody hears.
+        let asked = tracing::enabled!(tracing::Level::DEBUG).then(|| engine.clock().now());
+        let this = Self { engine, protocol, ask, said: AtomicBool::new(false) };
+        match span.in_scope(|| this.admission()) {
+            Admission::Queue(waiting) => {
+                Box::pin(async move { this.acquired(asked, this.queue(waiting).await) }.instrument(span))
+            }
+            admission => Box::pin(async move { this.acquired(asked, this.go_on(admission).await) }.instrument(span)),
+        }
+    }
+
+    fn acquired(&self, asked: Option<Instant>, acquired: Result<Option<LockGuard>>) -> Result<Option<LockGuard>> {
+        if let (Some(asked), Ok(Some(_))) = (asked, &acquired) {
+            let waited_ms = millis(self.engine.clock().now().saturating_duration_since(asked));
+            tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, waited_ms, "acquired");
+        }
+        acquired
+    }
+
+    fn admission(&self) -> Admission {
+        let admitted = self.engine.at(&self.protocol, |place, state, fx| state.admit(place, &self.ask, fx));
+        admitted.unwrap_or_else(Admission::Refused)
+    }
+
+    async fn queue(&self, waiting: QueuePlace) -> Result<Option<LockGuard>> {
+        let admission = match self.turn(waiting).await? {
+            None => return Ok(None),
+            Some(Told::Granted(guard)) if guard.take() => return Ok(Some(guard)),
+            // What was passed had run out before it was taken: that is nobody's fault, so start over.
+            Some(Told::Granted(_)) => self.admission(),
+            Some(Told::Contend(slot)) => Admission::Contend(slot),
+            Some(Told::Failed(error)) => return Err(error),
+        };
+        Box::pin(self.go_on(admission)).await
+    }
+
+    async fn go_on(&self, mut admission: Admission) -> Result<Option<LockGuard>> {
+        loop {
+            let granted = match admission {
+                Admission::Busy => {
+                    self.say_contended();
+                    return Ok(None);
+                }
+                Admission::Refused(error) => return Err(error),
+                Admission::Contend(slot) => return contend(slot, self).await,
+                Admission::Nest(nest) => match nest.acquire(&self.ask).await? {
+                    Nested::Granted(guard) => Some(guard),
+                    Nested::OuterLost => None,
+                },
+                Admission::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
+            };
+            if let Some(guard) = granted.filter(LockGuard::take) {
+                return Ok(Some(guard));
+            }
+            admission = self.admission();
+        }
+    }
+
+    /// Waits for the turn in the local queue.
+    async fn turn(&self, mut waiting: QueuePlace) -> Result<Option<Told>> {
+        self.say_contended();
+        let until = match self.ask.patience {
+            Patience::Until(until) => Some(until),
+            Patience::Once | Patience::ForEver => None,
+        };
+        match bounded(until, waiting.turn()).await {
+            Some(Some(told)) => Ok(Some(told)),
+            Some(None) => Err(Error::Closed),
+            None => waiting.wait_over(),
+        }
+    }
+
+    pub(super) fn say_contended(&self) {
+        if !self.said.swap(true, Ordering::Relaxed) {
+            tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, "contended");
+        }
+    }
+}
+
+impl LockGuard {
+    /// The owner it was given to takes it; false if the hold ran out meanwhile.
+    fn take(&self) -> bool {
+        self.place.update(|state, fx| {
+            state.expire(&self.place, fx);
+            state.live(&self.tenure).map(|hold| hold.untaken = false).is_some()
+        })
+    }
+}
+
+impl QueuePlace {
+    /// The wait is over: busy, unless the name's contender gets no answers, or is still waiting for its last.
+    fn wait_over<T>(self) -> Result<Option<T>> {
+        let place = self.place();
+        let now = place.engine.clock().now();
+        let trouble = place.update(|state, _| {
+            let trying = state.contender.as_ref().and_then(|contender| contender.trying);
+            let silent = trying.is_some_and(|since| since + GRACE <= now);
+            let silence = || silent.then(|| unanswered(place, false, "no answer before the wait was over"));
+            state.trouble.as_ref().map(|trouble| trouble.error.clone()).or_else(silence)
+        });
+        trouble.map_or(Ok(None), Err)
+    }
+}
