@@ -20,6 +20,14 @@ pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<dyn SleepSource>);
 
+/// What a clock shows at one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Instant,
+    /// See [`Clock::slept`].
+    pub(crate) slept: Duration,
+}
+
 /// Tells how long the machine slept, since some fixed time in the past. Never less than it told before.
 pub(crate) trait SleepSource: Send + Sync + 'static {
     fn slept(&self) -> Duration;
@@ -48,6 +56,13 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    /// Both readings, for whatever is to be judged by them, be it one hold or many.
+    pub(crate) fn moment(&self) -> Moment {
+        // In this order: a sleep between the two makes a deadline nearer, never later.
+        let slept = self.slept();
+        Moment { now: self.now(), slept }
     }
 
     /// How long the machine slept so far, in whole milliseconds. Only differences mean something: [`Clock::now`]

@@ -6,6 +6,7 @@ use std::{iter::Chain, option, sync::Arc, time::Duration, vec};
 use tokio::sync::oneshot;
 
 use super::{
+    hold::Hold,
     queue::Told,
     registry::Place,
     release::ReleaseJob,
@@ -77,6 +78,10 @@ impl<T> Default for Few<T> {
 }
 
 impl<T> Few<T> {
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     fn push(&mut self, it: T) {
         if self.first.is_none() {
             self.first = Some(it);
@@ -118,6 +123,13 @@ impl Effects {
         self.said.push(said);
     }
 
+    /// As often as holds are renewed: nothing is made for nobody.
+    pub(super) fn say_renewed(&mut self, hold: &Hold) {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            self.say(Said::Renewed { owner: hold.owner().clone() });
+        }
+    }
+
     pub(super) fn listen(&mut self, epoch: u64) {
         self.listen = Some(epoch);
     }
@@ -132,6 +144,18 @@ impl Effects {
 
     pub(super) fn nudge(&mut self) {
         self.nudge = true;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+            && self.deliveries.is_empty()
+            && self.work.is_empty()
+            && self.releases.is_empty()
+            && self.said.is_empty()
+            && self.unlisten.is_empty()
+            && self.listen.is_none()
+            && !self.nudge
+            && !self.settled
     }
 
     pub(super) fn run(self, place: &Place) {
@@ -158,7 +182,7 @@ impl Effects {
             place.listen(epoch);
         }
         if self.nudge {
-            place.entry.nudge.notify_one();
+            place.entry.nudge();
         }
         if self.settled {
             place.engine.settled.notify_waiters();

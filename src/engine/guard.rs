@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -72,13 +73,13 @@ pub struct LockGuard {
     pub(super) ticket: u64,
     fence: Option<u64>,
     pub(super) stage: Mutex<Stage>,
-    /// This guard's share ended; the hold may go on without it.
-    pub(super) released: Notify,
+    /// This guard's share ended; the hold may go on without it. Made for the first that asks.
+    pub(super) released: OnceBox<Notify>,
 }
 
 impl LockGuard {
     pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
-        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: Notify::new() }
+        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: OnceBox::new() }
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -235,7 +236,7 @@ impl LockGuard {
         self.place.engine.on_own_runtime()?;
         let mut work = pin!(work.into_future());
         let mut over = pin!(self.tenure.token().cancelled());
-        let mut released = pin!(self.released.notified());
+        let mut released = pin!(self.released.get_or_init(Box::default).notified());
         poll_fn(|cx| {
             let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
             if ended || !self.is_held() {
@@ -279,7 +280,7 @@ impl LockGuard {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
-        let hold = (Arc::clone(place.entry.protocol.key()), number);
+        let hold = (&**place.entry.protocol.key(), number);
         let renewal = match place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await {
             Ok(renewal) => renewal,
             Err(Fault { kind: FaultKind::Withdrawn, .. }) => return Err(self.why_not_held()),

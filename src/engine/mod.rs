@@ -11,7 +11,8 @@
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
-//! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
+//! | tickets, count, deadline, loss, `max_hold` | `hold.rs`, `ticket.rs` |
+//! | what a command asks for, and what its answer promises | `term.rs` |
 //! | what the guards of one owner share | `tenure.rs` |
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
@@ -20,7 +21,7 @@
 //! | work without a task of its own | `errand.rs` |
 //! | what is due, batches, retries | `watchdog.rs`, the dates in `schedule.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
-//! | the margin of a deadline, machines that slept | `clock.rs` |
+//! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
 //! | a forced release | `force.rs` |
 //!
@@ -52,6 +53,7 @@
 mod acquire;
 mod admit;
 mod clock;
+mod date;
 mod effects;
 mod errand;
 mod force;
@@ -69,9 +71,12 @@ mod registry;
 mod release;
 mod request;
 mod schedule;
+mod seldom;
 mod shared;
 mod slice;
 mod tenure;
+mod term;
+mod ticket;
 mod unlock;
 mod wake;
 mod watchdog;
@@ -116,7 +121,7 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 
     /// Where releases are published.
-    fn channel(&self) -> &Arc<str>;
+    fn channel(&self) -> Arc<str>;
 
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
@@ -136,7 +141,7 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order.
     fn renew(
         &self,
-        holds: &[(Arc<str>, HoldNumber)],
+        holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,

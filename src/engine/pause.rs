@@ -163,7 +163,7 @@ impl ContenderSlot {
                     }
                 };
             }
-            let _ = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified()).await;
+            let _ = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudged()).await;
             now = place.engine.clock().now();
         }
     }
@@ -224,7 +224,7 @@ impl ContenderSlot {
                 return Ok(Slept::Awake);
             }
             let until = [Some(expires), wait_over, deaf.then_some(polled)].into_iter().flatten().min();
-            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudge.notified()).await;
+            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudged()).await;
         }
     }
 
@@ -271,7 +271,7 @@ impl ContenderSlot {
             if self.place.engine.is_closed() {
                 return Err(Error::Closed);
             }
-            if timeout_at(at, self.place.entry.nudge.notified()).await.is_err() {
+            if timeout_at(at, self.place.entry.nudged()).await.is_err() {
                 return Ok(());
             }
         }

@@ -8,14 +8,14 @@ use std::{
     },
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
-use super::registry::Entry;
+use super::{date::Date, registry::Entry};
 
 /// When each entry has to be looked at. An entry stands in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    entries: Mutex<BTreeMap<(Instant, u64), Arc<Entry>>>,
+    entries: Mutex<BTreeMap<(Date, u64), Arc<Entry>>>,
     /// There is something to look at before all that was known.
     pub(super) sooner: Notify,
     ended: AtomicBool,
@@ -23,7 +23,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Moves an entry from where it stood to `at`.
-    pub(super) fn put(&self, from: Option<Instant>, at: Instant, entry: &Arc<Entry>) {
+    pub(super) fn put(&self, from: Option<Date>, at: Date, entry: &Arc<Entry>) {
         let id = entry.number;
         let mut entries = self.lock();
         if self.ended.load(Ordering::Acquire) {
@@ -37,13 +37,6 @@ impl Schedule {
         drop(entries);
         if first {
             self.sooner.notify_one();
-        }
-    }
-
-    /// Takes an entry out from where it stood.
-    pub(super) fn strike(&self, from: Option<Instant>, entry: &Entry) {
-        if let Some(from) = from {
-            self.lock().remove(&(from, entry.number));
         }
     }
 
@@ -61,26 +54,33 @@ impl Schedule {
         self.ended.load(Ordering::Acquire)
     }
 
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Date> {
         self.lock().first_key_value().map(|(&(at, _), _)| at)
     }
 
-    pub(super) fn take_due(&self, now: Instant) -> Vec<Arc<Entry>> {
+    /// Takes out all that are looked at by now, and says where they stood.
+    pub(super) fn take_due(&self, now: Date) -> Vec<(Date, Arc<Entry>)> {
+        self.take_first(usize::MAX, now)
+    }
+
+    /// The same for so many of them.
+    pub(super) fn take_first(&self, count: usize, until: Date) -> Vec<(Date, Arc<Entry>)> {
         let mut entries = self.lock();
-        let mut due = Vec::new();
-        while let Some(first) = entries.first_entry().filter(|first| first.key().0 <= now) {
-            due.push(first.remove());
-        }
-        due
+        let first = || {
+            let first = entries.first_entry().filter(|first| first.key().0 <= until)?;
+            let ((at, _), entry) = first.remove_entry();
+            Some((at, entry))
+        };
+        std::iter::from_fn(first).take(count).collect()
     }
 
     /// The first of those that are looked at by then. They stay where they are.
-    pub(super) fn first(&self, count: usize, until: Instant) -> Vec<Arc<Entry>> {
+    pub(super) fn first(&self, count: usize, until: Date) -> Vec<Arc<Entry>> {
         self.lock().range(..=(until, u64::MAX)).take(count).map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
     /// When so many of them will have been looked at.
-    pub(super) fn by(&self, count: usize) -> Option<Instant> {
+    pub(super) fn by(&self, count: usize) -> Option<Date> {
         self.lock().keys().nth(count.checked_sub(1)?).map(|&(at, _)| at)
     }
 
@@ -88,7 +88,7 @@ impl Schedule {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Date, u64), Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::date::{Date, nanos};
 use crate::rules::{Rule, without};
 
 /// The fairness towards other processes, for one name.
@@ -21,17 +22,17 @@ use crate::rules::{Rule, without};
 /// | cooling: listeners | somebody else's message, or the slice is over | none |
 #[derive(Debug)]
 pub(crate) struct Slice {
-    length: Duration,
-    started: Option<Instant>,
+    length_ns: u64,
+    started: Option<Date>,
     /// When a hold of ours ended last, whichever way.
-    ended: Option<Instant>,
+    ended: Option<Date>,
     cooling: Option<Cooling>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Cooling {
     Unanswered,
-    Listeners { until: Instant },
+    Listeners { until: Date },
 }
 
 /// How a hold of this process ends.
@@ -64,12 +65,17 @@ pub(crate) enum Gate {
 
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length, started: None, ended: None, cooling: None }
+        Self { length_ns: nanos(length), started: None, ended: None, cooling: None }
+    }
+
+    fn length(&self) -> Duration {
+        Duration::from_nanos(self.length_ns)
     }
 
     /// An acquire of ours took the free key.
     pub(crate) fn taken(&mut self, now: Instant) {
-        let took_back = self.ended.is_some_and(|ended| now < ended + self.length);
+        let now = Date::from(now);
+        let took_back = self.ended.is_some_and(|ended| now < ended + self.length());
         if self.started.is_none() || !took_back {
             self.started = Some(now);
         }
@@ -85,14 +91,14 @@ impl Slice {
     /// A hold ends at `now`.
     pub(crate) fn turn(&self, now: Instant) -> Turn {
         match self.started {
-            Some(started) if now < started + self.length || without(Rule::SliceEnds) => Turn::Keep,
+            Some(started) if Date::from(now) < started + self.length() || without(Rule::SliceEnds) => Turn::Keep,
             _ => Turn::Yield,
         }
     }
 
     /// The release that a hold ends with was decided, of its owner's will or by force.
     pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
-        self.ended = Some(now);
+        self.ended = Some(now.into());
         if turn == Turn::Yield {
             self.started = None;
             self.cooling = Some(Cooling::Unanswered);
@@ -106,7 +112,7 @@ impl Slice {
             self.cooling = match listeners {
                 Listeners::None => None,
                 Listeners::Some | Listeners::Unknown => {
-                    Some(Cooling::Listeners { until: now + self.length * patience })
+                    Some(Cooling::Listeners { until: Date::from(now) + self.length() * patience })
                 }
             };
         }
@@ -122,7 +128,7 @@ impl Slice {
     /// A hold was lost, and nobody here freed it. It does not cool the name down: nobody was told, so nobody counted who
     /// else waits, and a waiter here would stand a whole slice for nobody. The next end makes up for it.
     pub(crate) fn lost(&mut self, now: Instant) {
-        self.ended = Some(now);
+        self.ended = Some(now.into());
     }
 
     /// A release that is to tell who listens is not answered yet.
@@ -134,7 +140,7 @@ impl Slice {
         match self.cooling {
             None => Gate::Open,
             Some(Cooling::Unanswered) => Gate::Unanswered,
-            Some(Cooling::Listeners { until }) if now < until => Gate::Until(until),
+            Some(Cooling::Listeners { until }) if Date::from(now) < until => Gate::Until(until.into()),
             Some(Cooling::Listeners { .. }) => {
                 self.cooling = None;
                 Gate::Open
@@ -148,7 +154,7 @@ impl Slice {
             Some(Cooling::Listeners { until }) => Some(until),
             _ => None,
         };
-        cooling.max(self.ended.map(|ended| ended + self.length))
+        cooling.max(self.ended.map(|ended| ended + self.length())).map(Instant::from)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The plain lock's protocol, on the server as Redisson has it: a hash with one field, the hold, whose value is its
 //! count. What a user sees of it is in `reentrant.rs` and `mutex.rs`.
 
-use std::{io::Write, ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
@@ -30,9 +30,8 @@ impl Scope {
     /// The plain lock of this name, if the name can be one.
     pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>> {
         let name = Name::parse(name)?;
-        let key = keys::lock_key(&self.prefix, &name);
-        let channel = keys::lock_channel(&key);
-        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key, channel }))
+        let key = keys::lock_key(&self.prefix, name.as_arc());
+        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))
     }
 }
 
@@ -41,7 +40,6 @@ struct HashLock {
     scope: Arc<Scope>,
     name: Arc<str>,
     key: Arc<str>,
-    channel: Arc<str>,
 }
 
 /// A hold's field, `clientId:holdNumber`, built without memory of its own.
@@ -56,11 +54,16 @@ impl Field {
     const LONGEST: usize = 36 + 1 + 20;
 
     fn new(client_id: &str, number: HoldNumber) -> Self {
+        debug_assert_eq!(client_id.len(), Self::LONGEST - 21, "{client_id:?} is no UUID");
         let mut bytes = [0; Self::LONGEST];
-        let mut rest = &mut bytes[..];
-        let written = write!(rest, "{client_id}:{number}");
-        debug_assert!(written.is_ok(), "{client_id:?} is no UUID");
-        let len = Self::LONGEST - rest.len();
+        let mut len = 0;
+        let digits = Digits::of(number.0);
+        for part in [client_id.as_bytes(), b":", digits.as_bytes()] {
+            // A longer one than a UUID is none, and no field of ours.
+            let end = (len + part.len()).min(Self::LONGEST);
+            bytes[len..end].copy_from_slice(&part[..end - len]);
+            len = end;
+        }
         Self { bytes, len }
     }
 }
@@ -70,6 +73,30 @@ impl Deref for Field {
 
     fn deref(&self) -> &str {
         str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+/// A number in decimal digits. The standard library's way to them costs several times as much, for every renewal.
+struct Digits {
+    bytes: [u8; 20],
+    first: usize,
+}
+
+impl Digits {
+    fn of(mut number: u64) -> Self {
+        let mut digits = Self { bytes: [0; 20], first: 20 };
+        loop {
+            digits.first -= 1;
+            digits.bytes[digits.first] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return digits;
+            }
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.first..]
     }
 }
 
@@ -134,8 +161,8 @@ impl Protocol for HashLock {
         "plain lock"
     }
 
-    fn channel(&self) -> &Arc<str> {
-        &self.channel
+    fn channel(&self) -> Arc<str> {
+        keys::lock_channel(&self.key).into()
     }
 
     fn passes(&self) -> bool {
@@ -155,8 +182,8 @@ impl Protocol for HashLock {
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
-        let field = self.field(number);
-        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
+        let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
+        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
         self.reply(&scripts::RELEASE, &args, None, |parts| {
             let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
             match Status::read(status)? {
@@ -188,12 +215,12 @@ impl Protocol for HashLock {
 
     fn renew(
         &self,
-        holds: &[(Arc<str>, HoldNumber)],
+        holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
-        let keys: Vec<&str> = holds.iter().map(|(key, _)| &**key).collect();
+        let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = vec![Arg::Int(whole_ms(lease))];
         args.extend(fields.iter().map(|field| Arg::Text(field)));
@@ -231,7 +258,8 @@ impl Protocol for HashLock {
     }
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
-        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
+        let channel = keys::lock_channel(&self.key);
+        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
             [status, Value::Int(listeners)] => match Status::read(status)? {
