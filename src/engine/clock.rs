@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::date::Date;
+
 /// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the
 /// server's whole milliseconds.
 pub(crate) fn margin(lease: Duration) -> Duration {
@@ -24,6 +26,8 @@ pub(crate) struct Clock(Arc<dyn SleepSource>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now: Instant,
+    /// The same.
+    pub(super) date: Date,
     /// See [`Clock::slept`].
     pub(crate) slept: Duration,
 }
@@ -62,7 +66,8 @@ impl Clock {
     pub(crate) fn moment(&self) -> Moment {
         // In this order: a sleep between the two makes a deadline nearer, never later.
         let slept = self.slept();
-        Moment { now: self.now(), slept }
+        let now = self.now();
+        Moment { now, date: now.into(), slept }
     }
 
     /// How long the machine slept so far, in whole milliseconds. Only differences mean something: [`Clock::now`]

@@ -22,6 +22,10 @@ impl Date {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
+    pub(crate) fn after(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
+
     /// Nanoseconds since the first instant that was ever asked for; none if this one is before it.
     pub(crate) fn since_first(self) -> u64 {
         self.0.get().saturating_sub(FIRST.get())
@@ -56,7 +60,7 @@ impl Add<Duration> for Date {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(span)))
+        self.after(nanos(span))
     }
 }
 

@@ -71,14 +71,15 @@ pub struct LockGuard {
     pub(super) place: Place,
     pub(super) tenure: Arc<Tenure>,
     pub(super) ticket: u64,
-    fence: Option<u64>,
+    fence: Option<Box<u64>>,
     pub(super) stage: Mutex<Stage>,
-    /// This guard's share ended; the hold may go on without it. Made for the first that asks.
+    /// This guard's share ended; the hold may go on without it.
     pub(super) released: OnceBox<Notify>,
 }
 
 impl LockGuard {
     pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
+        let fence = fence.map(Box::new);
         Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: OnceBox::new() }
     }
 
@@ -306,7 +307,7 @@ impl LockGuard {
     /// The fencing token, where the primitive gives one; the locks of this version give none.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
-        self.fence
+        self.fence.as_deref().copied()
     }
 
     /// Who holds. Nested acquisitions by this owner succeed at once.
@@ -344,8 +345,7 @@ impl LockGuard {
         if matches!(*stage, Stage::Held) {
             let (detached, fx) = self.place.change(|state, _| {
                 let hold = state.hold_of(&self.tenure)?;
-                let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
-                ticket.detached = true;
+                hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?.detached = true;
                 Some(())
             });
             if detached.is_some() {

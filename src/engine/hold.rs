@@ -22,10 +22,10 @@ use tokio::time::Instant;
 use super::{
     HoldNumber,
     clock::{self, Clock, Moment},
-    date::Date,
+    date::{Date, nanos},
     nest::Counting,
     tenure::{End, Loss, Tenure},
-    term::Deadline,
+    term::{Deadline, Raised},
     ticket::Tickets,
 };
 pub(crate) use super::{term::Term, ticket::Ticket};
@@ -84,7 +84,8 @@ pub(crate) struct Wake {
 impl Hold {
     /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
     pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
-        let (sent, moment) = (Date::from(term.sent), clock.moment());
+        let moment = clock.moment();
+        let raised = term.raised(moment);
         Self {
             number,
             tenure,
@@ -92,11 +93,11 @@ impl Hold {
             tickets: Tickets::One(first),
             counting: Counting::default(),
             aside: None,
-            renewed: sent,
-            reached: sent + term.lease,
-            kept: sent + term.lease,
-            taken: moment.now.into(),
-            deadline: Deadline::by(term, moment),
+            renewed: raised.sent,
+            reached: raised.reached,
+            kept: raised.reached,
+            taken: moment.date,
+            deadline: raised.deadline,
             renewing: false,
             probe: false,
             unclean: false,
@@ -163,31 +164,34 @@ impl Hold {
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
     pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
-        self.extended_at(term, clock.moment());
+        let moment = clock.moment();
+        self.raised(term.raised(moment), moment);
     }
 
-    pub(super) fn extended_at(&mut self, term: Term, moment: Moment) {
-        let fresh = Deadline::by(term, moment);
-        if fresh.at > self.deadline.effective(moment) {
-            self.deadline = fresh;
+    pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
+        if raised.deadline.at > self.deadline.effective(moment) {
+            self.deadline = raised.deadline;
         }
-        self.reached = self.reached.max(Date::from(term.sent) + term.lease);
+        self.reached = self.reached.max(raised.reached);
     }
 
     /// A nested acquisition was granted.
     pub(crate) fn entered(&mut self, ticket: Ticket, term: Term, clock: &Clock) {
         self.floor = self.floor.max(ticket.floor);
-        if ticket.watched {
-            self.renewed(term);
-        }
+        let moment = clock.moment();
+        let (raised, watched) = (term.raised(moment), ticket.watched);
         self.tickets.push(ticket);
-        self.extended(term, clock);
+        if watched {
+            self.renewed(raised, moment);
+        } else {
+            self.raised(raised, moment);
+        }
     }
 
     /// The lease was raised for the watchdog.
-    pub(crate) fn renewed(&mut self, term: Term) {
-        self.renewed = term.sent.into();
-        self.reached = self.reached.max(self.renewed + term.lease);
+    pub(super) fn renewed(&mut self, raised: Raised, moment: Moment) {
+        self.renewed = raised.sent;
+        self.raised(raised, moment);
     }
 
     /// A renewal had no answer, so many in a row.
@@ -277,7 +281,7 @@ impl Hold {
     /// Why the hold is over by now, if it is. Notes how long the machine slept.
     pub(crate) fn expires(&mut self, moment: Moment) -> Option<LostCause> {
         self.deadline.note_sleep(moment);
-        self.over(self.known_deadline(), moment.now.into())
+        self.over(self.known_deadline(), moment.date)
     }
 
     /// Why the hold is over at `now`, if it is.
@@ -297,7 +301,7 @@ impl Hold {
 
     /// Whether it is not over by now.
     pub(crate) fn lives(&self, moment: Moment) -> bool {
-        self.over(self.deadline_at(moment), moment.now.into()).is_none()
+        self.over(self.deadline_at(moment), moment.date).is_none()
     }
 
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
@@ -312,7 +316,7 @@ impl Hold {
         if let Some((_, at)) = self.retry() {
             return Some(at);
         }
-        if short || self.probe { Some(self.renewed) } else { Some(self.renewed + watchdog / 3) }
+        if short || self.probe { Some(self.renewed) } else { Some(self.renewed.after(nanos(watchdog) / 3)) }
     }
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket: it is asked for now.

@@ -19,7 +19,8 @@
 //! | newest target, repetition, releases before tries | `release.rs` |
 //! | how a release went | `outcome.rs` |
 //! | work without a task of its own | `errand.rs` |
-//! | what is due, batches, retries | `watchdog.rs`, the dates in `schedule.rs` |
+//! | what is due, and retries | `watchdog.rs`, the dates in `schedule.rs` |
+//! | which renewals go together | `batches.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
@@ -39,8 +40,8 @@
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
 //! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
-//! | keys in one renewal | `BATCH` | `watchdog.rs` |
-//! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `watchdog.rs` |
+//! | keys in one renewal | `BATCH` | `batches.rs` |
+//! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |
 //! | commands in a link's queue | `QUEUE`, then callers wait | `backend/redis/options.rs` |
@@ -52,6 +53,7 @@
 
 mod acquire;
 mod admit;
+mod batches;
 mod clock;
 mod date;
 mod effects;

@@ -35,11 +35,11 @@ pub(crate) struct State {
     /// Lost holds that still have tickets.
     pub(super) lost: Seldom<Hold>,
     /// The one task that tries at the server for this process.
-    pub(crate) contender: Option<Contender>,
+    pub(crate) contender: Option<Box<Contender>>,
     /// A hand-over is on its way.
     pub(crate) handing: Option<Box<Heir>>,
     pub(crate) queue: Queue,
-    pub(crate) releases: Vec<Releasing>,
+    pub(super) releases: Seldom<Releasing>,
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
@@ -104,7 +104,7 @@ impl State {
             contender: None,
             handing: None,
             queue: Queue::default(),
-            releases: Vec::new(),
+            releases: Seldom::default(),
             reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
@@ -199,11 +199,20 @@ impl Place {
     }
 
     /// The same for whoever changes many, one after the other: `fx` is empty before and after.
-    pub(super) fn update_with(&self, fx: &mut Effects, change: impl FnOnce(&mut State, &mut Effects)) {
-        self.changed(change, fx);
+    /// Where it stood in the schedule, and where it is to stand, is the caller's to see to.
+    pub(super) fn update_with(
+        &self,
+        fx: &mut Effects,
+        change: impl FnOnce(&mut State, &mut Effects),
+    ) -> Option<(Option<Date>, Date)> {
+        let mut state = self.entry.lock();
+        change(&mut state, fx);
+        let moved = self.rest(&mut state, fx);
+        drop(state);
         if !fx.is_empty() {
             std::mem::take(fx).run(self);
         }
+        moved
     }
 
     /// Changes the entry; what that leaves to do is the caller's to run, once it has let go of its own locks.
@@ -216,27 +225,28 @@ impl Place {
     fn changed<R>(&self, change: impl FnOnce(&mut State, &mut Effects) -> R, fx: &mut Effects) -> R {
         let mut state = self.entry.lock();
         let out = change(&mut state, fx);
-        self.rest(&mut state, fx);
+        if let Some((from, at)) = self.rest(&mut state, fx) {
+            self.engine.schedule().put(from, at, &self.entry);
+        }
         out
     }
 
-    /// What follows from any change: the ear closes when nobody waits, and the driver looks in time.
-    fn rest(&self, state: &mut State, fx: &mut Effects) {
+    /// What follows from any change: the ear closes when nobody waits, and the driver looks in time. Where the entry
+    /// stood in the schedule, and where it is to stand from now on.
+    fn rest(&self, state: &mut State, fx: &mut Effects) -> Option<(Option<Date>, Date)> {
         if state.contender.is_none() && state.handing.is_none() && state.queue.is_empty() {
             state.ear.close(fx);
             state.trouble = None;
         }
         if state.dead {
-            return;
+            return None;
         }
-        if let Some(at) = state.next_look(&self.engine)
-            && state.scheduled.is_none_or(|scheduled| at < scheduled)
-        {
-            self.engine.schedule().put(state.scheduled.replace(at), at, &self.entry);
-        }
-        if state.is_settled() && self.engine.is_closed() {
+        if self.engine.is_closed() && state.is_settled() {
             fx.settled();
         }
+        let at = state.next_look(&self.engine)?;
+        let sooner = state.scheduled.is_none_or(|scheduled| at < scheduled);
+        sooner.then(|| (state.scheduled.replace(at), at))
     }
 }
 

@@ -1,7 +1,7 @@
 //! When each entry has to be looked at: the driver's list of dates. What is to be seen there, and done, is not known here.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque, btree_map::Entry as Slot},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,40 +12,71 @@ use tokio::sync::Notify;
 
 use super::{date::Date, registry::Entry};
 
+/// Lists are made for so many at once, if so many are asked for.
+const ROOM: usize = 100;
+
 /// When each entry has to be looked at. An entry stands in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    entries: Mutex<BTreeMap<(Date, u64), Arc<Entry>>>,
+    dates: Mutex<Dates>,
     /// There is something to look at before all that was known.
     pub(super) sooner: Notify,
     ended: AtomicBool,
 }
 
+/// What is renewed together is due together: far fewer dates than entries.
+#[derive(Debug, Default)]
+struct Dates {
+    days: BTreeMap<Date, Day>,
+    len: usize,
+}
+
+/// The entries of one date, the oldest first.
+#[derive(Debug)]
+enum Day {
+    One(Arc<Entry>),
+    /// Never empty; each with its number, so that none is looked up for it.
+    Many(Box<VecDeque<(u64, Arc<Entry>)>>),
+}
+
 impl Schedule {
     /// Moves an entry from where it stood to `at`.
     pub(super) fn put(&self, from: Option<Date>, at: Date, entry: &Arc<Entry>) {
-        let id = entry.number;
-        let mut entries = self.lock();
+        let mut dates = self.lock();
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        if let Some(from) = from {
-            entries.remove(&(from, id));
-        }
-        let first = entries.first_key_value().is_none_or(|(&(first, _), _)| at < first);
-        entries.insert((at, id), Arc::clone(entry));
-        drop(entries);
+        dates.remove_all(from.map(|from| (from, entry.number)).into_iter());
+        let first = dates.next().is_none_or(|first| at < first);
+        dates.insert_all(std::iter::once((at, Arc::clone(entry))));
+        drop(dates);
         if first {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// The same for many of them.
+    pub(super) fn put_all(&self, moves: Vec<(Option<Date>, Date, Arc<Entry>)>) {
+        let mut dates = self.lock();
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        let known = dates.next();
+        dates.remove_all(moves.iter().filter_map(|(from, _, entry)| Some(((*from)?, entry.number))));
+        dates.insert_all(moves.into_iter().map(|(_, at, entry)| (at, entry)));
+        let next = dates.next();
+        drop(dates);
+        if next.is_some_and(|next| known.is_none_or(|known| next < known)) {
             self.sooner.notify_one();
         }
     }
 
     /// Ends the driver, which leaves nothing to look at.
     pub(super) fn end(&self) {
-        let mut entries = self.lock();
+        let mut dates = self.lock();
         self.ended.store(true, Ordering::Release);
-        let forgotten = std::mem::take(&mut *entries);
-        drop(entries);
+        let forgotten = std::mem::take(&mut *dates);
+        drop(dates);
         drop(forgotten);
         self.sooner.notify_one();
     }
@@ -55,7 +86,7 @@ impl Schedule {
     }
 
     pub(super) fn next(&self) -> Option<Date> {
-        self.lock().first_key_value().map(|(&(at, _), _)| at)
+        self.lock().next()
     }
 
     /// Takes out all that are looked at by now, and says where they stood.
@@ -65,30 +96,146 @@ impl Schedule {
 
     /// The same for so many of them.
     pub(super) fn take_first(&self, count: usize, until: Date) -> Vec<(Date, Arc<Entry>)> {
-        let mut entries = self.lock();
-        let first = || {
-            let first = entries.first_entry().filter(|first| first.key().0 <= until)?;
-            let ((at, _), entry) = first.remove_entry();
-            Some((at, entry))
-        };
-        std::iter::from_fn(first).take(count).collect()
+        let mut dates = self.lock();
+        let mut taken = Vec::with_capacity(count.min(ROOM));
+        taken.extend(std::iter::from_fn(|| dates.take_first(until)).take(count));
+        taken
     }
 
     /// The first of those that are looked at by then. They stay where they are.
     pub(super) fn first(&self, count: usize, until: Date) -> Vec<Arc<Entry>> {
-        self.lock().range(..=(until, u64::MAX)).take(count).map(|(_, entry)| Arc::clone(entry)).collect()
+        let dates = self.lock();
+        let mut first = Vec::with_capacity(count.min(ROOM));
+        first.extend(dates.days.range(..=until).flat_map(|(_, day)| day.iter()).take(count).map(Arc::clone));
+        first
     }
 
     /// When so many of them will have been looked at.
     pub(super) fn by(&self, count: usize) -> Option<Date> {
-        self.lock().keys().nth(count.checked_sub(1)?).map(|&(at, _)| at)
+        let mut missing = count;
+        let dates = self.lock();
+        let last = dates.days.iter().find(|(_, day)| {
+            missing = missing.saturating_sub(day.len());
+            missing == 0
+        });
+        last.map(|(&at, _)| at)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().len
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Date, u64), Arc<Entry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Dates> {
+        self.dates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Dates {
+    fn next(&self) -> Option<Date> {
+        self.days.first_key_value().map(|(&at, _)| at)
+    }
+
+    /// Those of one date, if they come one after the other, cost one look for it.
+    fn insert_all(&mut self, entries: impl Iterator<Item = (Date, Arc<Entry>)>) {
+        let mut entries = entries.peekable();
+        while let Some((at, entry)) = entries.next() {
+            let day = match self.days.entry(at) {
+                Slot::Vacant(day) => {
+                    self.len += 1;
+                    day.insert(Day::One(entry))
+                }
+                Slot::Occupied(day) => {
+                    let day = day.into_mut();
+                    self.len += usize::from(day.insert(entry));
+                    day
+                }
+            };
+            while let Some((_, entry)) = entries.next_if(|(next, _)| *next == at) {
+                self.len += usize::from(day.insert(entry));
+            }
+        }
+    }
+
+    /// As for [`Dates::insert_all`].
+    fn remove_all(&mut self, entries: impl Iterator<Item = (Date, u64)>) {
+        let mut entries = entries.peekable();
+        while let Some((at, number)) = entries.next() {
+            match self.days.get_mut(&at) {
+                None => {}
+                Some(Day::One(entry)) if entry.number != number => {}
+                Some(Day::One(_)) => {
+                    self.days.remove(&at);
+                    self.len -= 1;
+                }
+                Some(Day::Many(day)) => {
+                    let mut number = Some(number);
+                    while let Some(out) = number {
+                        self.len -= usize::from(take_out(day, out));
+                        number = entries.next_if(|(next, _)| *next == at).map(|(_, number)| number);
+                    }
+                    if day.is_empty() {
+                        self.days.remove(&at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_first(&mut self, until: Date) -> Option<(Date, Arc<Entry>)> {
+        let mut first = self.days.first_entry().filter(|first| *first.key() <= until)?;
+        self.len -= 1;
+        let at = *first.key();
+        if let Day::Many(entries) = first.get_mut()
+            && entries.len() > 1
+        {
+            return Some((at, entries.pop_front()?.1));
+        }
+        match first.remove() {
+            Day::One(entry) => Some((at, entry)),
+            Day::Many(mut entries) => Some((at, entries.pop_front()?.1)),
+        }
+    }
+}
+
+/// Whether it was there. Mostly it is the oldest.
+fn take_out(day: &mut VecDeque<(u64, Arc<Entry>)>, number: u64) -> bool {
+    let place = match day.front() {
+        Some((first, _)) if *first == number => Ok(0),
+        _ => day.binary_search_by_key(&number, |(number, _)| *number),
+    };
+    place.ok().and_then(|place| day.remove(place)).is_some()
+}
+
+impl Day {
+    /// Whether it was not there yet.
+    fn insert(&mut self, entry: Arc<Entry>) -> bool {
+        if let Self::One(first) = self {
+            *self = Self::Many(Box::new(VecDeque::from([(first.number, Arc::clone(first))])));
+        }
+        let Self::Many(entries) = self else { return false };
+        // Mostly the youngest.
+        let place = match entries.back() {
+            Some((last, _)) if *last < entry.number => Err(entries.len()),
+            _ => entries.binary_search_by_key(&entry.number, |(number, _)| *number),
+        };
+        if let Err(place) = place {
+            entries.insert(place, (entry.number, entry));
+        }
+        place.is_err()
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(entries) => entries.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let (one, many) = match self {
+            Self::One(entry) => (Some(entry), None),
+            Self::Many(entries) => (None, Some(entries)),
+        };
+        one.into_iter().chain(many.into_iter().flat_map(|entries| entries.iter().map(|(_, entry)| entry)))
     }
 }

@@ -8,7 +8,12 @@ pub(super) struct Seldom<T>(Option<Box<Vec<T>>>);
 
 impl<T> Seldom<T> {
     pub(super) fn push(&mut self, it: T) {
-        self.0.get_or_insert_default().push(it);
+        // One at a time, mostly.
+        self.0.get_or_insert_with(|| Box::new(Vec::with_capacity(1))).push(it);
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Option<T> {
+        self.0.as_mut().filter(|list| at < list.len()).map(|list| list.remove(at))
     }
 
     /// Takes one out; the last one moves to its place.
@@ -58,7 +63,9 @@ mod tests {
     fn it_is_a_list_that_takes_no_more_than_a_pointer() {
         let mut list = Seldom::default();
         assert_eq!(size_of_val(&list), size_of::<usize>());
-        assert!(list.is_empty() && list.swap_remove(0).is_none() && list.take().is_empty());
+        assert!(list.is_empty() && list.remove(0).is_none() && list.swap_remove(0).is_none() && list.take().is_empty());
+        list.push(5);
+        assert_eq!((list.remove(1), list.remove(0)), (None, Some(5)));
         (0..4).for_each(|it| list.push(it));
         assert_eq!(list.swap_remove(0), Some(0));
         list.iter_mut().for_each(|it| *it *= 10);

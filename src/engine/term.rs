@@ -32,10 +32,20 @@ pub(super) struct Deadline {
     pub(super) cut: bool,
 }
 
+/// A lease that was raised by an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raised {
+    /// When it was asked for.
+    pub(super) sent: Date,
+    /// How far it reaches by what was asked for.
+    pub(super) reached: Date,
+    pub(super) deadline: Deadline,
+}
+
 impl Term {
     /// A lease that is asked for now. It never reaches beyond `bound`; `None` if nothing is left before it.
     pub(crate) fn now(lease: Duration, bound: Option<Instant>, clock: &Clock) -> Option<Self> {
-        let Moment { now: sent, slept } = clock.moment();
+        let Moment { now: sent, slept, .. } = clock.moment();
         let left = bound.map_or(Duration::MAX, |bound| bound.saturating_duration_since(sent));
         // Whole milliseconds are sent, rounded down here: the bound is a promise.
         let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
@@ -48,7 +58,13 @@ impl Term {
     /// Whether an answer that comes now still stands for something.
     pub(crate) fn holds(&self, clock: &Clock) -> bool {
         let moment = clock.moment();
-        Date::from(moment.now) < Deadline::of(*self).effective(moment)
+        moment.date < Deadline::of(*self).effective(moment)
+    }
+
+    /// What its answer makes of a lease, however many holds it is for.
+    pub(super) fn raised(self, moment: Moment) -> Raised {
+        let sent = Date::from(self.sent);
+        Raised { sent, reached: sent + self.lease, deadline: Deadline::by(self, moment) }
     }
 }
 
@@ -87,5 +103,5 @@ impl Deadline {
 
 /// Sleep is counted in whole milliseconds: see [`Clock::slept`].
 fn whole_ms(slept: Duration) -> u64 {
-    u64::try_from(slept.as_millis()).unwrap_or(u64::MAX)
+    slept.as_secs().saturating_mul(1_000).saturating_add(slept.subsec_millis().into())
 }

@@ -1,88 +1,42 @@
-//! The one task that looks after every entry of a client: renewals in batches, deadlines, bounds, reaps, and entries
-//! that can be forgotten. What is due for one entry is decided by the entry; here is when, and together with whom.
+//! The one task that looks after every entry of a client: renewals, deadlines, bounds, reaps, and entries that can be
+//! forgotten. What is due for one entry is decided by the entry; here is when, and in `batches.rs` together with whom.
 
 use std::{
-    collections::BTreeMap,
+    pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    future::poll_immediate,
+    stream::{FuturesUnordered, StreamExt},
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Clock, HoldNumber, Renewal, RenewalGroup,
+    HoldNumber, Renewal,
+    batches::{BATCH, Batch, Due, Line, Lines, Stands, Together, UnderWay, batch, line_up, send},
     clock::Moment,
     date::Date,
     effects::Effects,
-    hold::{Hold, Term},
+    hold::Hold,
     pause::Pauses,
     registry::{Entry, Place, State},
     schedule::Schedule,
     shared::Engine,
+    term::Raised,
 };
 use crate::{
-    backend::{Dispatch, Fault, FaultKind, Pending},
     error::LostCause,
     rules::{Rule, without},
 };
-
-/// At most so many keys go into one call: the server does nothing else while its script runs.
-const BATCH: usize = 100;
-
-/// At most so many batches of one node are under way, the others wait here: one that waited inside a slow server would be
-/// given up there, and be asked for once more while the server still works on it.
-const UNDER_WAY: usize = 32;
 
 /// A renewal may leave by this part of the lease before it is due: to fill a batch that leaves anyway, or as one of a
 /// whole batch, so that not all leave in one moment.
 const EARLY: u32 = 12;
 
 /// How often the driver looks whether the machine has slept, while there is anything to look after.
-const SLEEP_CHECK: Duration = Duration::from_secs(1);
-
-/// A hold whose renewal is due.
-#[derive(Clone)]
-struct Due {
-    entry: Arc<Entry>,
-    number: HoldNumber,
-    bound: Option<Date>,
-}
-
-/// Where a renewal goes.
-#[derive(Clone, Copy)]
-enum Stands {
-    /// It asks for what others do not.
-    Apart { lease: Duration },
-    /// The watchdog's lease, no more and no less.
-    InLine { deadline: Date, again: bool },
-}
-
-/// The watchdog's renewals of one node. Those whose holds would be lost first go first.
-#[derive(Default)]
-struct Line {
-    fresh: BTreeMap<(Date, u64), Due>,
-    /// Those that failed before: by themselves, since one that the server refuses fails all that go with it.
-    again: BTreeMap<(Date, u64), Due>,
-    under_way: usize,
-}
-
-type Lines = BTreeMap<RenewalGroup, Line>;
-
-/// Renewals that go out together, and what they ask for.
-struct Together {
-    holds: Vec<Due>,
-    lease: Duration,
-    /// Whose places they take.
-    line: Option<RenewalGroup>,
-}
-
-/// Renewals that went out together, and what came of them.
-struct Batch {
-    asked: Together,
-    /// None if nothing was sent.
-    answer: Option<(Term, Result<Vec<Renewal>, Fault>)>,
-}
+pub(super) const SLEEP_CHECK: Duration = Duration::from_secs(1);
 
 /// The driver's life. It ends with the engine, which it does not keep alive. `slept` is what the machine had slept
 /// before there was any hold.
@@ -96,19 +50,24 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         if let Some(early) = next_early(&engine, &schedule, &lines) {
             wake = wake.min(early.max(spread_next));
         }
+        let mut timer = pin!(sleep_until(wake));
+        if next.is_some() {
+            // Set before those of the commands that leave now: a later one wakes nobody to hear of it.
+            let _ = poll_immediate(timer.as_mut()).await;
+        }
         // Whichever comes first, what is due is looked at: none of them can hold up another.
         let answered = tokio::select! {
             biased;
-            Some(batch) = under_way.next() => Some(batch),
+            Some(over) = under_way.next() => Some(over),
             () = schedule.sooner.notified() => None,
-            () = sleep_until(wake), if next.is_some() => None,
+            () = timer, if next.is_some() => None,
         };
         if schedule.has_ended() {
             return;
         }
         let Some(engine) = engine.upgrade() else { return };
-        if let Some(batch) = answered {
-            settle(&engine, batch, &mut lines, &under_way);
+        if let Some(over) = answered {
+            settle(&engine, over, &mut lines, &under_way);
         }
         let moment = engine.clock().moment();
         let now = moment.now;
@@ -122,7 +81,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
             }
         }
         let mut due = Vec::new();
-        for (at, entry) in schedule.take_due(now.into()) {
+        for (at, entry) in schedule.take_due(moment.date) {
             let place = Place { engine: Arc::clone(&engine), entry };
             due.extend(place.look(at, moment));
         }
@@ -161,7 +120,7 @@ fn spread(
     next: &mut Instant,
     moment: Moment,
 ) -> Vec<(Due, Stands)> {
-    let (now, until) = (moment.now, Date::from(moment.now) + ahead(engine));
+    let (now, until) = (moment.now, moment.date + ahead(engine));
     let busy = lines.values().any(|line| !line.is_empty());
     if now < *next || busy || schedule.by(BATCH).is_none_or(|last| until < last) {
         return Vec::new();
@@ -173,7 +132,7 @@ fn spread(
 
 /// The next so many renewals, a little before they are due: all of them, or none.
 fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment) -> Vec<(Due, Stands)> {
-    let until = Date::from(moment.now) + ahead(engine);
+    let until = moment.date + ahead(engine);
     let entries = schedule.first(count, until);
     if count == 0 || entries.len() < count || !entries.iter().all(|entry| renews_by(engine, entry, until)) {
         return Vec::new();
@@ -194,12 +153,15 @@ fn each<T>(
     entries: impl IntoIterator<Item = (T, Arc<Entry>)>,
     mut change: impl FnMut(&Place, T, &mut State, &mut Effects),
 ) {
-    let (mut engine, mut fx) = (Arc::clone(engine), Effects::default());
+    let (mut engine, mut fx, mut moves) = (Arc::clone(engine), Effects::default(), Vec::new());
     for (what, entry) in entries {
         let place = Place { engine, entry };
-        place.update_with(&mut fx, |state, fx| change(&place, what, state, fx));
+        let moved = place.update_with(&mut fx, |state, fx| change(&place, what, state, fx));
         engine = place.engine;
+        moves.extend(moved.map(|(from, at)| (from, at, place.entry)));
     }
+    // Only the driver, which is here, moves an entry to a later date: none that moves meanwhile comes to where it was.
+    engine.schedule().put_all(moves);
 }
 
 /// Whether the watchdog's own renewal is due by then, for the first time.
@@ -208,23 +170,6 @@ fn renews_by(engine: &Engine, entry: &Entry, until: Date) -> bool {
     let state = entry.lock();
     let plain = |hold: &&Hold| hold.watched() && hold.bounded().is_none() && !hold.retries();
     state.hold.as_ref().filter(plain).and_then(|hold| hold.due(watchdog)).is_some_and(|due| due <= until)
-}
-
-impl Line {
-    fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.again.is_empty()
-    }
-
-    fn first(&self) -> Option<&(Date, u64)> {
-        self.fresh.keys().next().into_iter().chain(self.again.keys().next()).min()
-    }
-
-    /// The next ones to go.
-    fn take(&mut self) -> Vec<Due> {
-        let again = self.again.keys().next().is_some_and(|first| self.first() == Some(first));
-        let waiting = if again { &mut self.again } else { &mut self.fresh };
-        std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
-    }
 }
 
 impl Place {
@@ -238,7 +183,7 @@ impl Place {
             if let Some(reaps) = state.reaps_due(self, now) {
                 fx.spawn(reaps);
             }
-            (state.renewal_due(self, now.into(), moment), state.is_idle())
+            (state.renewal_due(self, moment.date, moment), state.is_idle())
         });
         if idle {
             self.engine.forget(&self.entry, now);
@@ -264,7 +209,7 @@ impl State {
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
         // of its TTL gets the lease, so never less is asked for than the hold was promised.
         let until = hold.kept_back(watchdog).unwrap_or(deadline);
-        let left = until.saturating_duration_since(moment.now.into());
+        let left = until.saturating_duration_since(moment.date);
         let lease = if hold.watched() { watchdog.max(left) } else { left };
         let (bound, again) = (hold.bounded(), hold.retries());
         let plain = hold.watched() && lease == watchdog && bound.is_none();
@@ -275,97 +220,8 @@ impl State {
     }
 }
 
-type UnderWay = FuturesUnordered<Pending<Batch>>;
-
-/// The watchdog's renewals stand in line; all else is sent at once, one call a group and lease.
-fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Stands)>, lines: &mut Lines, under_way: &UnderWay) {
-    let now = Date::from(engine.clock().now());
-    // In an order that does not change from run to run.
-    let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<Due>> = BTreeMap::new();
-    for (due, stands) in due {
-        let group = due.entry.protocol.renewal_group();
-        match stands {
-            Stands::InLine { deadline, again } => {
-                let line = lines.entry(group).or_default();
-                let waiting = if again { &mut line.again } else { &mut line.fresh };
-                waiting.insert((deadline, due.entry.number), due);
-            }
-            // A bound that may cut the lease cuts nobody else's.
-            Stands::Apart { lease } if due.bound.is_some_and(|bound| bound <= now + lease + SLEEP_CHECK) => {
-                under_way.push(batch(engine, Together { holds: vec![due], lease, line: None }));
-            }
-            Stands::Apart { lease } => groups.entry((group, lease)).or_default().push(due),
-        }
-    }
-    for ((_, lease), mut group) in groups {
-        while !group.is_empty() {
-            let rest = group.split_off(group.len().min(BATCH));
-            let holds = std::mem::replace(&mut group, rest);
-            under_way.push(batch(engine, Together { holds, lease, line: None }));
-        }
-    }
-}
-
-/// Sends what stands in line as far as there are places, each batch with its own deadline.
-fn send(engine: &Arc<Engine>, lines: &mut Lines, under_way: &UnderWay) {
-    let lease = engine.settings().watchdog_timeout;
-    for (&group, line) in lines.iter_mut() {
-        while line.under_way < UNDER_WAY && !line.is_empty() {
-            line.under_way += 1;
-            under_way.push(batch(engine, Together { holds: line.take(), lease, line: Some(group) }));
-        }
-    }
-    lines.retain(|_, line| line.under_way > 0);
-}
-
-/// One call for holds of one lease. What is over by the time it leaves is not renewed: where one of them ends while they
-/// wait for a link, none leaves, and the others are asked for anew.
-fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch> {
-    let command_timeout = engine.settings().command_timeout;
-    let clock = engine.clock().clone();
-    Box::pin(async move {
-        loop {
-            let moment = clock.moment();
-            asked.holds.retain(|due| live(&mut due.entry.lock(), due.number, moment).is_some());
-            let bound = asked.holds.iter().filter_map(|due| due.bound).min().map(Instant::from);
-            // Less than a millisecond before its bound nothing is asked for.
-            let term = Term::now(asked.lease, bound, &clock);
-            let first = asked.holds.first().map(|due| Arc::clone(&due.entry));
-            let Some((first, term)) = first.zip(term) else { return Batch { asked, answer: None } };
-            let within = command_timeout.min(term.lease / 3);
-            let holds: Arc<[Due]> = asked.holds.into();
-            let dispatch = while_all_held(&holds, term.lease, &clock);
-            let calls: Vec<_> = holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
-            let answer = first.protocol.renew(&calls, term.lease, within, &dispatch);
-            drop((calls, dispatch));
-            let answer = answer.await;
-            asked.holds = holds.to_vec();
-            match answer {
-                Err(Fault { kind: FaultKind::Withdrawn, .. }) => {}
-                answer => return Batch { asked, answer: Some((term, answer)) },
-            }
-        }
-    })
-}
-
-fn while_all_held(holds: &Arc<[Due]>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {
-    let (holds, clock) = (Arc::clone(holds), clock.clone());
-    Dispatch::new(move || {
-        let moment = clock.moment();
-        // One that it does not reach in the end was asked for too much: its release is repeated for longer, no more.
-        let until = Date::from(moment.now) + lease;
-        let leaves = |hold: &mut Hold| hold.leaves(until);
-        holds.iter().all(|due| live(&mut due.entry.lock(), due.number, moment).map(leaves).is_some())
-    })
-}
-
-/// The hold, if it is still this one that lives.
-fn live(state: &mut State, number: HoldNumber, moment: Moment) -> Option<&mut Hold> {
-    state.hold.as_mut().filter(|hold| hold.number == number && hold.lives(moment))
-}
-
-fn settle(engine: &Arc<Engine>, batch: Batch, lines: &mut Lines, under_way: &UnderWay) {
-    let Batch { mut asked, answer } = batch;
+fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut Lines, under_way: &UnderWay) {
+    let Batch { mut asked, answer } = over;
     if let Some(line) = asked.line.and_then(|group| lines.get_mut(&group)) {
         line.under_way -= 1;
     }
@@ -374,9 +230,10 @@ fn settle(engine: &Arc<Engine>, batch: Batch, lines: &mut Lines, under_way: &Und
     let moment = engine.clock().moment();
     match answer {
         Some((term, Ok(answers))) => {
+            let raised = term.raised(moment);
             let answers = asked.holds.into_iter().zip(answers).map(|(due, answer)| ((due.number, answer), due.entry));
             each(engine, answers, |place, (number, answer), state, fx| {
-                state.renewal_answered(place, number, jitter, Some((term, answer)), moment, fx);
+                state.renewal_answered(place, number, jitter, Some((raised, answer)), moment, fx);
             });
         }
         // One key that the server refuses fails all: halves, down to the one.
@@ -386,8 +243,8 @@ fn settle(engine: &Arc<Engine>, batch: Batch, lines: &mut Lines, under_way: &Und
                 lines.entry(group).or_default().under_way += 2;
             }
             let half = Together { holds: half, ..asked };
-            under_way.push(self::batch(engine, asked));
-            under_way.push(self::batch(engine, half));
+            under_way.push(batch(engine, asked));
+            under_way.push(batch(engine, half));
         }
         unanswered => {
             if let Some((_, Err(fault))) = unanswered {
@@ -407,7 +264,7 @@ impl State {
         place: &Place,
         number: HoldNumber,
         jitter: f64,
-        answer: Option<(Term, Renewal)>,
+        answer: Option<(Raised, Renewal)>,
         moment: Moment,
         fx: &mut Effects,
     ) {
@@ -416,18 +273,19 @@ impl State {
         hold.renewing = false;
         match answer {
             Some((_, Renewal::Gone)) if !without(Rule::GoneIsLost) => self.lose(place, LostCause::Gone, fx),
-            Some((term, _)) => {
+            Some((raised, _)) => {
                 hold.answered();
                 if hold.watched() {
-                    hold.renewed(term);
+                    hold.renewed(raised, moment);
+                } else {
+                    hold.raised(raised, moment);
                 }
-                hold.extended_at(term, moment);
                 fx.say_renewed(hold);
             }
             None => {
                 let failures = hold.failures();
                 // The nearer the deadline, the sooner: a pause that outlasts it is a hold that is lost for nothing.
-                let left = hold.deadline_at(moment).saturating_duration_since(moment.now.into());
+                let left = hold.deadline_at(moment).saturating_duration_since(moment.date);
                 let longest = Pauses::longest_after(failures).min((left / 2).max(Pauses::longest_after(0)));
                 let pause = longest.mul_f64(jitter);
                 hold.failed(failures.saturating_add(1), moment.now + pause);
