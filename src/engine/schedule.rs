@@ -35,9 +35,13 @@ struct Dates {
 #[derive(Debug)]
 enum Day {
     One(Arc<Entry>),
-    /// Never empty; each with its number, so that none is looked up for it.
-    Many(Box<VecDeque<(u64, Arc<Entry>)>>),
+    /// Never empty.
+    Many(Box<Crowd>),
 }
+
+/// Each with its number, so that none is looked up for it.
+#[derive(Debug)]
+struct Crowd(VecDeque<(u64, Arc<Entry>)>);
 
 impl Schedule {
     /// Moves an entry from where it stood to `at`.
@@ -146,12 +150,12 @@ impl Dates {
                 }
                 Slot::Occupied(day) => {
                     let day = day.into_mut();
-                    self.len += usize::from(day.insert(entry));
+                    self.len += usize::from(day.insert(entry, 0));
                     day
                 }
             };
             while let Some((_, entry)) = entries.next_if(|(next, _)| *next == at) {
-                self.len += usize::from(day.insert(entry));
+                self.len += usize::from(day.insert(entry, entries.size_hint().0));
             }
         }
     }
@@ -170,10 +174,10 @@ impl Dates {
                 Some(Day::Many(day)) => {
                     let mut number = Some(number);
                     while let Some(out) = number {
-                        self.len -= usize::from(take_out(day, out));
+                        self.len -= usize::from(day.remove(out));
                         number = entries.next_if(|(next, _)| *next == at).map(|(_, number)| number);
                     }
-                    if day.is_empty() {
+                    if day.0.is_empty() {
                         self.days.remove(&at);
                     }
                 }
@@ -185,56 +189,71 @@ impl Dates {
         let mut first = self.days.first_entry().filter(|first| *first.key() <= until)?;
         self.len -= 1;
         let at = *first.key();
-        if let Day::Many(entries) = first.get_mut()
-            && entries.len() > 1
+        if let Day::Many(crowd) = first.get_mut()
+            && crowd.0.len() > 1
         {
-            return Some((at, entries.pop_front()?.1));
+            return Some((at, crowd.0.pop_front()?.1));
         }
         match first.remove() {
             Day::One(entry) => Some((at, entry)),
-            Day::Many(mut entries) => Some((at, entries.pop_front()?.1)),
+            Day::Many(mut crowd) => Some((at, crowd.0.pop_front()?.1)),
         }
     }
 }
 
-/// Whether it was there. Mostly it is the oldest.
-fn take_out(day: &mut VecDeque<(u64, Arc<Entry>)>, number: u64) -> bool {
-    let place = match day.front() {
-        Some((first, _)) if *first == number => Ok(0),
-        _ => day.binary_search_by_key(&number, |(number, _)| *number),
-    };
-    place.ok().and_then(|place| day.remove(place)).is_some()
+impl Crowd {
+    /// Whether it was not there yet. Mostly it is the youngest.
+    fn insert(&mut self, entry: Arc<Entry>) -> bool {
+        let place = match self.0.back() {
+            Some((last, _)) if *last < entry.number => Err(self.0.len()),
+            _ => self.place(entry.number),
+        };
+        if let Err(place) = place {
+            self.0.insert(place, (entry.number, entry));
+        }
+        place.is_err()
+    }
+
+    /// Whether it was there. Mostly it is the oldest.
+    fn remove(&mut self, number: u64) -> bool {
+        let place = match self.0.front() {
+            Some((first, _)) if *first == number => Ok(0),
+            _ => self.place(number),
+        };
+        place.ok().and_then(|place| self.0.remove(place)).is_some()
+    }
+
+    fn place(&self, number: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&number, |(number, _)| *number)
+    }
 }
 
 impl Day {
-    /// Whether it was not there yet.
-    fn insert(&mut self, entry: Arc<Entry>) -> bool {
-        if let Self::One(first) = self {
-            *self = Self::Many(Box::new(VecDeque::from([(first.number, Arc::clone(first))])));
+    /// Whether it was not there yet. So many `more` may follow.
+    fn insert(&mut self, entry: Arc<Entry>, more: usize) -> bool {
+        match self {
+            Self::One(first) => {
+                let mut crowd = Crowd(VecDeque::with_capacity(2 + more));
+                crowd.insert(Arc::clone(first));
+                let is_new = crowd.insert(entry);
+                *self = Self::Many(Box::new(crowd));
+                is_new
+            }
+            Self::Many(crowd) => crowd.insert(entry),
         }
-        let Self::Many(entries) = self else { return false };
-        // Mostly the youngest.
-        let place = match entries.back() {
-            Some((last, _)) if *last < entry.number => Err(entries.len()),
-            _ => entries.binary_search_by_key(&entry.number, |(number, _)| *number),
-        };
-        if let Err(place) = place {
-            entries.insert(place, (entry.number, entry));
-        }
-        place.is_err()
     }
 
     fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Many(entries) => entries.len(),
+            Self::Many(crowd) => crowd.0.len(),
         }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
         let (one, many) = match self {
             Self::One(entry) => (Some(entry), None),
-            Self::Many(entries) => (None, Some(entries)),
+            Self::Many(crowd) => (None, Some(&crowd.0)),
         };
         one.into_iter().chain(many.into_iter().flat_map(|entries| entries.iter().map(|(_, entry)| entry)))
     }

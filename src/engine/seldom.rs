@@ -4,34 +4,41 @@ use std::ops::{Deref, DerefMut};
 
 /// A list that most entries never put anything into. Its memory stays once it was needed.
 #[derive(Debug)]
-pub(super) struct Seldom<T>(Option<Box<Vec<T>>>);
+pub(super) struct Seldom<T>(Option<Box<List<T>>>);
+
+#[derive(Debug)]
+struct List<T>(Vec<T>);
 
 impl<T> Seldom<T> {
     pub(super) fn push(&mut self, it: T) {
         // One at a time, mostly.
-        self.0.get_or_insert_with(|| Box::new(Vec::with_capacity(1))).push(it);
+        self.0.get_or_insert_with(|| Box::new(List(Vec::with_capacity(1)))).0.push(it);
     }
 
     pub(super) fn remove(&mut self, at: usize) -> Option<T> {
-        self.0.as_mut().filter(|list| at < list.len()).map(|list| list.remove(at))
+        self.list().filter(|list| at < list.len()).map(|list| list.remove(at))
     }
 
     /// Takes one out; the last one moves to its place.
     pub(super) fn swap_remove(&mut self, at: usize) -> Option<T> {
-        self.0.as_mut().filter(|list| at < list.len()).map(|list| list.swap_remove(at))
+        self.list().filter(|list| at < list.len()).map(|list| list.swap_remove(at))
     }
 
     /// Takes all out.
     pub(super) fn take(&mut self) -> Vec<T> {
-        self.0.as_mut().map(|list| std::mem::take(&mut **list)).unwrap_or_default()
+        self.list().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes out those of which it is true.
     pub(super) fn take_if(&mut self, is_out: impl FnMut(&T) -> bool) -> Vec<T> {
-        let Some(list) = self.0.as_mut().filter(|list| !list.is_empty()) else { return Vec::new() };
-        let (out, stay) = std::mem::take(&mut **list).into_iter().partition(is_out);
-        **list = stay;
+        let Some(list) = self.list().filter(|list| !list.is_empty()) else { return Vec::new() };
+        let (out, stay) = std::mem::take(list).into_iter().partition(is_out);
+        *list = stay;
         out
+    }
+
+    fn list(&mut self) -> Option<&mut Vec<T>> {
+        self.0.as_mut().map(|list| &mut list.0)
     }
 }
 
@@ -45,13 +52,13 @@ impl<T> Deref for Seldom<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.0.as_ref().map_or(&[], |list| list.as_slice())
+        self.0.as_ref().map_or(&[], |list| list.0.as_slice())
     }
 }
 
 impl<T> DerefMut for Seldom<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        self.0.as_mut().map_or(&mut [], |list| list.as_mut_slice())
+        self.0.as_mut().map_or(&mut [], |list| list.0.as_mut_slice())
     }
 }
 

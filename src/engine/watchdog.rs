@@ -2,15 +2,11 @@
 //! forgotten. What is due for one entry is decided by the entry; here is when, and in `batches.rs` together with whom.
 
 use std::{
-    pin::pin,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use futures_util::{
-    future::poll_immediate,
-    stream::{FuturesUnordered, StreamExt},
-};
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -50,17 +46,12 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         if let Some(early) = next_early(&engine, &schedule, &lines) {
             wake = wake.min(early.max(spread_next));
         }
-        let mut timer = pin!(sleep_until(wake));
-        if next.is_some() {
-            // Set before those of the commands that leave now: a later one wakes nobody to hear of it.
-            let _ = poll_immediate(timer.as_mut()).await;
-        }
         // Whichever comes first, what is due is looked at: none of them can hold up another.
         let answered = tokio::select! {
             biased;
             Some(over) = under_way.next() => Some(over),
             () = schedule.sooner.notified() => None,
-            () = timer, if next.is_some() => None,
+            () = sleep_until(wake), if next.is_some() => None,
         };
         if schedule.has_ended() {
             return;
@@ -153,7 +144,9 @@ fn each<T>(
     entries: impl IntoIterator<Item = (T, Arc<Entry>)>,
     mut change: impl FnMut(&Place, T, &mut State, &mut Effects),
 ) {
-    let (mut engine, mut fx, mut moves) = (Arc::clone(engine), Effects::default(), Vec::new());
+    let entries = entries.into_iter();
+    let mut moves = Vec::with_capacity(entries.size_hint().0);
+    let (mut engine, mut fx) = (Arc::clone(engine), Effects::default());
     for (what, entry) in entries {
         let place = Place { engine, entry };
         let moved = place.update_with(&mut fx, |state, fx| change(&place, what, state, fx));

@@ -222,7 +222,8 @@ impl Protocol for HashLock {
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
         let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
-        let mut args = vec![Arg::Int(whole_ms(lease))];
+        let mut args = Vec::with_capacity(1 + fields.len());
+        args.push(Arg::Int(whole_ms(lease)));
         args.extend(fields.iter().map(|field| Arg::Text(field)));
         let script = &scripts::RENEW;
         let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };
