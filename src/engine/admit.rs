@@ -95,6 +95,11 @@ impl State {
         }
     }
 
+    /// Since when the contender has been waiting for an answer of the server.
+    pub(super) fn tries_since(&self) -> Option<Instant> {
+        self.contender.as_ref()?.trying.map(Instant::from)
+    }
+
     /// Nobody of this process holds or tries any more: the head of the queue does.
     pub(super) fn promote(&mut self, place: &Place, fx: &mut Effects) {
         let nobody = self.hold.is_none() && self.contender.is_none() && self.handing.is_none();

@@ -1,7 +1,7 @@
 //! The plain lock's protocol, on the server as Redisson has it: a hash with one field, the hold, whose value is its
 //! count. What a user sees of it is in `reentrant.rs` and `mutex.rs`.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::{
     backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Reply, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     error::Result,
-    keys,
+    keys::{self, Field},
     lease::whole_ms,
     name::Name,
     script::{Script, reentrant as scripts},
@@ -42,64 +42,6 @@ struct HashLock {
     key: Arc<str>,
 }
 
-/// A hold's field, `clientId:holdNumber`, built without memory of its own.
-#[derive(Clone, Copy)]
-struct Field {
-    bytes: [u8; Self::LONGEST],
-    len: usize,
-}
-
-impl Field {
-    /// A UUID, a colon, and as many digits as the largest number has.
-    const LONGEST: usize = 36 + 1 + 20;
-
-    fn new(client_id: &str, number: HoldNumber) -> Self {
-        debug_assert_eq!(client_id.len(), Self::LONGEST - 21, "{client_id:?} is no UUID");
-        let mut bytes = [0; Self::LONGEST];
-        let mut len = 0;
-        let digits = Digits::of(number.0);
-        for part in [client_id.as_bytes(), b":", digits.as_bytes()] {
-            // A longer one than a UUID is none, and no field of ours.
-            let end = (len + part.len()).min(Self::LONGEST);
-            bytes[len..end].copy_from_slice(&part[..end - len]);
-            len = end;
-        }
-        Self { bytes, len }
-    }
-}
-
-impl Deref for Field {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-/// A number in decimal digits. The standard library's way to them costs several times as much, for every renewal.
-struct Digits {
-    bytes: [u8; 20],
-    first: usize,
-}
-
-impl Digits {
-    fn of(mut number: u64) -> Self {
-        let mut digits = Self { bytes: [0; 20], first: 20 };
-        loop {
-            digits.first -= 1;
-            digits.bytes[digits.first] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return digits;
-            }
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.first..]
-    }
-}
-
 /// The statuses that the scripts answer with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
@@ -121,7 +63,7 @@ impl Status {
 
 impl HashLock {
     fn field(&self, number: HoldNumber) -> Field {
-        Field::new(&self.scope.client_id, number)
+        Field::new(&self.scope.client_id, number.0)
     }
 
     /// Runs one script on the key; an answer that `read` does not know is a fault.
