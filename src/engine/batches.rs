@@ -149,9 +149,13 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
     let command_timeout = engine.settings().command_timeout;
     let clock = engine.clock().clone();
     Box::pin(async move {
+        // Those in line are asked for as they leave, all of them: one look before that would be one for nothing.
+        let mut any_over = asked.line.is_none();
         loop {
-            let moment = clock.moment();
-            asked.holds.retain(|due| live(&mut due.entry.lock(), due.number, moment).is_some());
+            if any_over {
+                let moment = clock.moment();
+                asked.holds.retain(|due| live(&mut due.entry.lock(), due.number, moment).is_some());
+            }
             let bound = asked.holds.iter().filter_map(|due| due.bound).min().map(Instant::from);
             // Less than a millisecond before its bound nothing is asked for.
             let term = Term::now(asked.lease, bound, &clock);
@@ -166,7 +170,7 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
             let answer = answer.await;
             asked.holds = Arc::unwrap_or_clone(holds);
             match answer {
-                Err(Fault { kind: FaultKind::Withdrawn, .. }) => {}
+                Err(Fault { kind: FaultKind::Withdrawn, .. }) => any_over = true,
                 answer => return Batch { asked, answer: Some((term, answer)) },
             }
         }

@@ -100,10 +100,7 @@ impl Schedule {
 
     /// The same for so many of them.
     pub(super) fn take_first(&self, count: usize, until: Date) -> Vec<(Date, Arc<Entry>)> {
-        let mut dates = self.lock();
-        let mut taken = Vec::with_capacity(count.min(ROOM));
-        taken.extend(std::iter::from_fn(|| dates.take_first(until)).take(count));
-        taken
+        self.lock().take_first(count, until)
     }
 
     /// The first of those that are looked at by then. They stay where they are.
@@ -185,19 +182,23 @@ impl Dates {
         }
     }
 
-    fn take_first(&mut self, until: Date) -> Option<(Date, Arc<Entry>)> {
-        let mut first = self.days.first_entry().filter(|first| *first.key() <= until)?;
-        self.len -= 1;
-        let at = *first.key();
-        if let Day::Many(crowd) = first.get_mut()
-            && crowd.0.len() > 1
-        {
-            return Some((at, crowd.0.pop_front()?.1));
+    fn take_first(&mut self, count: usize, until: Date) -> Vec<(Date, Arc<Entry>)> {
+        let mut taken = Vec::with_capacity(count.min(ROOM));
+        while let Some(mut first) = self.days.first_entry().filter(|first| *first.key() <= until) {
+            let (at, missing) = (*first.key(), count - taken.len());
+            match first.get_mut() {
+                _ if missing == 0 => break,
+                Day::Many(crowd) if crowd.0.len() > missing => {
+                    taken.extend(crowd.0.drain(..missing).map(|(_, entry)| (at, entry)));
+                }
+                _ => match first.remove() {
+                    Day::One(entry) => taken.push((at, entry)),
+                    Day::Many(crowd) => taken.extend(crowd.0.into_iter().map(|(_, entry)| (at, entry))),
+                },
+            }
         }
-        match first.remove() {
-            Day::One(entry) => Some((at, entry)),
-            Day::Many(mut crowd) => Some((at, crowd.0.pop_front()?.1)),
-        }
+        self.len -= taken.len();
+        taken
     }
 }
 
