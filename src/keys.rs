@@ -1,29 +1,95 @@
-//! Names of keys and channels as Redisson builds them. It checks no name and knows no cluster.
+//! Names of keys, channels and fields as Redisson builds them. It checks no name and knows no cluster.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// How releases are published. Classic pub/sub: what every standalone server has, and what Redisson uses there.
 pub(crate) const PUBLISH: &str = "PUBLISH";
 
-/// The key of a lock: whatever else belongs to the lock is derived from it.
-pub(crate) fn lock_key(prefix: &str, name: &str) -> Arc<str> {
-    [prefix, name].concat().into()
+/// The key of a lock: whatever else belongs to the lock is derived from it. Without a prefix it is the name itself.
+pub(crate) fn lock_key(prefix: &str, name: &Arc<str>) -> Arc<str> {
+    if prefix.is_empty() { Arc::clone(name) } else { [prefix, name].concat().into() }
 }
 
 /// Where the release of a lock is told.
-pub(crate) fn lock_channel(key: &str) -> Arc<str> {
+pub(crate) fn lock_channel(key: &str) -> String {
     prefixed("redisson_lock__channel", key)
 }
 
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.
-fn prefixed(prefix: &str, key: &str) -> Arc<str> {
-    if key.contains('{') { format!("{prefix}:{key}").into() } else { format!("{prefix}:{{{key}}}").into() }
+fn prefixed(prefix: &str, key: &str) -> String {
+    if key.contains('{') { [prefix, ":", key].concat() } else { [prefix, ":{", key, "}"].concat() }
+}
+
+/// A hold's field, `clientId:holdNumber`, built without memory of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Field {
+    bytes: [u8; Self::LONGEST],
+    len: usize,
+}
+
+impl Field {
+    /// A UUID, a colon, and as many digits as the largest number has.
+    const LONGEST: usize = 36 + 1 + 20;
+
+    pub(crate) fn new(client_id: &str, number: u64) -> Self {
+        debug_assert_eq!(client_id.len(), Self::LONGEST - 21, "{client_id:?} is no UUID");
+        let mut bytes = [0; Self::LONGEST];
+        let mut len = 0;
+        let digits = Digits::of(number);
+        for part in [client_id.as_bytes(), b":", digits.as_bytes()] {
+            // A longer one than a UUID is none, and no field of ours.
+            let end = (len + part.len()).min(Self::LONGEST);
+            bytes[len..end].copy_from_slice(&part[..end - len]);
+            len = end;
+        }
+        Self { bytes, len }
+    }
+}
+
+impl Deref for Field {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+/// A number in decimal digits. The standard library's way to them costs several times as much, for every renewal.
+struct Digits {
+    bytes: [u8; 20],
+    first: usize,
+}
+
+impl Digits {
+    fn of(mut number: u64) -> Self {
+        let mut digits = Self { bytes: [0; 20], first: 20 };
+        loop {
+            digits.first -= 1;
+            digits.bytes[digits.first] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return digits;
+            }
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.first..]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_is_the_client_and_the_number_whatever_their_digits() {
+        let client = "0f8fad5b-d9cb-469f-a165-70867728950e";
+        for number in [0, 7, 10, 99, 100, 1_234_567_890, u64::MAX - 1, u64::MAX] {
+            assert_eq!(&*Field::new(client, number), format!("{client}:{number}"));
+        }
+    }
 
     #[test]
     fn everything_is_derived_from_prefix_and_name() {
@@ -40,7 +106,7 @@ mod tests {
             ("", "Schlüssel", "Schlüssel", "redisson_lock__channel:{Schlüssel}"),
         ];
         for (prefix, name, key, channel) in rows {
-            assert_eq!(&*lock_key(prefix, name), key);
+            assert_eq!(&*lock_key(prefix, &Arc::from(name)), key);
             assert_eq!(&*lock_channel(key), channel);
         }
     }

@@ -141,8 +141,7 @@ impl QueuePlace {
         let place = self.place();
         let now = place.engine.clock().now();
         let trouble = place.update(|state, _| {
-            let trying = state.contender.as_ref().and_then(|contender| contender.trying);
-            let silent = trying.is_some_and(|since| since + GRACE <= now);
+            let silent = state.tries_since().is_some_and(|since| since + GRACE <= now);
             let silence = || silent.then(|| unanswered(place, false, "no answer before the wait was over"));
             state.trouble.as_ref().map(|trouble| trouble.error.clone()).or_else(silence)
         });

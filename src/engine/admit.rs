@@ -5,6 +5,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     ask::{Ask, Patience},
+    date::Date,
     effects::Effects,
     nest::Nest,
     queue::{QueuePlace, Told, Waiter},
@@ -23,7 +24,7 @@ pub(crate) struct Contender {
     pub(crate) id: u64,
     pub(crate) owner: Owner,
     /// Since when it has been waiting for an answer of the server.
-    pub(super) trying: Option<Instant>,
+    pub(super) trying: Option<Date>,
 }
 
 /// Being the contender of a name. Dropped, the next in the queue is.
@@ -77,21 +78,26 @@ impl State {
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
-        self.contender = Some(Contender { id, owner, trying: None });
+        self.contender = Some(Box::new(Contender { id, owner, trying: None }));
         ContenderSlot { place: place.clone(), id }
     }
 
     /// The contender waits for the server's answer to something that was sent before.
     pub(super) fn waits_for_an_answer(&mut self, now: Instant) {
         if let Some(contender) = &mut self.contender {
-            contender.trying.get_or_insert(now);
+            contender.trying.get_or_insert(now.into());
         }
     }
 
     pub(super) fn trying(&mut self, since: Option<Instant>) {
         if let Some(contender) = &mut self.contender {
-            contender.trying = since;
+            contender.trying = since.map(Date::from);
         }
+    }
+
+    /// Since when the contender has been waiting for an answer of the server.
+    pub(super) fn tries_since(&self) -> Option<Instant> {
+        self.contender.as_ref()?.trying.map(Instant::from)
     }
 
     /// Nobody of this process holds or tries any more: the head of the queue does.

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::date::Date;
+
 /// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the
 /// server's whole milliseconds.
 pub(crate) fn margin(lease: Duration) -> Duration {
@@ -20,22 +22,31 @@ pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<dyn SleepSource>);
 
+/// What a clock shows at one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Instant,
+    /// The same.
+    pub(super) date: Date,
+    /// See [`Clock::slept`].
+    pub(crate) slept: Duration,
+}
+
 /// Tells how long the machine slept, since some fixed time in the past. Never less than it told before.
 pub(crate) trait SleepSource: Send + Sync + 'static {
     fn slept(&self) -> Duration;
 
     fn moment(&self) -> Moment {
-        // In this order, a sleep between the two counts from here on, and not as one that is over.
+        // In this order: a sleep between the two makes a deadline nearer, never later.
         let slept = self.slept();
-        Moment { now: Instant::now(), slept }
+        Moment::new(Instant::now(), slept)
     }
 }
 
-/// The time, and what the machine had slept by then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) now: Instant,
-    pub(crate) slept: Duration,
+impl Moment {
+    fn new(now: Instant, slept: Duration) -> Self {
+        Self { now, date: now.into(), slept }
+    }
 }
 
 impl Clock {
@@ -63,7 +74,7 @@ impl Clock {
         Instant::now()
     }
 
-    /// Both at once, which is cheaper than one after the other.
+    /// Both readings at once, for whatever is to be judged by them, be it one hold or many.
     pub(crate) fn moment(&self) -> Moment {
         self.0.moment()
     }
@@ -147,8 +158,11 @@ mod suspend {
             let through_sleep = through_sleep();
             let now = Instant::now();
             match self.known(through_sleep, now.into_std()) {
-                Some(slept) => Moment { now, slept },
-                None => Moment { slept: self.slept(), now: Instant::now() },
+                Some(slept) => Moment::new(now, slept),
+                None => {
+                    let slept = self.slept();
+                    Moment::new(Instant::now(), slept)
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use super::{
+    hold::Hold,
     queue::Told,
     registry::Place,
     release::ReleaseJob,
@@ -120,6 +121,13 @@ impl Effects {
         self.said.push(said);
     }
 
+    /// As often as holds are renewed: nothing is made for nobody.
+    pub(super) fn say_renewed(&mut self, hold: &Hold) {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            self.say(Said::Renewed { owner: hold.owner().clone() });
+        }
+    }
+
     pub(super) fn listen(&mut self, epoch: u64) {
         self.any = true;
         self.listen = Some(epoch);
@@ -138,6 +146,10 @@ impl Effects {
     pub(super) fn nudge(&mut self) {
         self.any = true;
         self.nudge = true;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any
     }
 
     /// Does it all.
@@ -175,7 +187,7 @@ impl Effects {
             place.listen(epoch);
         }
         if self.nudge {
-            place.entry.nudge.notify_one();
+            place.entry.nudge();
         }
         if self.settled {
             place.engine.settled.notify_waiters();

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -71,15 +72,16 @@ pub struct LockGuard {
     pub(super) place: Place,
     pub(super) tenure: Arc<Tenure>,
     pub(super) ticket: u64,
-    fence: Option<u64>,
+    fence: Option<Box<u64>>,
     pub(super) stage: Mutex<Stage>,
     /// This guard's share ended; the hold may go on without it.
-    pub(super) released: Notify,
+    pub(super) released: OnceBox<Notify>,
 }
 
 impl LockGuard {
     pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
-        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: Notify::new() }
+        let fence = fence.map(Box::new);
+        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: OnceBox::new() }
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -236,7 +238,7 @@ impl LockGuard {
         self.place.engine.on_own_runtime()?;
         let mut work = pin!(work.into_future());
         let mut over = pin!(self.tenure.token().cancelled());
-        let mut released = pin!(self.released.notified());
+        let mut released = pin!(self.released.get_or_init(Box::default).notified());
         poll_fn(|cx| {
             let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
             if ended || !self.is_held() {
@@ -280,7 +282,7 @@ impl LockGuard {
             return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
-        let hold = (Arc::clone(place.entry.protocol.key()), number);
+        let hold = (&**place.entry.protocol.key(), number);
         let renewal = match place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await {
             Ok(renewal) => renewal,
             Err(Fault { kind: FaultKind::Withdrawn, .. }) => return Err(self.why_not_held()),
@@ -306,7 +308,7 @@ impl LockGuard {
     /// The fencing token, where the primitive gives one; the locks of this version give none.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
-        self.fence
+        self.fence.as_deref().copied()
     }
 
     /// Who holds. Nested acquisitions by this owner succeed at once.
@@ -344,8 +346,7 @@ impl LockGuard {
         if matches!(*stage, Stage::Held) {
             let detached = self.place.change(&mut fx, |state, _| {
                 let hold = state.hold_of(&self.tenure)?;
-                let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
-                ticket.detached = true;
+                hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?.detached = true;
                 Some(())
             });
             if detached.is_some() {

@@ -50,12 +50,12 @@ impl State {
     /// Ends one ticket of a tenure.
     pub(super) fn end_ticket(&mut self, place: &Place, tenure: &Arc<Tenure>, id: u64, fx: &mut Effects) -> Ending {
         let moment = place.engine.clock().moment();
-        self.expire_by(moment, place, fx);
+        self.expire_at(place, moment, fx);
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
         let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
-        let Some(at) = hold.tickets.iter().position(|ticket| ticket.id == id) else { return ended(place, tenure) };
-        let out_of_order = hold.tickets[at + 1..].iter().any(|ticket| !ticket.detached);
-        let ticket = hold.tickets.remove(at);
+        let newer = hold.tickets.iter().rev().take_while(|ticket| ticket.id != id);
+        let out_of_order = newer.filter(|ticket| !ticket.detached).count() > 0;
+        let Some(ticket) = hold.tickets.remove(id) else { return ended(place, tenure) };
         let left = hold.count();
         if !live {
             self.forget_lost(place, tenure, fx);
@@ -72,7 +72,7 @@ impl State {
         let moment = place.engine.clock().moment();
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
         let Some(hold) = self.hold_of(tenure) else { return ended(place, tenure) };
-        hold.pending -= 1;
+        hold.counting.ends();
         hold.note_sleep(moment);
         let left = hold.count();
         match (live, left) {
@@ -90,14 +90,14 @@ impl State {
     fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, now: Instant, fx: &mut Effects) -> Ending {
         let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
         fx.end(&hold.tenure, End::Over);
-        fx.say(Said::Released { owner: hold.owner().clone(), held: now.saturating_duration_since(hold.taken) });
+        fx.say(Said::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
         let turn = self.slice.turn(now);
         let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
             let why = Why { number: hold.number, then: None, turn, lease: hold.may_last(now), unclean: hold.unclean };
             let mut job = self.release(place, why, outcome);
-            job.commands = hold.commands.take();
+            job.commands = hold.counting.take_commands();
             self.promote(place, fx);
             return Ending::Release(job);
         };
@@ -105,7 +105,7 @@ impl State {
         let ticket = place.engine.draw();
         let mut first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
         if without(Rule::MaxHoldEndsWithTicket) {
-            first.max_hold = first.max_hold.or(last.and_then(|last| last.max_hold));
+            last.into_iter().for_each(|last| first.inherit(last));
         }
         if passable(place, &hold, last, &waiter, now) {
             hold.pass_to(Arc::clone(&tenure), first, now);
@@ -114,14 +114,14 @@ impl State {
             fx.deliver(waiter.turn, Told::Granted(guard));
             return Ending::Passed;
         }
-        self.handing = Some(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) });
+        self.handing = Some(Box::new(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) }));
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,
             to: None,
             lease: hold.may_last(now),
             unclean: hold.unclean,
-            commands: hold.commands.take(),
+            commands: hold.counting.take_commands(),
             waiter: Some(waiter),
             outcome: Arc::new(Outcome::default()),
         })
@@ -130,11 +130,11 @@ impl State {
     /// Loses the live hold if its time is over.
     pub(super) fn expire(&mut self, place: &Place, fx: &mut Effects) {
         if self.hold.is_some() {
-            self.expire_by(place.engine.clock().moment(), place, fx);
+            self.expire_at(place, place.engine.clock().moment(), fx);
         }
     }
 
-    fn expire_by(&mut self, moment: Moment, place: &Place, fx: &mut Effects) {
+    pub(super) fn expire_at(&mut self, place: &Place, moment: Moment, fx: &mut Effects) {
         if let Some(cause) = self.hold.as_mut().and_then(|hold| hold.expires(moment)) {
             self.lose(place, cause, fx);
         }
@@ -144,14 +144,15 @@ impl State {
     pub(super) fn lose(&mut self, place: &Place, cause: LostCause, fx: &mut Effects) {
         let Some(mut hold) = self.hold.take() else { return };
         let now = place.engine.clock().now();
-        let held = now.saturating_duration_since(hold.taken);
+        let held = hold.held_for(now);
         fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);
         let turn = self.turn_of_lost(now);
         let forced = cause == LostCause::Forced && !without(Rule::ForcedIsReleased);
         let may_be_there = cause == LostCause::Expired || forced;
-        hold.wake = Some(Wake { until: now + hold.lease(), release: may_be_there && !hold.untaken });
+        let until = (now + hold.lease()).into();
+        hold.leave(Wake { until, release: may_be_there && !hold.untaken });
         // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
         if cause == LostCause::MaxHold || may_be_there && hold.untaken {
             let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
@@ -172,19 +173,17 @@ impl State {
     fn forget_lost(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) {
         let over = |hold: &Hold| Arc::ptr_eq(&hold.tenure, tenure) && hold.count() == 0;
         if let Some(at) = self.lost.iter().position(over) {
-            let hold = self.lost.swap_remove(at);
-            self.release_lost(&hold, place, fx);
+            let lost = self.lost.swap_remove(at);
+            lost.into_iter().for_each(|hold| self.release_lost(&hold, place, fx));
         }
     }
 
     /// An owner asks for a name of which it still has a lost hold: that one's field goes first.
     pub(super) fn release_lost_of(&mut self, owner: &Owner, place: &Place, fx: &mut Effects) {
-        for mut hold in std::mem::take(&mut self.lost) {
+        for mut hold in self.lost.take() {
             if hold.owner() == owner {
                 self.release_lost(&hold, place, fx);
-                if let Some(wake) = &mut hold.wake {
-                    wake.release = false;
-                }
+                hold.let_go();
             }
             self.lost.push(hold);
         }
@@ -193,10 +192,7 @@ impl State {
     /// Detached tickets of lost holds are remembered for a lease.
     pub(super) fn forget_detached(&mut self, place: &Place, fx: &mut Effects) {
         let now = place.engine.clock().now();
-        let (over, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lost)
-            .into_iter()
-            .partition(|hold| hold.remembered_until().is_some_and(|until| until <= now));
-        self.lost = stay;
+        let over = self.lost.take_if(|hold| hold.remembered_until().is_some_and(|until| until <= now.into()));
         // By then nothing is left on the server, unless more was asked for than was ever answered.
         for hold in over.iter().filter(|hold| !hold.kept_for(now).is_zero()) {
             self.release_lost(hold, place, fx);
@@ -204,7 +200,7 @@ impl State {
     }
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
-        if hold.wake.is_some_and(|wake| wake.release) && !without(Rule::LostIsReleased) {
+        if hold.is_to_release() && !without(Rule::LostIsReleased) {
             let now = place.engine.clock().now();
             let why = Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), false) };
             fx.release(self.release(place, why, Arc::new(Outcome::default())));
@@ -234,11 +230,11 @@ fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
 /// Whether the next owner may have the hold as it stands, without a word to the server.
 fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, now: Instant) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
-    let left = hold.known_deadline().saturating_duration_since(now);
+    let left = hold.known_deadline().saturating_duration_since(now.into());
     place.entry.protocol.passes()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
-        && hold.told == Some(1)
-        && matches!((last.map(|last| last.lease), waiter.lease), (Some(Lease::Watchdog), Lease::Watchdog))
+        && hold.counting.told() == Some(1)
+        && matches!((last.map(|last| last.watched), waiter.lease), (Some(true), Lease::Watchdog))
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&left)
         && hold.kept_for(now) <= watchdog

@@ -17,117 +17,91 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     HoldNumber,
     clock::{self, Clock, Moment},
-    nest::Teller,
+    date::{Date, nanos},
+    nest::Counting,
     tenure::{End, Loss, Tenure},
+    term::{Deadline, Raised},
+    ticket::Tickets,
 };
+pub(crate) use super::{term::Term, ticket::Ticket};
 use crate::{
     error::LostCause,
-    lease::Lease,
     owner::Owner,
     rules::{Rule, without},
 };
 
-/// A hold that lives, or one that was lost and still has tickets.
+/// A hold that lives, or one that was lost and still has tickets. There may be very many: what few of them have is boxed.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) number: HoldNumber,
     pub(crate) tenure: Arc<Tenure>,
-    /// Live guards and detached tickets, in the order of their acquisition.
-    pub(crate) tickets: Vec<Ticket>,
-    /// Nested acquisitions under way; a hold does not end while there is one.
-    pub(crate) pending: u32,
-    /// The count on the server as far as answers told; `None` while one is missing.
-    pub(crate) told: Option<u32>,
-    /// The newest count-changing command: the answers to older ones tell nothing any more.
-    pub(crate) asked: u64,
+    pub(crate) tickets: Tickets,
+    pub(super) counting: Counting,
+    aside: Option<Box<Aside>>,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
-    renewed: Instant,
+    renewed: Date,
     /// How far the lease reaches by what was asked for: bounds may have kept it short.
-    reached: Instant,
+    reached: Date,
     /// How far the fixed leases of its tickets were to reach, those of ended ones included.
-    floor: Instant,
+    floor: Date,
     /// How long the server may keep it, by anything that was sent, answered or not.
-    kept: Instant,
+    kept: Date,
+    taken: Date,
+    deadline: Deadline,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
-    /// Failed renewals in a row, for their back-off, and when the next try is due.
-    pub(crate) retry: Option<(u32, Instant)>,
     /// Somebody asked for a look at the server now.
     pub(crate) probe: bool,
     /// One of its acquires was sent and never answered: an old copy may still run.
     pub(crate) unclean: bool,
-    /// Who tells the server the newest count in the background: one at a time.
-    pub(crate) teller: Teller,
-    /// Count-changing commands go one at a time; made when the first nested acquisition comes.
-    pub(crate) commands: Option<Arc<Semaphore>>,
-    pub(crate) taken: Instant,
     /// Passed on or handed over, and its new owner has not looked yet.
     pub(crate) untaken: bool,
+}
+
+/// What most holds never have.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Failed renewals in a row, for their back-off, and when the next try is due.
+    retry: Option<(u32, Date)>,
     /// Set with the loss.
-    pub(crate) wake: Option<Wake>,
-    deadline: Deadline,
+    wake: Option<Wake>,
 }
 
 /// What is left of a lost hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
     /// How long its detached tickets are remembered, so that `unlock` can say how it ended.
-    pub(crate) until: Instant,
+    pub(crate) until: Date,
     /// Its field may still be on the server: released once, with the last ticket.
     pub(crate) release: bool,
-}
-
-/// The promise of the hold: good until then, unless told otherwise.
-#[derive(Clone, Copy, Debug)]
-struct Deadline {
-    at: Instant,
-    /// What the machine had slept when it was set; sleep since then shortens it.
-    slept: Duration,
-    /// The lease it stands for.
-    lease: Duration,
-    /// `max_hold` made the lease shorter than was asked for.
-    cut: bool,
-}
-
-/// One acquisition's share of a hold.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) id: u64,
-    pub(crate) lease: Lease,
-    pub(crate) max_hold: Option<Instant>,
-    pub(crate) detached: bool,
 }
 
 impl Hold {
     /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
     pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
         let moment = clock.moment();
+        let raised = term.raised(moment);
         Self {
             number,
             tenure,
-            floor: first.floor(term.sent),
-            tickets: vec![first],
-            pending: 0,
-            told: Some(1),
-            asked: 0,
-            renewed: term.sent,
-            reached: term.sent + term.lease,
-            kept: term.sent + term.lease,
+            floor: first.floor,
+            tickets: Tickets::One(first),
+            counting: Counting::default(),
+            aside: None,
+            renewed: raised.sent,
+            reached: raised.reached,
+            kept: raised.reached,
+            taken: moment.date,
+            deadline: raised.deadline,
             renewing: false,
-            retry: None,
             probe: false,
             unclean: false,
-            teller: Teller::None,
-            commands: None,
-            taken: moment.now,
             untaken: false,
-            wake: None,
-            deadline: Deadline::by(term, moment),
         }
     }
 
@@ -137,7 +111,7 @@ impl Hold {
 
     /// Live guards, detached tickets and nested acquisitions under way.
     pub(crate) fn count(&self) -> u32 {
-        if without(Rule::PendingIsTicket) { self.granted() } else { self.granted() + self.pending }
+        if without(Rule::PendingIsTicket) { self.granted() } else { self.granted() + self.counting.pending() }
     }
 
     /// Live guards and detached tickets.
@@ -152,16 +126,20 @@ impl Hold {
     /// The watchdog runs while one ticket asks for it.
     pub(crate) fn watched(&self) -> bool {
         let tickets = if without(Rule::WatchdogForAnyTicket) { self.tickets.len().saturating_sub(1) } else { 0 };
-        self.tickets[tickets..].iter().any(|ticket| matches!(ticket.lease, Lease::Watchdog))
+        self.tickets[tickets..].iter().any(|ticket| ticket.watched)
     }
 
     /// The smallest bound of the live tickets rules.
     pub(crate) fn bound(&self) -> Option<Instant> {
-        self.tickets.iter().filter_map(|ticket| ticket.max_hold).min()
+        self.bounded().map(Instant::from)
+    }
+
+    pub(super) fn bounded(&self) -> Option<Date> {
+        self.tickets.iter().filter_map(Ticket::bound).min()
     }
 
     /// A command that raises the TTL leaves now.
-    pub(crate) fn leaves(&mut self, until: Instant) {
+    pub(crate) fn leaves(&mut self, until: Date) {
         self.kept = self.kept.max(until);
         if without(Rule::DeadlineMovesWithAnswer) {
             self.deadline.at = self.deadline.at.max(until);
@@ -176,7 +154,7 @@ impl Hold {
 
     /// How much longer the server may keep it, whatever was answered.
     pub(crate) fn kept_for(&self, now: Instant) -> Duration {
-        self.kept.saturating_duration_since(now)
+        self.kept.saturating_duration_since(now.into())
     }
 
     /// How long its end may have to be repeated until nothing of it is left on the server.
@@ -187,50 +165,112 @@ impl Hold {
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
     pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
         let moment = clock.moment();
-        let fresh = Deadline::by(term, moment);
-        if fresh.at > self.deadline.effective(moment) {
-            self.deadline = fresh;
+        self.raised(term.raised(moment), moment);
+    }
+
+    pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
+        if raised.deadline.at > self.deadline.effective(moment) {
+            self.deadline = raised.deadline;
         }
-        self.reached = self.reached.max(term.sent + term.lease);
+        self.reached = self.reached.max(raised.reached);
     }
 
     /// A nested acquisition was granted.
     pub(crate) fn entered(&mut self, ticket: Ticket, term: Term, clock: &Clock) {
-        self.floor = self.floor.max(ticket.floor(term.sent));
-        if matches!(ticket.lease, Lease::Watchdog) {
-            self.renewed(term);
-        }
+        self.floor = self.floor.max(ticket.floor);
+        let moment = clock.moment();
+        let (raised, watched) = (term.raised(moment), ticket.watched);
         self.tickets.push(ticket);
-        self.extended(term, clock);
+        if watched {
+            self.renewed(raised, moment);
+        } else {
+            self.raised(raised, moment);
+        }
     }
 
     /// The lease was raised for the watchdog.
-    pub(crate) fn renewed(&mut self, term: Term) {
-        self.renewed = term.sent;
-        self.reached = self.reached.max(term.sent + term.lease);
+    pub(super) fn renewed(&mut self, raised: Raised, moment: Moment) {
+        self.renewed = raised.sent;
+        self.raised(raised, moment);
+    }
+
+    /// A renewal had no answer, so many in a row.
+    pub(super) fn failures(&self) -> u32 {
+        self.retry().map_or(0, |(failures, _)| failures)
+    }
+
+    /// It is tried again then.
+    pub(super) fn failed(&mut self, failures: u32, again: Instant) {
+        self.aside.get_or_insert_default().retry = Some((failures, again.into()));
+    }
+
+    /// It was answered.
+    pub(super) fn answered(&mut self) {
+        if let Some(aside) = &mut self.aside {
+            aside.retry = None;
+        }
+    }
+
+    fn retry(&self) -> Option<(u32, Date)> {
+        self.aside.as_ref()?.retry
+    }
+
+    /// Whether the latest renewal had no answer.
+    pub(super) fn retries(&self) -> bool {
+        self.retry().is_some()
+    }
+
+    /// Lost, and still to be remembered or let go of.
+    pub(super) fn leave(&mut self, wake: Wake) {
+        self.aside.get_or_insert_default().wake = Some(wake);
+    }
+
+    /// Whether its field is to be released with its last ticket.
+    pub(super) fn is_to_release(&self) -> bool {
+        self.wake().is_some_and(|wake| wake.release)
+    }
+
+    /// It was released.
+    pub(super) fn let_go(&mut self) {
+        if let Some(wake) = self.aside.as_mut().and_then(|aside| aside.wake.as_mut()) {
+            wake.release = false;
+        }
+    }
+
+    fn wake(&self) -> Option<Wake> {
+        self.aside.as_ref()?.wake
+    }
+
+    /// How long its owner has had it.
+    pub(super) fn held_for(&self, now: Instant) -> Duration {
+        Date::from(now).saturating_duration_since(self.taken)
     }
 
     /// When the hold is over unless it is renewed.
     pub(crate) fn deadline(&self, moment: Moment) -> Instant {
+        self.deadline_at(moment).into()
+    }
+
+    pub(super) fn deadline_at(&self, moment: Moment) -> Date {
         self.over_at(self.deadline.effective(moment))
     }
 
     /// The same, by the sleep that is known of: the driver looks for more every now and then, and notes it.
-    pub(crate) fn known_deadline(&self) -> Instant {
+    pub(crate) fn known_deadline(&self) -> Date {
         self.over_at(self.deadline.at)
     }
 
-    fn over_at(&self, at: Instant) -> Instant {
+    fn over_at(&self, at: Date) -> Date {
         match self.renewing {
-            _ if without(Rule::LossAtDeadline) => at + self.deadline.lease * 1_000,
-            true if without(Rule::NoLifeAfterDeadline) => at + self.deadline.lease,
+            _ if without(Rule::LossAtDeadline) => at + self.lease() * 1_000,
+            true if without(Rule::NoLifeAfterDeadline) => at + self.lease(),
             _ => at,
         }
     }
 
     /// The lease that the deadline stands for.
     pub(crate) fn lease(&self) -> Duration {
-        self.deadline.lease
+        self.deadline.lease()
     }
 
     /// Takes what the machine slept off the deadline.
@@ -240,16 +280,17 @@ impl Hold {
 
     /// Why the hold is over by now, if it is. Notes how long the machine slept.
     pub(crate) fn expires(&mut self, moment: Moment) -> Option<LostCause> {
-        self.note_sleep(moment);
-        self.over(self.known_deadline(), moment.now)
+        self.deadline.note_sleep(moment);
+        self.over(self.known_deadline(), moment.date)
     }
 
     /// Why the hold is over at `now`, if it is.
-    fn over(&self, deadline: Instant, now: Instant) -> Option<LostCause> {
-        if self.bound().is_some_and(|bound| bound <= now) {
+    fn over(&self, deadline: Date, now: Date) -> Option<LostCause> {
+        let bound = self.bounded();
+        if bound.is_some_and(|bound| bound <= now) {
             return Some(LostCause::MaxHold);
         }
-        let cause = if self.deadline.cut && self.bound().is_some() { LostCause::MaxHold } else { LostCause::Expired };
+        let cause = if self.deadline.cut && bound.is_some() { LostCause::MaxHold } else { LostCause::Expired };
         (deadline <= now).then_some(cause)
     }
 
@@ -260,11 +301,11 @@ impl Hold {
 
     /// Whether it is not over by now.
     pub(crate) fn lives(&self, moment: Moment) -> bool {
-        self.over(self.deadline(moment), moment.now).is_none()
+        self.over(self.deadline_at(moment), moment.date).is_none()
     }
 
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
-    pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
+    pub(super) fn due(&self, watchdog: Duration) -> Option<Date> {
         if self.renewing {
             return None;
         }
@@ -272,106 +313,35 @@ impl Hold {
         if !short && !self.probe && !self.watched() {
             return None;
         }
-        if let Some((_, at)) = self.retry {
+        if let Some((_, at)) = self.retry() {
             return Some(at);
         }
-        if short || self.probe { Some(self.renewed) } else { Some(self.renewed + watchdog / 3) }
+        if short || self.probe { Some(self.renewed) } else { Some(self.renewed.after(nanos(watchdog) / 3)) }
     }
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket: it is asked for now.
-    pub(crate) fn kept_back(&self, watchdog: Duration) -> Option<Instant> {
+    pub(super) fn kept_back(&self, watchdog: Duration) -> Option<Date> {
         let wanted = if self.watched() { self.floor.max(self.renewed + watchdog) } else { self.floor };
-        let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
+        let wanted = self.bounded().map_or(wanted, |bound| bound.min(wanted));
         // Bounds are cut to whole milliseconds.
         (self.reached + Duration::from_millis(1) <= wanted).then_some(wanted)
     }
 
     /// A lost hold that only detached tickets keep is forgotten then.
-    pub(crate) fn remembered_until(&self) -> Option<Instant> {
-        let only_detached = self.pending == 0 && self.tickets.iter().all(|ticket| ticket.detached);
-        self.wake.filter(|_| only_detached).map(|wake| wake.until)
+    pub(super) fn remembered_until(&self) -> Option<Date> {
+        let only_detached = self.counting.pending() == 0 && self.tickets.iter().all(|ticket| ticket.detached);
+        self.wake().filter(|_| only_detached).map(|wake| wake.until)
     }
 
     /// The next owner takes the same hold over, number and deadline and all.
     pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
         if without(Rule::PassKeepsDeadline) {
-            self.deadline.at = clock::deadline(now, self.deadline.lease);
+            self.deadline.at = clock::deadline(now, self.lease()).into();
         }
         self.tenure = tenure;
-        // The old tenure's finds that its hold is over.
-        self.teller = Teller::None;
-        self.tickets.clear();
-        self.tickets.push(first);
-        self.taken = now;
+        self.counting.forget_teller();
+        self.tickets = Tickets::One(first);
+        self.taken = now.into();
         self.untaken = true;
-    }
-}
-
-/// What a command asked for, and when it left.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
-    pub(crate) sent: Instant,
-    /// What the machine had slept when it left.
-    pub(crate) slept: Duration,
-    pub(crate) lease: Duration,
-    pub(crate) cut: bool,
-}
-
-impl Term {
-    /// A lease that is asked for now. It never reaches beyond `bound`; `None` if nothing is left before it.
-    pub(crate) fn now(lease: Duration, bound: Option<Instant>, clock: &Clock) -> Option<Self> {
-        let Moment { now: sent, slept } = clock.moment();
-        let left = bound.map_or(Duration::MAX, |bound| bound.saturating_duration_since(sent));
-        // Whole milliseconds are sent, rounded down here: the bound is a promise.
-        let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-        if left.is_zero() {
-            return None;
-        }
-        Some(Self { sent, slept, lease: lease.min(left), cut: left < lease })
-    }
-
-    /// Whether an answer that comes now still stands for something.
-    pub(crate) fn holds(&self, clock: &Clock) -> bool {
-        let moment = clock.moment();
-        moment.now < Deadline::of(*self).effective(moment)
-    }
-}
-
-impl Deadline {
-    fn of(term: Term) -> Self {
-        let from = if without(Rule::DeadlineFromSending) { Instant::now() } else { term.sent };
-        let lease = if without(Rule::DeadlineHasMargin) { term.lease * 5 / 4 } else { term.lease };
-        Self { at: clock::deadline(from, lease), slept: term.slept, lease: term.lease, cut: term.cut }
-    }
-
-    /// The same, with all sleep until now taken off: whoever looks at it later need not ask for that again.
-    fn by(term: Term, moment: Moment) -> Self {
-        let mut deadline = Self::of(term);
-        deadline.note_sleep(moment);
-        deadline
-    }
-
-    fn note_sleep(&mut self, moment: Moment) {
-        self.at = self.effective(moment);
-        self.slept = self.slept.max(moment.slept);
-    }
-
-    fn effective(&self, moment: Moment) -> Instant {
-        let slept = moment.slept.saturating_sub(self.slept);
-        if slept.is_zero() { self.at } else { self.at.checked_sub(slept).unwrap_or(moment.now) }
-    }
-}
-
-impl Ticket {
-    pub(crate) fn new(id: u64, lease: Lease, max_hold: Option<Duration>, now: Instant) -> Self {
-        Self { id, lease, max_hold: max_hold.map(|bound| now + bound), detached: false }
-    }
-
-    /// How far a fixed lease was to make the hold last.
-    fn floor(&self, sent: Instant) -> Instant {
-        match self.lease {
-            Lease::Watchdog => sent,
-            Lease::Fixed(lease) => self.max_hold.map_or(sent + lease, |bound| bound.min(sent + lease)),
-        }
     }
 }

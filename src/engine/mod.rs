@@ -12,16 +12,18 @@
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
-//! | tickets, count, deadline, loss, `max_hold` | `hold.rs` |
+//! | tickets, count, deadline, loss, `max_hold` | `hold.rs`, `ticket.rs` |
+//! | what a command asks for, and what its answer promises | `term.rs` |
 //! | what the guards of one owner share | `tenure.rs` |
 //! | what a client's primitives share, name to entry, the end | `shared.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
 //! | how a release went | `outcome.rs` |
 //! | work without a task of its own | `errand.rs` |
-//! | what is due, batches, retries | `watchdog.rs`, the dates in `schedule.rs` |
+//! | what is due, and retries | `watchdog.rs`, the dates in `schedule.rs` |
+//! | which renewals go together | `batches.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
-//! | the margin of a deadline, machines that slept | `clock.rs` |
+//! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
 //! | a forced release | `force.rs` |
 //!
@@ -39,8 +41,8 @@
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
 //! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
-//! | keys in one renewal | `BATCH` | `watchdog.rs` |
-//! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `watchdog.rs` |
+//! | keys in one renewal | `BATCH` | `batches.rs` |
+//! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |
 //! | commands in a link's queue | `QUEUE`, then callers wait | `backend/redis/options.rs` |
@@ -54,7 +56,9 @@ mod acquire;
 mod acquisition;
 mod admit;
 mod ask;
+mod batches;
 mod clock;
+mod date;
 mod effects;
 mod errand;
 mod force;
@@ -72,9 +76,12 @@ mod registry;
 mod release;
 mod request;
 mod schedule;
+mod seldom;
 mod shared;
 mod slice;
 mod tenure;
+mod term;
+mod ticket;
 mod unlock;
 mod wake;
 mod watchdog;
@@ -119,7 +126,7 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 
     /// Where releases are published.
-    fn channel(&self) -> &Arc<str>;
+    fn channel(&self) -> Arc<str>;
 
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
@@ -139,7 +146,7 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order.
     fn renew(
         &self,
-        holds: &[(Arc<str>, HoldNumber)],
+        holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,

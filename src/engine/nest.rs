@@ -37,9 +37,27 @@ pub(crate) struct Nest {
     granted: bool,
 }
 
+/// A hold's nested acquisitions, and what the server was told of its count. Most holds have none, and none of this.
+#[derive(Debug, Default)]
+pub(super) struct Counting(Option<Box<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    /// Nested acquisitions under way; a hold does not end while there is one.
+    pending: u32,
+    /// The count on the server as far as answers told; `None` while one is missing.
+    told: Option<u32>,
+    /// The newest count-changing command: the answers to older ones tell nothing any more.
+    asked: u64,
+    /// Who tells the server the newest count in the background: one at a time.
+    teller: Teller,
+    /// Count-changing commands go one at a time.
+    commands: Arc<Semaphore>,
+}
+
 /// Whether a count is being told in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Teller {
+enum Teller {
     None,
     UnderWay,
     /// It changed again: to be told once more before it ends.
@@ -60,23 +78,63 @@ pub(crate) enum Nested {
     OuterLost,
 }
 
-impl Hold {
+impl Counting {
+    pub(super) fn pending(&self) -> u32 {
+        self.0.as_ref().map_or(0, |count| count.pending)
+    }
+
+    /// What a fresh hold counts is what its acquire asked for.
+    pub(super) fn told(&self) -> Option<u32> {
+        self.0.as_ref().map_or(Some(1), |count| count.told)
+    }
+
+    /// Whoever sends the hold's last command waits for the others.
+    pub(super) fn take_commands(&mut self) -> Option<Arc<Semaphore>> {
+        self.0.take().map(|count| count.commands)
+    }
+
+    /// The old tenure's finds that its hold is over.
+    pub(super) fn forget_teller(&mut self) {
+        if let Some(count) = &mut self.0 {
+            count.teller = Teller::None;
+        }
+    }
+
+    /// A nested acquisition starts.
+    fn begins(&mut self) {
+        self.made().pending += 1;
+    }
+
+    /// It was granted, or came to nothing.
+    pub(super) fn ends(&mut self) {
+        self.made().pending -= 1;
+    }
+
     fn commands(&mut self) -> Arc<Semaphore> {
-        Arc::clone(self.commands.get_or_insert_with(|| Arc::new(Semaphore::new(1))))
+        Arc::clone(&self.made().commands)
     }
 
     /// A count-changing command is about to leave.
     fn asks(&mut self) -> u64 {
-        self.told = None;
-        self.asked += 1;
-        self.asked
+        let count = self.made();
+        count.told = None;
+        count.asked += 1;
+        count.asked
     }
 
     /// It was answered. Whoever stopped polling may bring an answer that newer commands have overtaken.
     fn answers(&mut self, asked: u64, holds: u32) {
-        if asked == self.asked {
-            self.told = Some(holds);
+        let count = self.made();
+        if asked == count.asked {
+            count.told = Some(holds);
         }
+    }
+
+    fn made(&mut self) -> &mut Count {
+        self.0.get_or_insert_with(|| {
+            let commands = Arc::new(Semaphore::new(1));
+            Box::new(Count { pending: 0, told: Some(1), asked: 0, teller: Teller::None, commands })
+        })
     }
 }
 
@@ -89,8 +147,9 @@ impl State {
     /// The teller of a hold is through: whether it may go.
     fn is_told(&mut self, tenure: &Arc<Tenure>) -> bool {
         let Some(hold) = self.live(tenure) else { return true };
-        let again = hold.teller == Teller::Again;
-        hold.teller = if again { Teller::UnderWay } else { Teller::None };
+        let teller = &mut hold.counting.made().teller;
+        let again = *teller == Teller::Again;
+        *teller = if again { Teller::UnderWay } else { Teller::None };
         !again
     }
 }
@@ -98,12 +157,12 @@ impl State {
 impl Nest {
     /// Takes part in the hold. Under the entry's mutex.
     pub(super) fn begin(place: &Place, hold: &mut Hold) -> Self {
-        hold.pending += 1;
+        hold.counting.begins();
         Self {
             place: place.clone(),
             tenure: Arc::clone(&hold.tenure),
             number: hold.number,
-            commands: hold.commands(),
+            commands: hold.counting.commands(),
             unanswered: false,
             granted: false,
         }
@@ -185,7 +244,7 @@ impl Nest {
                 state.lose(&self.place, LostCause::MaxHold, fx);
                 return None;
             };
-            let asked = Asked { told: hold.told, number: hold.asks(), holds: hold.count().max(2) };
+            let asked = Asked { told: hold.counting.told(), number: hold.counting.asks(), holds: hold.count().max(2) };
             Some((term, asked))
         })
     }
@@ -196,8 +255,8 @@ impl Nest {
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
             let Some(hold) = state.live(&self.tenure) else { return false };
-            hold.pending -= 1;
-            hold.answers(asked.number, holds);
+            hold.counting.ends();
+            hold.counting.answers(asked.number, holds);
             hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
             true
         });
@@ -213,7 +272,7 @@ impl Nest {
     fn not_asked(&self, asked: Asked) {
         self.place.update(|state, _| {
             if let (Some(hold), Some(told)) = (state.live(&self.tenure), asked.told) {
-                hold.answers(asked.number, told);
+                hold.counting.answers(asked.number, told);
             }
         });
     }
@@ -257,8 +316,9 @@ pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Resu
 pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     let is_new = place.update(|state, _| {
         let hold = state.live(tenure)?;
-        let teller = if hold.teller == Teller::None { Teller::UnderWay } else { Teller::Again };
-        (std::mem::replace(&mut hold.teller, teller) == Teller::None).then_some(())
+        let teller = &mut hold.counting.made().teller;
+        let next = if *teller == Teller::None { Teller::UnderWay } else { Teller::Again };
+        (std::mem::replace(teller, next) == Teller::None).then_some(())
     });
     if is_new.is_none() {
         return;
@@ -293,22 +353,24 @@ impl Drop for Telling<'_> {
 
 async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
     let over = || tenure.loss(place.name()).map_or(Ok(()), Err);
-    let Some(commands) = place.update(|state, _| state.live(tenure).map(Hold::commands)) else { return over() };
+    let Some(commands) = place.update(|state, _| state.live(tenure).map(|hold| hold.counting.commands())) else {
+        return over();
+    };
     let _turn = one_at_a_time(place, Some(commands)).await;
     let news = place.update(|state, fx| {
         state.expire(place, fx);
         let hold = state.live(tenure)?;
         let count = hold.count();
-        if hold.told == Some(count) {
+        if hold.counting.told() == Some(count) {
             return None;
         }
-        Some((hold.number, count, hold.asks()))
+        Some((hold.number, count, hold.counting.asks()))
     });
     let Some((number, count, asked)) = news else { return over() };
     let answer = place.entry.protocol.release(number, count).await;
     // By its number: a hold that was passed on meanwhile is still the one that was asked about.
     place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
-        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.answers(asked, *holds),
+        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.counting.answers(asked, *holds),
         (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}
     });

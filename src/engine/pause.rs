@@ -169,7 +169,7 @@ impl ContenderSlot {
                     }
                 };
             }
-            let nudged = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudge.notified());
+            let nudged = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudged());
             let _ = Box::pin(nudged).await;
             now = place.engine.clock().now();
         }
@@ -231,7 +231,7 @@ impl ContenderSlot {
                 return Ok(Slept::Awake);
             }
             let until = [Some(expires), wait_over, deaf.then_some(polled)].into_iter().flatten().min();
-            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudge.notified()).await;
+            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudged()).await;
         }
     }
 
@@ -278,7 +278,7 @@ impl ContenderSlot {
             if self.place.engine.is_closed() {
                 return Err(Error::Closed);
             }
-            if timeout_at(at, self.place.entry.nudge.notified()).await.is_err() {
+            if timeout_at(at, self.place.entry.nudged()).await.is_err() {
                 return Ok(());
             }
         }

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
+use once_cell::race::OnceBox;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol, admit::Contender, effects::Effects, hold::Hold, pause::Trouble, queue::Queue, reap::Reaps,
-    release::Releasing, shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
+    Protocol, admit::Contender, date::Date, effects::Effects, hold::Hold, pause::Trouble, queue::Queue, reap::Reaps,
+    release::Releasing, seldom::Seldom, shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -21,8 +22,8 @@ pub(crate) struct Entry {
     pub(super) number: u64,
     pub(crate) protocol: Arc<dyn Protocol>,
     state: Mutex<State>,
-    /// Nudges the contender to look again.
-    pub(crate) nudge: Notify,
+    /// Nudges the contender to look again; made for the first that has to wait.
+    nudge: OnceBox<Notify>,
 }
 
 /// What happens at one name.
@@ -32,20 +33,20 @@ pub(crate) struct State {
     pub(crate) dead: bool,
     pub(crate) hold: Option<Hold>,
     /// Lost holds that still have tickets.
-    pub(crate) lost: Vec<Hold>,
+    pub(super) lost: Seldom<Hold>,
     /// The one task that tries at the server for this process.
-    pub(crate) contender: Option<Contender>,
+    pub(crate) contender: Option<Box<Contender>>,
     /// A hand-over is on its way.
-    pub(crate) handing: Option<Heir>,
+    pub(crate) handing: Option<Box<Heir>>,
     pub(crate) queue: Queue,
-    pub(crate) releases: Vec<Releasing>,
+    pub(super) releases: Seldom<Releasing>,
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
     /// The latest tries had no answer that counts.
     pub(crate) trouble: Option<Box<Trouble>>,
     /// When the driver looks at this entry next.
-    pub(crate) scheduled: Option<Instant>,
+    pub(crate) scheduled: Option<Date>,
 }
 
 /// Whom a hand-over is for.
@@ -66,7 +67,7 @@ pub(crate) struct Place {
 
 impl Entry {
     pub(super) fn new(number: u64, protocol: Arc<dyn Protocol>, slice: Duration) -> Self {
-        Self { number, protocol, state: Mutex::new(State::new(slice)), nudge: Notify::new() }
+        Self { number, protocol, state: Mutex::new(State::new(slice)), nudge: OnceBox::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -78,8 +79,19 @@ impl Entry {
         self.protocol.name()
     }
 
-    pub(super) fn channel(&self) -> Arc<str> {
-        Arc::clone(self.protocol.channel())
+    /// The contender is to look again, if there is one that waits.
+    pub(super) fn nudge(&self) {
+        if let Some(nudge) = self.nudge.get() {
+            nudge.notify_one();
+        }
+    }
+
+    /// Waits for a nudge. The first one to do so is sent back to look again: what happened before was told to nobody.
+    pub(super) async fn nudged(&self) {
+        match self.nudge.get() {
+            Some(nudge) => nudge.notified().await,
+            None => drop(self.nudge.set(Box::default())),
+        }
     }
 }
 
@@ -88,11 +100,11 @@ impl State {
         Self {
             dead: false,
             hold: None,
-            lost: Vec::new(),
+            lost: Seldom::default(),
             contender: None,
             handing: None,
             queue: Queue::default(),
-            releases: Vec::new(),
+            releases: Seldom::default(),
             reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
@@ -141,18 +153,18 @@ impl State {
     }
 
     /// When the driver must look at this entry.
-    fn next_look(&self, engine: &Engine) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
+    fn next_look(&self, engine: &Engine) -> Option<Date> {
+        let mut next: Option<Date> = None;
+        let mut sooner = |at: Option<Date>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
             sooner(Some(hold.known_deadline()));
-            sooner(hold.bound());
+            sooner(hold.bounded());
             sooner(hold.due(engine.settings().watchdog_timeout));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
-        sooner(self.reaps.next());
+        sooner(self.reaps.next().map(Date::from));
         if self.is_idle() {
-            sooner(Some(self.slice.remembers_until().unwrap_or_else(Instant::now)));
+            sooner(Some(self.slice.remembers_until().unwrap_or_else(Instant::now).into()));
         }
         next
     }
@@ -174,7 +186,7 @@ impl Place {
             let clock = place.engine.clock();
             let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock.moment());
             let mut state = place.entry.lock();
-            state.hold.as_mut().filter(lives).map(|hold| hold.leaves(clock.now() + lease)).is_some()
+            state.hold.as_mut().filter(lives).map(|hold| hold.leaves((clock.now() + lease).into())).is_some()
         })
     }
 
@@ -186,31 +198,49 @@ impl Place {
         out
     }
 
+    /// The same for whoever changes many, one after the other: `fx` is empty before and after.
+    /// Where it stood in the schedule, and where it is to stand, is the caller's to see to.
+    pub(super) fn update_with(
+        &self,
+        fx: &mut Effects,
+        change: impl FnOnce(&mut State, &mut Effects),
+    ) -> Option<(Option<Date>, Date)> {
+        let mut state = self.entry.lock();
+        change(&mut state, fx);
+        let moved = self.rest(&mut state, fx);
+        drop(state);
+        if !fx.is_empty() {
+            std::mem::take(fx).run(self);
+        }
+        moved
+    }
+
     /// Changes the entry; what that leaves to do is the caller's to run, once it has let go of its own locks.
     pub(super) fn change<R>(&self, fx: &mut Effects, change: impl FnOnce(&mut State, &mut Effects) -> R) -> R {
         let mut state = self.entry.lock();
         let out = change(&mut state, fx);
-        self.rest(&mut state, fx);
+        if let Some((from, at)) = self.rest(&mut state, fx) {
+            self.engine.schedule().put(from, at, &self.entry);
+        }
         out
     }
 
-    /// What follows from any change: the ear closes when nobody waits, and the driver looks in time.
-    fn rest(&self, state: &mut State, fx: &mut Effects) {
+    /// What follows from any change: the ear closes when nobody waits, and the driver looks in time. Where the entry
+    /// stood in the schedule, and where it is to stand from now on.
+    fn rest(&self, state: &mut State, fx: &mut Effects) -> Option<(Option<Date>, Date)> {
         if state.contender.is_none() && state.handing.is_none() && state.queue.is_empty() {
             state.ear.close(fx);
             state.trouble = None;
         }
         if state.dead {
-            return;
+            return None;
         }
-        if let Some(at) = state.next_look(&self.engine)
-            && state.scheduled.is_none_or(|scheduled| at < scheduled)
-        {
-            self.engine.schedule().put(state.scheduled.replace(at), at, &self.entry);
-        }
-        if state.is_settled() && self.engine.is_closed() {
+        if self.engine.is_closed() && state.is_settled() {
             fx.settled();
         }
+        let at = state.next_look(&self.engine)?;
+        let sooner = state.scheduled.is_none_or(|scheduled| at < scheduled);
+        sooner.then(|| (state.scheduled.replace(at), at))
     }
 }
 

@@ -138,7 +138,7 @@ impl State {
             }
             return Answered::Then(then);
         }
-        let release = self.releases.remove(at);
+        let Some(release) = self.releases.remove(at) else { return Answered::Over(Ok(Released::Freed)) };
         if release.own && !published {
             self.ear.unexpect_own();
         }
@@ -158,8 +158,8 @@ impl State {
 
     /// It will not be answered any more, and its rest is left to whoever asks again.
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
-        if let Some(at) = self.releases.iter().position(|release| release.number == number) {
-            let release = self.releases.remove(at);
+        let at = self.releases.iter().position(|release| release.number == number);
+        if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
             let Releasing { number, then, until, .. } = release;
             release.outcome.leave(Rest { number, then, until });
             if release.own && release.missing != Missing::Copy {

@@ -127,7 +127,7 @@ enum Found {
 impl State {
     /// The newest detached ticket of an owner; of a live hold before a lost one.
     pub(super) fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
-        self.hold.iter().chain(&self.lost).filter(|hold| hold.owner() == owner).find_map(|hold| {
+        self.hold.iter().chain(self.lost.iter()).filter(|hold| hold.owner() == owner).find_map(|hold| {
             let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
             Some((Arc::clone(&hold.tenure), ticket.id))
         })

@@ -2,9 +2,10 @@
 //! one name is in `registry.rs`.
 
 use std::{
+    borrow::Borrow,
     collections::HashSet,
     fmt,
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, Hash, Hasher, RandomState},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError, Weak,
@@ -65,7 +66,7 @@ pub(crate) struct Engine {
     /// Absent where the client was made outside of any: every call says so.
     runtime: Option<Handle>,
     chance: Chance,
-    entries: DashMap<Arc<str>, Arc<Entry>>,
+    entries: DashMap<ByKey, ()>,
     /// Entries that were made so far.
     made: AtomicU64,
     schedule: Arc<Schedule>,
@@ -160,7 +161,7 @@ impl Engine {
     /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.
     pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
         let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
-        let mut places: Vec<_> = self.entries.iter().map(|entry| place(entry.value())).collect();
+        let mut places: Vec<_> = self.entries.iter().map(|known| place(&known.key().0)).collect();
         places.sort_unstable_by_key(|place| place.entry.number);
         places
     }
@@ -229,7 +230,7 @@ impl Engine {
 
     /// The entry of a key that is known, if it has one.
     pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<Place> {
-        let entry = Arc::clone(self.entries.get(key)?.value());
+        let entry = Arc::clone(&self.entries.get(key)?.key().0);
         Some(Place { engine: Arc::clone(self), entry })
     }
 
@@ -238,9 +239,10 @@ impl Engine {
         if let Some(place) = self.find(protocol.key()) {
             return place;
         }
-        let number = || self.made.fetch_add(1, Ordering::Relaxed);
-        let made = || Arc::new(Entry::new(number(), Arc::clone(protocol), self.settings.handover_slice));
-        let entry = Arc::clone(self.entries.entry(Arc::clone(protocol.key())).or_insert_with(made).value());
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let made = Arc::new(Entry::new(number, Arc::clone(protocol), self.settings.handover_slice));
+        // Another may have made one meanwhile: that one stays.
+        let entry = Arc::clone(&self.entries.entry(ByKey(made)).or_default().key().0);
         Place { engine: Arc::clone(self), entry }
     }
 
@@ -323,14 +325,38 @@ impl Engine {
 
     /// Forgets an entry that has nothing to remember.
     pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
-        self.entries.remove_if(&**entry.protocol.key(), |_, found| {
+        self.entries.remove_if(&**entry.protocol.key(), |found, ()| {
             let mut state = entry.lock();
-            let idle = Arc::ptr_eq(found, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now);
+            let idle = Arc::ptr_eq(&found.0, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now);
             state.dead = state.dead || idle;
             idle
         });
     }
 }
+
+/// An entry as the registry knows it: by its key, of which it has the only copy.
+struct ByKey(Arc<Entry>);
+
+impl Borrow<str> for ByKey {
+    fn borrow(&self) -> &str {
+        self.0.protocol.key()
+    }
+}
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As its borrowed form hashes.
+        str::hash(self.0.protocol.key(), state);
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.protocol.key() == other.0.protocol.key()
+    }
+}
+
+impl Eq for ByKey {}
 
 /// Work in the background that ends when nobody wants it any more.
 pub(super) struct Attended<T>(Option<JoinHandle<T>>);

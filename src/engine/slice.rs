@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::date::{Date, nanos};
 use crate::rules::{Rule, without};
 
 /// Who hears a message goes later by this part of a slice for each process whose turn comes first, and by no more than a
@@ -33,12 +34,13 @@ const STEPS: u32 = 3;
 /// their turn, and tries a little later until then.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    length: Duration,
-    started: Option<Instant>,
+    length_ns: u64,
+    started: Option<Date>,
     /// When a hold of ours ended last, whichever way.
-    ended: Option<Instant>,
+    ended: Option<Date>,
     cooling: Option<Cooling>,
-    round: Option<Round>,
+    /// Most names are never given up while others listen.
+    round: Option<Box<Round>>,
 }
 
 /// The turns of others since the slice of this process was over.
@@ -56,7 +58,7 @@ struct Round {
 #[derive(Clone, Copy, Debug)]
 enum Cooling {
     Unanswered,
-    Listeners { until: Instant },
+    Listeners { until: Date },
 }
 
 /// How a hold of this process ends.
@@ -91,12 +93,17 @@ pub(crate) enum Gate {
 
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length, started: None, ended: None, cooling: None, round: None }
+        Self { length_ns: nanos(length), started: None, ended: None, cooling: None, round: None }
+    }
+
+    fn length(&self) -> Duration {
+        Duration::from_nanos(self.length_ns)
     }
 
     /// An acquire of ours took the free key.
     pub(crate) fn taken(&mut self, now: Instant) {
-        let took_back = self.ended.is_some_and(|ended| now < ended + self.length);
+        let now = Date::from(now);
+        let took_back = self.ended.is_some_and(|ended| now < ended + self.length());
         if self.started.is_none() || !took_back {
             self.started = Some(now);
         }
@@ -113,14 +120,14 @@ impl Slice {
     /// A hold ends at `now`.
     pub(crate) fn turn(&self, now: Instant) -> Turn {
         match self.started {
-            Some(started) if now < started + self.length || without(Rule::SliceEnds) => Turn::Keep,
+            Some(started) if Date::from(now) < started + self.length() || without(Rule::SliceEnds) => Turn::Keep,
             _ => Turn::Yield,
         }
     }
 
     /// The release that a hold ends with was decided, of its owner's will or by force.
     pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
-        self.ended = Some(now);
+        self.ended = Some(now.into());
         if turn == Turn::Yield {
             self.started = None;
             self.cooling = Some(Cooling::Unanswered);
@@ -134,11 +141,11 @@ impl Slice {
             self.cooling = match listeners {
                 Listeners::None => None,
                 Listeners::Some(_) | Listeners::Unknown => {
-                    Some(Cooling::Listeners { until: now + self.length * patience })
+                    Some(Cooling::Listeners { until: Date::from(now) + self.length() * patience })
                 }
             };
             if let Listeners::Some(others) = listeners {
-                self.round = Some(Round { since: now, others, had: 0, told: None });
+                self.round = Some(Box::new(Round { since: now, others, had: 0, told: None }));
             }
         }
     }
@@ -157,7 +164,7 @@ impl Slice {
     /// A hold was lost, and nobody here freed it. It does not cool the name down: nobody was told, so nobody counted who
     /// else waits, and a waiter here would stand a whole slice for nobody. The next end makes up for it.
     pub(crate) fn lost(&mut self, now: Instant) {
-        self.ended = Some(now);
+        self.ended = Some(now.into());
     }
 
     /// A release that is to tell who listens is not answered yet.
@@ -168,7 +175,7 @@ impl Slice {
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
         match self.cooling {
             Some(Cooling::Unanswered) => return Gate::Unanswered,
-            Some(Cooling::Listeners { until }) if now < until => return Gate::Until(until),
+            Some(Cooling::Listeners { until }) if Date::from(now) < until => return Gate::Until(until.into()),
             Some(Cooling::Listeners { .. }) | None => self.cooling = None,
         }
         self.goes_after().filter(|at| now < *at).map_or(Gate::Open, Gate::After)
@@ -176,12 +183,12 @@ impl Slice {
 
     /// When it is this process's turn to try, after what it was told last.
     fn goes_after(&self) -> Option<Instant> {
-        let Round { since, others, had, told } = self.round?;
+        let Round { since, others, had, told } = **self.round.as_ref()?;
         let told = told?;
         // Whoever gave nothing up within its slice had its turn all the same.
-        let slices = told.saturating_duration_since(since).div_duration_f64(self.length) as u32;
+        let slices = told.saturating_duration_since(since).div_duration_f64(self.length()) as u32;
         let first = others.saturating_sub(had.max(slices)).min(STEPS);
-        Some(told + (self.length / STEP).min(LONGEST_STEP) * first)
+        Some(told + (self.length() / STEP).min(LONGEST_STEP) * first)
     }
 
     /// Until when there is something to remember although nobody holds or waits.
@@ -190,7 +197,7 @@ impl Slice {
             Some(Cooling::Listeners { until }) => Some(until),
             _ => None,
         };
-        cooling.max(self.ended.map(|ended| ended + self.length))
+        cooling.max(self.ended.map(|ended| ended + self.length())).map(Instant::from)
     }
 }
 

@@ -1,9 +1,14 @@
 //! One owner's time with a hold, and how it ended: what that owner's guards share. It knows no deadline and no count.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::date::Date;
 use crate::{
     error::{Error, LostCause},
     owner::Owner,
@@ -13,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Tenure {
     pub(crate) owner: Owner,
-    end: OnceLock<End>,
+    end: OnceEnd,
     token: OnceLock<CancellationToken>,
 }
 
@@ -32,18 +37,58 @@ pub(crate) struct Loss {
     pub(crate) since: std::time::Instant,
 }
 
+/// An [`End`] that is set once, in eight bytes: how it ended in the lowest bits, above them the nanoseconds since the
+/// process's first [`Date`]. Zero is none.
+#[derive(Debug, Default)]
+struct OnceEnd(AtomicU64);
+
+impl OnceEnd {
+    const KIND_BITS: u32 = 3;
+    const OVER: u64 = 1;
+    /// Each stands for its place, from 2 on.
+    const CAUSES: [LostCause; 5] =
+        [LostCause::Expired, LostCause::Gone, LostCause::Forced, LostCause::MaxHold, LostCause::Closed];
+
+    /// The first one counts.
+    fn set(&self, end: End) {
+        let word = match end {
+            End::Over => Self::OVER,
+            End::Lost(loss) => {
+                let place = Self::CAUSES.iter().position(|cause| *cause == loss.cause).unwrap_or(0);
+                let since = Date::from(Instant::from_std(loss.since)).since_first();
+                (since << Self::KIND_BITS) | (place as u64 + Self::OVER + 1)
+            }
+        };
+        // In one order for all, as is the token: either its maker sees the end, or the end sees the token.
+        let _ = self.0.compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> Option<End> {
+        let word = self.0.load(Ordering::SeqCst);
+        let since = || Instant::from(Date::after_first(word >> Self::KIND_BITS)).into_std();
+        match word & ((1 << Self::KIND_BITS) - 1) {
+            0 => None,
+            Self::OVER => Some(End::Over),
+            kind => {
+                let place = usize::try_from(kind - Self::OVER - 1).unwrap_or(0);
+                Some(End::Lost(Loss { cause: Self::CAUSES[place], since: since() }))
+            }
+        }
+    }
+}
+
 impl Tenure {
     pub(crate) fn new(owner: Owner) -> Arc<Self> {
-        Arc::new(Self { owner, end: OnceLock::new(), token: OnceLock::new() })
+        Arc::new(Self { owner, end: OnceEnd::default(), token: OnceLock::new() })
     }
 
     pub(crate) fn end(&self) -> Option<End> {
-        self.end.get().copied()
+        self.end.get()
     }
 
     /// The first end counts; whoever waits for it is woken. Not to be called under an entry's mutex: wakers run here.
     pub(crate) fn finish(&self, end: End) {
-        let _ = self.end.set(end);
+        self.end.set(end);
         if let Some(token) = self.token.get() {
             token.cancel();
         }
@@ -51,7 +96,7 @@ impl Tenure {
 
     /// Notes the end under the entry's mutex; [`Tenure::finish`] follows outside.
     pub(crate) fn note(&self, end: End) {
-        let _ = self.end.set(end);
+        self.end.set(end);
     }
 
     /// Cancelled when the tenure ends, however it ends.
@@ -75,5 +120,25 @@ impl Tenure {
 impl Loss {
     pub(crate) fn error(self, name: &Arc<str>) -> Error {
         Error::Lost { name: Arc::clone(name), cause: self.cause, since: self.since }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_is_read_as_it_was_set_and_the_first_one_counts() {
+        // Not before the process's first date.
+        let since = Instant::from(Date::from(Instant::now())).into_std();
+        let lost = OnceEnd::CAUSES.map(|cause| End::Lost(Loss { cause, since }));
+        for end in lost.into_iter().chain([End::Over]) {
+            let once = OnceEnd::default();
+            assert_eq!(once.get(), None);
+            once.set(end);
+            once.set(End::Over);
+            once.set(lost[0]);
+            assert_eq!(once.get(), Some(end));
+        }
     }
 }

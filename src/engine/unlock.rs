@@ -111,7 +111,9 @@ impl LockGuard {
         drop(stage);
         // Wakers may ask this very guard.
         fx.run(&self.place);
-        self.released.notify_waiters();
+        if let Some(released) = self.released.get() {
+            released.notify_waiters();
+        }
         step
     }
 

@@ -19,9 +19,12 @@ use crate::{
     rules::{Rule, without},
 };
 
-/// What a name hears.
+/// What a name hears. Most names never listen: this is made when the first one waits, and stays from then on.
 #[derive(Debug, Default)]
-pub(crate) struct Ear {
+pub(crate) struct Ear(Option<Box<Listening>>);
+
+#[derive(Debug, Default)]
+struct Listening {
     /// Counts subscriptions, so that an old one's last words are not taken for the new one's.
     epoch: u64,
     subscription: Option<Subscription>,
@@ -54,44 +57,49 @@ pub(crate) enum Voice {
 
 impl Ear {
     pub(crate) fn hearing(&self) -> Hearing {
-        self.hearing
+        self.0.as_ref().map_or(Hearing::Deaf, |listening| listening.hearing)
     }
 
     pub(crate) fn flag(&self) -> bool {
-        self.flag
+        self.0.as_ref().is_some_and(|listening| listening.flag)
     }
 
     /// A try is about to be sent, or a cool-down begins.
     pub(crate) fn clear_flag(&mut self) {
-        self.flag = false;
+        if let Some(listening) = &mut self.0 {
+            listening.flag = false;
+        }
     }
 
     /// Asks for a subscription if there is none.
     pub(crate) fn open(&mut self, fx: &mut Effects) {
-        if self.hearing == Hearing::Deaf {
-            self.epoch += 1;
-            self.hearing = Hearing::Waiting;
-            fx.listen(self.epoch);
+        let listening = self.0.get_or_insert_default();
+        if listening.hearing == Hearing::Deaf {
+            listening.epoch += 1;
+            listening.hearing = Hearing::Waiting;
+            fx.listen(listening.epoch);
         }
     }
 
     /// The backend's subscription arrived; handed back if it came too late.
     fn opened(&mut self, epoch: u64, subscription: Subscription) -> Option<Subscription> {
-        if epoch == self.epoch && self.hearing != Hearing::Deaf {
-            self.subscription.replace(subscription)
-        } else {
-            Some(subscription)
+        match &mut self.0 {
+            Some(listening) if epoch == listening.epoch && listening.hearing != Hearing::Deaf => {
+                listening.subscription.replace(subscription)
+            }
+            _ => Some(subscription),
         }
     }
 
     /// Nobody waits any more.
     pub(crate) fn close(&mut self, fx: &mut Effects) {
-        if self.hearing != Hearing::Deaf && !without(Rule::SubscriptionEnds) {
-            self.epoch += 1;
-            self.hearing = Hearing::Deaf;
-            self.own_to_come = 0;
-            self.flag = false;
-            if let Some(subscription) = self.subscription.take() {
+        let Some(listening) = &mut self.0 else { return };
+        if listening.hearing != Hearing::Deaf && !without(Rule::SubscriptionEnds) {
+            listening.epoch += 1;
+            listening.hearing = Hearing::Deaf;
+            listening.own_to_come = 0;
+            listening.flag = false;
+            if let Some(subscription) = listening.subscription.take() {
                 fx.unlisten(subscription);
             }
         }
@@ -99,14 +107,18 @@ impl Ear {
 
     /// A release of ours is about to publish; whether its message will reach us.
     pub(crate) fn expect_own(&mut self) -> bool {
-        let live = self.hearing == Hearing::Live;
-        self.own_to_come += u32::from(live);
-        live
+        let Some(listening) = self.0.as_mut().filter(|listening| listening.hearing == Hearing::Live) else {
+            return false;
+        };
+        listening.own_to_come += 1;
+        true
     }
 
     /// That release published nothing after all.
     pub(crate) fn unexpect_own(&mut self) {
-        self.own_to_come = self.own_to_come.saturating_sub(1);
+        if let Some(listening) = &mut self.0 {
+            listening.own_to_come = listening.own_to_come.saturating_sub(1);
+        }
     }
 
     /// How many others a message reached, by the server's count; `own`: our own subscription is one of them.
@@ -115,7 +127,7 @@ impl Ear {
             None => Listeners::Unknown,
             Some(0) => Listeners::None,
             // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
-            Some(_) if !own && self.hearing == Hearing::Waiting => Listeners::Unknown,
+            Some(_) if !own && self.hearing() == Hearing::Waiting => Listeners::Unknown,
             Some(count) => match count.saturating_sub(u32::from(own)) {
                 0 => Listeners::None,
                 others => Listeners::Some(others),
@@ -123,7 +135,14 @@ impl Ear {
         }
     }
 
-    /// Something was heard; `Some` if it was a message.
+    /// Something was heard on this subscription; `None` if it is an old one.
+    fn hears(&mut self, epoch: u64) -> Option<&mut Listening> {
+        self.0.as_deref_mut().filter(|listening| listening.epoch == epoch)
+    }
+}
+
+impl Listening {
+    /// `Some` if it was a message.
     fn heard(&mut self, heard: Heard<'_>) -> Option<Voice> {
         match heard {
             Heard::Subscribed => {
@@ -153,10 +172,8 @@ impl Ear {
 
 impl State {
     fn heard(&mut self, epoch: u64, heard: Heard<'_>, now: Instant, fx: &mut Effects) {
-        if epoch != self.ear.epoch() {
-            return;
-        }
-        if self.ear.heard(heard) == Some(Voice::Other) {
+        let Some(listening) = self.ear.hears(epoch) else { return };
+        if listening.heard(heard) == Some(Voice::Other) {
             self.slice.heard_other(now);
             // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.
             if let Some(hold) = &mut self.hold {
@@ -167,17 +184,12 @@ impl State {
     }
 }
 
-impl Ear {
-    fn epoch(&self) -> u64 {
-        self.epoch
-    }
-}
-
 impl Place {
     /// Subscribes for the ear, outside the entry's mutex.
     pub(crate) fn listen(&self, epoch: u64) {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
-        let subscription = self.engine.backend().subscribe(self.entry.channel(), std::sync::Arc::new(listener));
+        let subscription =
+            self.engine.backend().subscribe(self.entry.protocol.channel(), std::sync::Arc::new(listener));
         let late = self.update(|state, _| state.ear.opened(epoch, subscription));
         drop(late);
     }

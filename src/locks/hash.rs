@@ -1,7 +1,7 @@
 //! The plain lock's protocol, on the server as Redisson has it: a hash with one field, the hold, whose value is its
 //! count. What a user sees of it is in `reentrant.rs` and `mutex.rs`.
 
-use std::{io::Write, ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::{
     backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Reply, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     error::Result,
-    keys,
+    keys::{self, Field},
     lease::whole_ms,
     name::Name,
     script::{Script, reentrant as scripts},
@@ -30,9 +30,8 @@ impl Scope {
     /// The plain lock of this name, if the name can be one.
     pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>> {
         let name = Name::parse(name)?;
-        let key = keys::lock_key(&self.prefix, &name);
-        let channel = keys::lock_channel(&key);
-        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key, channel }))
+        let key = keys::lock_key(&self.prefix, name.as_arc());
+        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))
     }
 }
 
@@ -41,36 +40,6 @@ struct HashLock {
     scope: Arc<Scope>,
     name: Arc<str>,
     key: Arc<str>,
-    channel: Arc<str>,
-}
-
-/// A hold's field, `clientId:holdNumber`, built without memory of its own.
-#[derive(Clone, Copy)]
-struct Field {
-    bytes: [u8; Self::LONGEST],
-    len: usize,
-}
-
-impl Field {
-    /// A UUID, a colon, and as many digits as the largest number has.
-    const LONGEST: usize = 36 + 1 + 20;
-
-    fn new(client_id: &str, number: HoldNumber) -> Self {
-        let mut bytes = [0; Self::LONGEST];
-        let mut rest = &mut bytes[..];
-        let written = write!(rest, "{client_id}:{number}");
-        debug_assert!(written.is_ok(), "{client_id:?} is no UUID");
-        let len = Self::LONGEST - rest.len();
-        Self { bytes, len }
-    }
-}
-
-impl Deref for Field {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
 }
 
 /// The statuses that the scripts answer with.
@@ -94,7 +63,7 @@ impl Status {
 
 impl HashLock {
     fn field(&self, number: HoldNumber) -> Field {
-        Field::new(&self.scope.client_id, number)
+        Field::new(&self.scope.client_id, number.0)
     }
 
     /// Runs one script on the key; an answer that `read` does not know is a fault.
@@ -134,8 +103,8 @@ impl Protocol for HashLock {
         "plain lock"
     }
 
-    fn channel(&self) -> &Arc<str> {
-        &self.channel
+    fn channel(&self) -> Arc<str> {
+        keys::lock_channel(&self.key).into()
     }
 
     fn passes(&self) -> bool {
@@ -155,8 +124,8 @@ impl Protocol for HashLock {
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
-        let field = self.field(number);
-        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
+        let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
+        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
         self.reply(&scripts::RELEASE, &args, None, |parts| {
             let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
             match Status::read(status)? {
@@ -188,14 +157,15 @@ impl Protocol for HashLock {
 
     fn renew(
         &self,
-        holds: &[(Arc<str>, HoldNumber)],
+        holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
-        let keys: Vec<&str> = holds.iter().map(|(key, _)| &**key).collect();
+        let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
-        let mut args = vec![Arg::Int(whole_ms(lease))];
+        let mut args = Vec::with_capacity(1 + fields.len());
+        args.push(Arg::Int(whole_ms(lease)));
         args.extend(fields.iter().map(|field| Arg::Text(field)));
         let script = &scripts::RENEW;
         let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };
@@ -231,7 +201,8 @@ impl Protocol for HashLock {
     }
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
-        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&self.channel)];
+        let channel = keys::lock_channel(&self.key);
+        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
             [status, Value::Int(listeners)] => match Status::read(status)? {

@@ -30,7 +30,9 @@ impl Hashes {
 /// The call by the script's hash.
 pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
     debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
-    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), 256);
+    let texts = call.args.iter().map(|arg| if let Arg::Text(text) = arg { text.len() } else { 20 });
+    let bytes = 64 + call.keys.iter().map(|key| key.len()).chain(texts).sum::<usize>();
+    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
     cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
     for key in call.keys {
         cmd.arg(*key);

@@ -177,7 +177,7 @@ impl Bench {
         let held = |hold: &Hold| hold.number.0 == number && hold.count() > 0;
         let accounted = self.engine.find(name).is_some_and(|place| {
             let state = place.entry.lock();
-            state.hold.iter().chain(&state.lost).any(held)
+            state.hold.iter().chain(state.lost.iter()).any(held)
                 || state.contender.is_some()
                 || state.handing.is_some()
                 || state

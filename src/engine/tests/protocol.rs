@@ -63,8 +63,8 @@ impl Protocol for FakeLock {
         "fake lock"
     }
 
-    fn channel(&self) -> &Arc<str> {
-        &self.channel
+    fn channel(&self) -> Arc<str> {
+        Arc::clone(&self.channel)
     }
 
     fn passes(&self) -> bool {
@@ -94,12 +94,13 @@ impl Protocol for FakeLock {
 
     fn renew(
         &self,
-        holds: &[(Arc<str>, HoldNumber)],
+        holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<Vec<Renewal>, Fault>> {
-        let (holds, lease) = (holds.to_vec(), sendable(lease));
+        let holds: Vec<(Arc<str>, _)> = holds.iter().map(|(key, number)| (Arc::from(*key), *number)).collect();
+        let lease = sendable(lease);
         let numbers = holds.iter().map(|(_, number)| number.0).collect();
         let keys = holds.iter().map(|(key, _)| Arc::clone(key)).collect();
         let sent = Sent { keys, ..self.sent(Verb::Renew, numbers, 0, lease) };
