@@ -64,7 +64,7 @@ impl Clock {
 
     /// Both readings, for whatever is to be judged by them, be it one hold or many.
     pub(crate) fn moment(&self) -> Moment {
-        // In this order: a sleep between the two makes a deadline nearer, never later.
+        // In this order: a sleep between the two counts against what is asked for now, and shortens it later.
         let slept = self.slept();
         let now = self.now();
         Moment { now, date: now.into(), slept }
