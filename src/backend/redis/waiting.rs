@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(poll(wait, woken), Poll::Pending);
         }
         for (passed, late) in [(9, [0, 0, 0]), (12, [0, 1, 0]), (22, [0, 1, 1]), (32, [1, 1, 1])] {
-            let until = tokio::time::sleep_until(now + passed * MS);
+            let until = sleep_until(now + passed * MS);
             tokio::select! { _ = &mut watch => {}, () = until => {} }
             for ((wait, woken), late) in waits.iter_mut().zip(&woken).zip(late) {
                 // Woken once or more, and only for a reason.
