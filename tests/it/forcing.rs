@@ -12,7 +12,10 @@ use std::{
 };
 
 use relatch::{Client, Error, LostCause, Owner};
-use tokio::time::timeout;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::harness::{
     Server, eventually_async,
@@ -166,4 +169,40 @@ async fn a_holder_of_another_client_is_told_by_its_next_renewal() {
     assert!(matches!(reason, Error::Lost { cause: LostCause::Gone, .. }), "{reason:?}");
     // Its deadline would be two thirds of a lease away at least.
     assert!(told < watchdog / 2, "{told:?}");
+}
+
+/// The hold is passed on without a word to the server, so nobody in there can see it; but it cannot go on for long.
+#[tokio::test]
+async fn a_forced_release_elsewhere_is_noticed_within_a_slice_and_a_section_while_the_hold_is_passed_around() {
+    const SLICE: Duration = Duration::from_millis(120);
+    const SECTION: Duration = Duration::from_millis(20);
+    /// A machine that is busy with other tests. The next renewal is ten seconds away.
+    const LATE: Duration = Duration::from_millis(300);
+    let (server, name) = (Server::shared(), unique_name());
+    let holder = Client::builder().url(server.url()).handover_slice(SLICE).connect().await.expect("connects");
+    let sections = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let (lock, sections) = (holder.lock(&name), Arc::clone(&sections));
+        tasks.spawn(async move {
+            loop {
+                let guard = lock.lock().await.expect("acquires");
+                sections.fetch_add(1, Ordering::Relaxed);
+                sleep(SECTION).await;
+                if let Err(error) = guard.unlock().await {
+                    return (error, Instant::now());
+                }
+            }
+        });
+    }
+    eventually_async(HANGS, async || sections.load(Ordering::Relaxed) > 8).await;
+    let other = connect(&server.url()).await;
+    let forced = Instant::now();
+    assert!(other.lock(&name).force_unlock().await.expect("answers"));
+    let noticed = timeout(HANGS, tasks.join_next()).await.expect("it is noticed");
+    let (error, noticed) = noticed.expect("there are tasks").expect("it does not panic");
+    assert!(matches!(error, Error::Lost { cause: LostCause::Gone, .. }), "{error:?}");
+    assert!(noticed - forced <= SLICE + SECTION + LATE, "only after {:?}", noticed - forced);
+    tasks.shutdown().await;
+    holder.close().await;
 }

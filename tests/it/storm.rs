@@ -1,5 +1,6 @@
 //! A fleet of processes on a few names while links, processes and the server fail at random: what they wrote down must
-//! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one.
+//! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one,
+//! `RELATCH_STORM_SLICE_MS` gives all processes the same slice.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -51,6 +52,22 @@ const SHOWN: usize = 5;
 
 fn name(number: usize) -> &'static str {
     ["storm:north", "storm:east", "storm:south"][number]
+}
+
+/// How long each process keeps a name to itself, in milliseconds.
+const SLICES_MS: [u64; PROCESSES as usize] = [10, 0, 10, 40, 10, 1];
+
+fn slice(process: u64) -> Duration {
+    Duration::from_millis(asked("RELATCH_STORM_SLICE_MS").unwrap_or(SLICES_MS[(process % PROCESSES) as usize]))
+}
+
+fn longest_slice() -> Duration {
+    (0..PROCESSES).map(slice).max().unwrap_or_default()
+}
+
+/// What the environment asks for.
+fn asked(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().expect("a whole number"))
 }
 
 /// Whether there are faults.
@@ -136,7 +153,6 @@ fn growth(first: &[Footprint], last: &[Footprint]) -> String {
 /// Fault B26, D63, E82, G99, M1, M2, M44.
 #[test]
 fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
-    let asked = |variable: &str| env::var(variable).ok().map(|text| text.parse::<u64>().expect("a whole number"));
     let drawn = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the epoch is over").as_nanos();
     let seed = asked("RELATCH_STORM_SEED").unwrap_or_else(|| drawn() as u64 % 1_000_000);
     let storm = asked("RELATCH_STORM_SECS").map_or(STORM, Duration::from_secs);

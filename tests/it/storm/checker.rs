@@ -18,6 +18,7 @@ use super::{
     COMMAND, LONGEST_HOLDUP, LONGEST_LEASE,
     counter::{Guard, Raise},
     log::{Event, Line, What},
+    longest_slice,
 };
 
 /// Everything that happened, as processes and the test wrote it down.
@@ -46,7 +47,7 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { lease: LONGEST_LEASE, command: COMMAND, holdup: LONGEST_HOLDUP, passing: PASSING }
+        Self { lease: LONGEST_LEASE, command: COMMAND, holdup: LONGEST_HOLDUP, passing: passing() }
     }
 }
 
@@ -116,7 +117,9 @@ struct Claim {
 }
 
 /// A slice, and as much as a task that was woken may be late on a busy machine.
-const PASSING: Duration = Duration::from_millis(60);
+fn passing() -> Duration {
+    longest_slice() + Duration::from_millis(20)
+}
 
 /// How much is shown around a complaint.
 const BEFORE: Duration = Duration::from_millis(150);

@@ -24,6 +24,7 @@ use super::{
     log::Log,
     plan::Random,
     section::Section,
+    slice,
 };
 use crate::{harness::process::Parent, kept::connected};
 
@@ -115,14 +116,13 @@ pub(super) fn log_path(folder: &Path, process: u64, life: u64) -> PathBuf {
 
 /// Until it is connected: the faults are there from the start.
 async fn connect(url: &str, process: u64) -> Client {
-    let slice = Duration::from_millis([10, 0, 10, 40, 10, 1][process as usize % 6]);
     let watchdog = if process.is_multiple_of(2) { LONGEST_LEASE } else { LONGEST_LEASE * 2 / 3 };
     let builder = Client::builder()
         .url(url)
         .watchdog_timeout(watchdog)
         .command_timeout(COMMAND)
         .unreachable_after(COMMAND * 4)
-        .handover_slice(slice);
+        .handover_slice(slice(process));
     loop {
         match builder.clone().connect().await {
             Ok(client) => return client,

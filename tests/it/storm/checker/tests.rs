@@ -253,7 +253,7 @@ fn a_grant_that_was_on_its_way_when_the_server_lost_its_hold_is_excused_beside_t
         chronicle.losses = vec![loss(10, 20)];
         chronicle
     };
-    let latest = 20 + (COMMAND + PASSING).as_millis() as u64;
+    let latest = 20 + (COMMAND + passing()).as_millis() as u64;
     assert_eq!(content(&granted_late(20, latest)).excused, 1);
     complains(&granted_late(20, latest + 1), "two believe", "");
     complains(&granted_late(21, latest), "two believe", "");
