@@ -12,7 +12,11 @@ use tokio::{runtime::Handle, select};
 
 use crate::{
     flushing,
-    harness::{Server, eventually_async, proxy::Proxy, unique_name},
+    harness::{
+        Server, eventually_async,
+        proxy::{Action, Proxy, matching::script},
+        unique_name,
+    },
     kept::{self, channel, connected, kept, poll_once},
     waiting::looked_again,
 };
@@ -224,9 +228,12 @@ async fn an_acquisition_that_a_hold_is_handed_to_can_be_dropped_anywhere() {
 
 #[tokio::test]
 async fn of_two_hundred_acquisitions_dropped_after_their_first_poll_nothing_stays() {
-    let scene = Scene::plain().await;
+    let proxy = Proxy::to(Server::shared());
+    let scene = Scene::of(Server::shared(), proxy.url()).await;
     for (names, sent) in [(200, false), (200, true), (1, false), (1, true)] {
         let names: Vec<String> = (0..names).map(|_| unique_name()).collect();
+        // No answer comes before all are dropped, so no more than the first tries leave.
+        let answers = sent.then(|| proxy.rule(script("acquire"), Action::HoldReply));
         let mut storm = Vec::new();
         for name in names.iter().cycle().take(200) {
             let owner = Owner::new();
@@ -241,6 +248,10 @@ async fn of_two_hundred_acquisitions_dropped_after_their_first_poll_nothing_stay
             eventually_async(SOON, async || taken() == names.len().min(TRIES)).await;
         }
         let owners: Vec<_> = storm.into_iter().map(|(name, owner, _)| (name, owner)).collect();
+        if let Some(answers) = answers {
+            answers.let_go();
+            answers.remove();
+        }
         eventually_async(GONE, async || taken() == 0 && tasks() == scene.idle).await;
         assert!(owners.iter().all(|(name, owner)| !scene.client.lock(name).is_held_by(owner)));
         for name in &names {
