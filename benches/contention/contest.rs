@@ -53,6 +53,8 @@ pub(crate) struct Load {
     pub(crate) processes: usize,
     /// Of each round.
     pub(crate) span: Duration,
+    /// How long a process of ours keeps the name to itself, where it is not the default.
+    pub(crate) slice: Option<Duration>,
 }
 
 /// What one library did in one round.
@@ -66,6 +68,9 @@ pub(crate) struct Run {
 
 /// All runs.
 pub(crate) struct Contest(Vec<Run>);
+
+/// Tells a child its slice.
+pub(crate) const SLICE_MS: &str = "BENCH_SLICE_MS";
 
 /// How long a child may take beyond what it was asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -201,6 +206,9 @@ pub(crate) async fn spawn(bench: &Bench, library: &str, load: Load, barrier: &st
         child.args(["--redis", bench.server.url(), "--library", library, "--case", load.case]);
         child.args(["--tasks", &load.tasks.to_string(), "--secs", &load.span.as_secs_f64().to_string()]);
         child.args(["--warm", if bench.wishes.measured { "0.5" } else { "0.01" }]);
+        if let Some(slice) = load.slice {
+            child.env(SLICE_MS, slice.as_millis().to_string());
+        }
         if load.processes > 1 {
             child.env("BENCH_BARRIER", format!("{barrier} {}", load.processes)).env("BENCH_SHM", &shared);
         }

@@ -15,7 +15,7 @@ const ROUNDS: u32 = 5;
 pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let tasks = bench.wishes.tasks(64, 64);
     let rounds = bench.wishes.rounds(ROUNDS);
-    let load = Load { case: "distinct", tasks, processes: 1, span: bench.wishes.span(SPAN) / rounds };
+    let load = Load { case: "distinct", tasks, processes: 1, span: bench.wishes.span(SPAN) / rounds, slice: None };
     let all = [Who::Raw, Who::Ours, Who::Rslock, Who::Rlock];
     let contest = Contest::hold(bench, &all.map(|who| (who, load)), rounds).await?;
     let mut findings = Findings::new("distinct", tasks, "as many tasks, a name each, one client");

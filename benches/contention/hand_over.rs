@@ -14,7 +14,7 @@ const SPAN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let before = bench.round_trip(SECTION).await?;
-    let load = Load { case: "serial", tasks: 1, processes: 2, span: bench.wishes.span(SPAN) };
+    let load = Load { case: "serial", tasks: 1, processes: 2, span: bench.wishes.span(SPAN), slice: None };
     let said = spawn(bench, "turns", load, "bench:barrier:turns").await?;
     let round_trip = (before + bench.round_trip(SECTION).await?) / 2;
     let mut sections = Vec::new();

@@ -98,7 +98,7 @@ pub(crate) async fn curve(bench: &Bench) -> Result<Vec<Findings>> {
 }
 
 fn load(bench: &Bench, case: &'static str, tasks: usize) -> Load {
-    Load { case, tasks, processes: 1, span: bench.wishes.span(SPAN) / bench.wishes.rounds(ROUNDS) }
+    Load { case, tasks, processes: 1, span: bench.wishes.span(SPAN) / bench.wishes.rounds(ROUNDS), slice: None }
 }
 
 /// Us, others, and one task that sends the raw scripts.

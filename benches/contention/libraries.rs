@@ -1,11 +1,12 @@
 //! What this program does as a child of itself: it puts a load on one library, of which it has this crate's locks and the
 //! baseline, and prints a line.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use relatch::{Client, Lease};
 
 use crate::{
+    contest::SLICE_MS,
     load::{Asked, Library, Result, answer},
     ours::Ours,
     raw::Raw,
@@ -25,7 +26,11 @@ pub(crate) async fn run(args: Vec<String>) -> Result<()> {
         println!("{}", answer(&asked, &library, VERSION).await?);
         return Ok(());
     }
-    let client = Client::connect(&asked.url).await?;
+    let mut builder = Client::builder().url(&asked.url);
+    if let Ok(slice_ms) = env::var(SLICE_MS) {
+        builder = builder.handover_slice(Duration::from_millis(slice_ms.parse()?));
+    }
+    let client = builder.connect().await?;
     let lease = if asked.library == "relatch-leased" { Lease::Fixed(FIXED) } else { Lease::Watchdog };
     if asked.library == "turns" {
         turns::take(&client, asked.span).await?;

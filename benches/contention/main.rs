@@ -87,5 +87,6 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Waiters => vec![waiters::run(&bench).await?],
         Case::Preheld => vec![preheld::run(&bench).await?],
         Case::Curve => hot::curve(&bench).await?,
+        Case::Slices => procs::slices(&bench).await?,
     })
 }

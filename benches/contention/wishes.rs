@@ -20,6 +20,7 @@ pub(crate) enum Case {
     Waiters,
     Preheld,
     Curve,
+    Slices,
 }
 
 impl Case {
@@ -43,6 +44,7 @@ const CASES: &[(&str, Case)] = &[
     ("preheld", Case::Preheld),
     ("nested", Case::Nested),
     ("curve", Case::Curve),
+    ("slices", Case::Slices),
 ];
 
 /// How long anything takes that is only to be seen working.
@@ -79,8 +81,8 @@ impl Wishes {
         let all = CASES.iter().map(|(_, case)| *case);
         match self.case {
             Some(case) => vec![case],
-            // The curve is for a plot, and for nothing in the table.
-            None => all.filter(|case| *case != Case::Curve).collect(),
+            // For a plot, and for the choice of a default; for nothing in the table.
+            None => all.filter(|case| !matches!(case, Case::Curve | Case::Slices)).collect(),
         }
     }
 
