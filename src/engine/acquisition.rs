@@ -47,7 +47,8 @@ impl Acquisition {
     ) -> Pending<Result<Option<LockGuard>>> {
         let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         // A clock is not read for what nobody hears.
-        let asked = tracing::enabled!(tracing::Level::DEBUG).then(|| engine.clock().now());
+        let heard = span.in_scope(|| tracing::enabled!(tracing::Level::DEBUG));
+        let asked = heard.then(|| engine.clock().now());
         let this = Self { engine, protocol, ask, said: AtomicBool::new(false) };
         match span.in_scope(|| this.admission()) {
             Admission::Queue(waiting) => {

@@ -117,11 +117,15 @@ mod suspend {
 
     impl Suspend {
         pub(super) fn new() -> Self {
-            Self::starting_at(difference())
+            // A thread that is paused between the readings of one look is not paused in all of them: else what it missed
+            // would pass for a sleep that is known of.
+            let looks = (0..LOOKS).map(|_| Look::now());
+            looks.min_by_key(|look| look.took).map_or_else(|| Self::from(Look::now()), Self::from)
         }
 
+        #[cfg(test)]
         pub(super) fn starting_at(start: i128) -> Self {
-            Self { start, began: (std::time::Instant::now(), through_sleep()), slept_ms: AtomicU64::new(0) }
+            Self { start, ..Self::new() }
         }
 
         #[cfg(test)]
@@ -146,6 +150,33 @@ mod suspend {
             // Written only when it grew, so that readers do not fight for the cache line.
             let most = if slept > known { self.slept_ms.fetch_max(slept, Ordering::Relaxed).max(slept) } else { known };
             Duration::from_millis(most)
+        }
+    }
+
+    /// So often both clocks are read for what all later readings are compared with.
+    const LOOKS: usize = 8;
+
+    /// Both clocks at one time, and how far that may be from one.
+    struct Look {
+        awake: std::time::Instant,
+        through_sleep: Duration,
+        difference: i128,
+        took: Duration,
+    }
+
+    impl Look {
+        fn now() -> Self {
+            let awake = std::time::Instant::now();
+            let through_sleep = through_sleep();
+            let difference = difference();
+            Self { awake, through_sleep, difference, took: awake.elapsed() }
+        }
+    }
+
+    impl From<Look> for Suspend {
+        fn from(look: Look) -> Self {
+            let began = (look.awake, look.through_sleep);
+            Self { start: look.difference, began, slept_ms: AtomicU64::new(0) }
         }
     }
 
@@ -270,6 +301,15 @@ mod tests {
             assert!((before..=clock.now()).contains(&moment.now));
             assert!((slept_before..=clock.slept()).contains(&moment.slept));
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_later_readings_are_compared_with_was_read_at_one_time() {
+        let (awake, through_sleep) = suspend::Suspend::new().began();
+        let (now, now_through_sleep) = suspend::Suspend::new().began();
+        let (one, other) = (now - awake, now_through_sleep - through_sleep);
+        assert!(one.abs_diff(other) < MS, "{one:?} on the one clock are {other:?} on the other");
     }
 
     #[cfg(target_os = "linux")]

@@ -1,8 +1,10 @@
 //! Work that has no task of its own: it is polled once where it is made, and from then on by whatever wakes it. Its maker
 //! need not poll, so it may stop, and nobody has to be scheduled. It knows no lock.
 //!
-//! Such work is short, and takes no mutex across an await: it runs in the middle of what woke it. Where that is no place
-//! for it (outside of every task, or of the client's runtime, whose timers it may need), it gets a task after all.
+//! Such work is short, and takes no mutex across an await: it runs in the middle of what woke it, and so do the wakers of
+//! those whom it tells. Where that is no place for it (outside of every task, or of the client's runtime, whose timers it
+//! may need), and where it would be polled again at once (it may wake itself until something else runs), it gets a task
+//! after all.
 
 use std::{
     sync::{
@@ -44,17 +46,23 @@ impl Errand {
     fn poll(self: Arc<Self>) {
         let Some(mut work) = self.take() else { return };
         let waker = Waker::from(Arc::clone(&self));
-        let mut cx = Context::from_waker(&waker);
         // At its end it stays `POLLED`: a late wake-up finds nothing to do.
-        while work.as_mut().poll(&mut cx).is_pending() {
+        if work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
-            if self.stage.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                return;
+            if self.stage.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                self.stage.store(POLLED, Ordering::Release);
+                self.poll_in_a_task();
             }
-            self.stage.swap(POLLED, Ordering::AcqRel);
-            let Some(again) = self.take() else { return };
-            work = again;
         }
+    }
+
+    fn poll_in_a_task(self: Arc<Self>) {
+        let (engine, mut rest) = (Arc::clone(&self.engine), Rest(Some(self)));
+        engine.spawn(Box::pin(async move {
+            if let Some(errand) = rest.0.take() {
+                errand.poll();
+            }
+        }));
     }
 
     fn take(&self) -> Option<Pending<()>> {
@@ -76,12 +84,7 @@ impl Wake for Errand {
         if tokio::task::try_id().is_some() && self.engine.on_own_runtime().is_ok() {
             self.poll();
         } else {
-            let (engine, mut rest) = (Arc::clone(&self.engine), Rest(Some(self)));
-            engine.spawn(Box::pin(async move {
-                if let Some(errand) = rest.0.take() {
-                    errand.poll();
-                }
-            }));
+            self.poll_in_a_task();
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct Wake {
 }
 
 impl Hold {
-    /// A fresh hold with its first ticket. `sent` is the instant before the request left, `lease` what it asked for.
+    /// A fresh hold with its first ticket. `term` is what was asked for, and when.
     pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
         let moment = clock.moment();
         let raised = term.raised(moment);

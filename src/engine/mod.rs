@@ -31,7 +31,7 @@
 //!
 //! | what | bound | where |
 //! | --- | --- | --- |
-//! | one command | the command timeout, or a third of a renewal's lease | the backend, `watchdog.rs` |
+//! | one command | the command timeout, or a third of a renewal's lease | the backend, `batches.rs` |
 //! | a try without an answer, for those who wait for ever | `unreachable_after` | `pause.rs` |
 //! | tries in flight | twice `TRIES` | `shared.rs` |
 //! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// A list that most entries never put anything into. Its memory stays once it was needed.
+/// A list that most entries never put anything into. Its box stays once it was needed.
 #[derive(Debug)]
 pub(super) struct Seldom<T>(Option<Box<List<T>>>);
 

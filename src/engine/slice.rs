@@ -13,7 +13,7 @@ use crate::rules::{Rule, without};
 const STEP: u32 = 10;
 const LONGEST_STEP: Duration = Duration::from_millis(1);
 
-/// Beyond so many processes the order is left to chance.
+/// So many others go first at most, and once each: not all who listen want it, and of a crowd the order is left to chance.
 const STEPS: u32 = 3;
 
 /// The fairness towards other processes, for one name.
@@ -47,7 +47,7 @@ pub(crate) struct Slice {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     since: Instant,
-    /// How many others listened then.
+    /// How many others listened then, as far as they go first.
     others: u32,
     /// How many of them let go since.
     had: u32,
@@ -145,6 +145,7 @@ impl Slice {
                 }
             };
             if let Listeners::Some(others) = listeners {
+                let others = others.min(STEPS);
                 self.round = Some(Box::new(Round { since: now, others, had: 0, told: None }));
             }
         }
@@ -187,7 +188,7 @@ impl Slice {
         let told = told?;
         // Whoever gave nothing up within its slice had its turn all the same.
         let slices = told.saturating_duration_since(since).div_duration_f64(self.length()) as u32;
-        let first = others.saturating_sub(had.max(slices)).min(STEPS);
+        let first = others.saturating_sub(had.max(slices));
         Some(told + (self.length() / STEP).min(LONGEST_STEP) * first)
     }
 
@@ -350,14 +351,17 @@ mod tests {
     fn a_crowd_of_listeners_holds_nobody_up_for_more_than_a_moment() {
         let (mut slice, t) = yielded(10_000);
         slice.heard_other(t + MS);
-        assert_eq!(slice.gate(t + MS), Gate::After(t + 4 * MS));
+        assert_eq!(slice.gate(t + MS), Gate::After(t + 3 * MS));
+        slice.heard_other(t + 2 * MS);
+        slice.heard_other(t + 3 * MS);
+        assert_eq!(slice.gate(t + 3 * MS), Gate::Open, "three were before us");
         let mut long = Slice::new(Duration::from_secs(60));
         long.taken(t);
         let over = t + Duration::from_secs(60);
         long.released(over, Turn::Yield);
         long.answered(over, Listeners::Some(10_000));
         long.heard_other(over + MS);
-        assert_eq!(long.gate(over + MS), Gate::After(over + 4 * MS));
+        assert_eq!(long.gate(over + MS), Gate::After(over + 3 * MS));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, Ordering, fence},
 };
 
 use tokio::time::Instant;
@@ -59,7 +59,6 @@ impl OnceEnd {
                 (since << Self::KIND_BITS) | (place as u64 + Self::OVER + 1)
             }
         };
-        // In one order for all, as is the token: either its maker sees the end, or the end sees the token.
         let _ = self.0.compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
     }
 
@@ -89,6 +88,8 @@ impl Tenure {
     /// The first end counts; whoever waits for it is woken. Not to be called under an entry's mutex: wakers run here.
     pub(crate) fn finish(&self, end: End) {
         self.end.set(end);
+        // In one order for all: either the token's maker sees the end, or the end sees the token.
+        fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
         }
@@ -102,6 +103,7 @@ impl Tenure {
     /// Cancelled when the tenure ends, however it ends.
     pub(crate) fn token(&self) -> &CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new);
+        fence(Ordering::SeqCst);
         if self.end.get().is_some() {
             token.cancel();
         }

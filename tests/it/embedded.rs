@@ -7,7 +7,9 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
+        mpsc,
     },
+    thread,
     time::Duration,
 };
 
@@ -160,6 +162,37 @@ fn tasks_on_several_threads_take_turns() {
         }
         assert!(store.is_empty());
     });
+}
+
+/// More than a runtime lets anybody do in one go: the body of `main` is no task that could be put off.
+#[test]
+fn hundreds_of_guards_end_at_once_in_the_body_of_main() {
+    const GUARDS: usize = 400;
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime starts");
+        runtime.block_on(async {
+            let store = EmbeddedStore::new();
+            let client = client(&store).await;
+            let names: Vec<_> = (0..GUARDS).map(|number| format!("of many {number}")).collect();
+            for is_dropped in [true, false] {
+                let mut guards = Vec::new();
+                for name in &names {
+                    guards.push(client.lock(name).lock().await.expect("a free lock"));
+                }
+                if is_dropped {
+                    drop(guards);
+                } else {
+                    for guard in guards {
+                        guard.unlock().await.expect("a hold of ours");
+                    }
+                }
+                eventually_async(SECOND * 5, async || names.iter().all(|name| store.hash(name).is_empty())).await;
+            }
+        });
+        done.send(()).expect("it is waited for");
+    });
+    is_done.recv_timeout(SECOND * 20).expect("no drop goes on for ever");
 }
 
 #[test]

@@ -174,7 +174,7 @@ async fn a_holder_of_another_client_is_told_by_its_next_renewal() {
 /// The hold is passed on without a word to the server, so nobody in there can see it; but it cannot go on for long.
 #[tokio::test]
 async fn a_forced_release_elsewhere_is_noticed_within_a_slice_and_a_section_while_the_hold_is_passed_around() {
-    const SLICE: Duration = Duration::from_millis(120);
+    const SLICE: Duration = Duration::from_millis(600);
     const SECTION: Duration = Duration::from_millis(20);
     /// A machine that is busy with other tests. The next renewal is ten seconds away.
     const LATE: Duration = Duration::from_millis(300);

@@ -119,12 +119,13 @@ impl Wait<'_> {
     /// Ready when there is nothing more to wait for.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
         let Some(at) = self.at else { return self.enter(cx.waker()) };
-        if self.deadline <= Instant::now() {
-            return Poll::Ready(Over::Late);
-        }
         let mut list = self.waiting.list();
         if list.over {
             return Poll::Ready(Over::Gone);
+        }
+        // Under the mutex: whoever was woken a moment ago in place of this waker is not woken again.
+        if self.deadline <= Instant::now() {
+            return Poll::Ready(Over::Late);
         }
         if let Some(Some(place)) = list.places.get_mut(at)
             && !place.waker.will_wake(cx.waker())
