@@ -35,7 +35,7 @@ pub(crate) struct Site {
 }
 
 #[derive(Debug)]
-enum Turn {
+pub(crate) enum Turn {
     Any { _guard: RwLockReadGuard<'static, ()> },
     None { _guard: RwLockWriteGuard<'static, ()> },
 }
@@ -111,7 +111,7 @@ impl Site {
 }
 
 impl Turn {
-    fn take(company: Company) -> Self {
+    pub(crate) fn take(company: Company) -> Self {
         static TURNS: RwLock<()> = RwLock::new(());
         match company {
             Company::Any => Self::Any { _guard: TURNS.read().unwrap_or_else(PoisonError::into_inner) },
