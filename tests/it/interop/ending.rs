@@ -6,7 +6,7 @@ use std::time::Duration;
 use relatch::LostCause;
 
 use super::{
-    AWAKE, EXPIRED, SOON, assert_lost, assert_prompt, assert_refused, enter, entered, listening, peer::JavaLock,
+    EXPIRED, SOON, STIRRED, assert_lost, assert_prompt, assert_refused, due, enter, entered, listening, peer::JavaLock,
     site::Site,
 };
 use crate::{
@@ -49,8 +49,10 @@ async fn rust_enters_a_lease_after_the_java_holder_was_killed(site: &Site) {
     renewed(site, &name).await;
     let killed = monotonic();
     java.kill();
+    let ends = due(held(site.server(), &name).expires);
     let (guard, at) = entered(waiter).await;
-    assert_prompt(killed + WATCHDOG, at, EXPIRED);
+    assert_prompt(ends, at, EXPIRED);
+    assert!(at - killed <= WATCHDOG + EXPIRED, "{:?}", at - killed);
     guard.unlock().await.expect("it is held");
 }
 
@@ -64,7 +66,10 @@ async fn java_enters_a_lease_after_the_rust_holder_was_killed(site: &Site) {
     renewed(site, &name).await;
     let killed = monotonic();
     holder.kill();
-    assert_prompt(killed + WATCHDOG, waiting.await.ended, EXPIRED);
+    let ends = due(held(site.server(), &name).expires);
+    let at = waiting.await.ended;
+    assert_prompt(ends, at, EXPIRED);
+    assert!(at - killed <= WATCHDOG + EXPIRED, "{:?}", at - killed);
     theirs.unlock().await.yes();
 }
 
@@ -77,8 +82,8 @@ async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_rust_wait
     let forced = java.lock("one", &name).force_unlock().await;
     assert!(forced.yes());
     let (next, at) = entered(waiter).await;
-    assert_prompt(forced.ended, at, AWAKE);
-    let told = tokio::time::timeout(WATCHDOG / 2, guard.lost()).await.expect("its next renewal tells it");
+    assert_prompt(forced.began, at, STIRRED);
+    let told = tokio::time::timeout(SOON, guard.lost()).await.expect("its next renewal tells it");
     assert_lost(Err::<(), _>(told), LostCause::Gone);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert!(next.is_held());
@@ -94,7 +99,7 @@ async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_java_wait
     listening(site, &name, 1).await;
     let forced = java.lock("forcing", &name).force_unlock().await;
     assert!(forced.yes());
-    assert_prompt(forced.ended, waiting.await.ended, AWAKE);
+    assert_prompt(forced.began, waiting.await.ended, STIRRED);
     assert_lost(Err::<(), _>(tokio::time::timeout(SOON, guard.lost()).await.expect("it is told")), LostCause::Gone);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert!(theirs.is_held().await.yes());
@@ -109,7 +114,7 @@ async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_java_wait
     listening(site, &name, 1).await;
     let forced = monotonic();
     assert!(rust.lock(&name).force_unlock().await.expect("the server answers"));
-    assert_prompt(forced, waiting.await.ended, AWAKE);
+    assert_prompt(forced, waiting.await.ended, STIRRED);
     assert_has_lost(&holder).await;
     assert!(next.is_held().await.yes());
     next.unlock().await.yes();
@@ -125,7 +130,7 @@ async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_rust_wait
     let forced = monotonic();
     assert!(rust.lock(&name).force_unlock().await.expect("the server answers"));
     let (guard, at) = entered(waiter).await;
-    assert_prompt(forced, at, AWAKE);
+    assert_prompt(forced, at, STIRRED);
     assert_has_lost(&holder).await;
     guard.unlock().await.expect("it is held");
 }
@@ -157,8 +162,8 @@ async fn rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_
     let theirs = java.lock("one", &name);
     let guard = rust.lock(&name).lock().lease(SHORT).await.expect("it is free");
     let ends = held(site.server(), &name).expires;
-    let (due, entered) = (monotonic() + ends.saturating_sub(wall()), theirs.lock().await);
-    assert_prompt(due, entered.ended, EXPIRED);
+    let (ends, entered) = (due(ends), theirs.lock().await);
+    assert_prompt(ends, entered.ended, EXPIRED);
     let before = held(site.server(), &name);
     assert_eq!(before.field, format!("{}:{}", java.client(), entered.tid));
     assert_lost(guard.unlock().await, LostCause::Expired);
