@@ -43,7 +43,7 @@ async fn renewed(site: &Site, name: &str) {
 
 async fn rust_enters_a_lease_after_the_java_holder_was_killed(site: &Site) {
     let (java, rust, name) = (site.java_with(&[("watchdog", WATCHDOG_MS)]).await, site.rust().await, unique_name());
-    java.lock("one", &name).lock().await.yes();
+    assert!(java.lock("one", &name).lock().await.yes());
     let waiter = enter(&rust, &name);
     listening(site, &name, 1).await;
     renewed(site, &name).await;
@@ -70,7 +70,7 @@ async fn java_enters_a_lease_after_the_rust_holder_was_killed(site: &Site) {
     let at = waiting.await.ended;
     assert_prompt(ends, at, EXPIRED);
     assert!(at - killed <= WATCHDOG + EXPIRED, "{:?}", at - killed);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_rust_waiter_in(site: &Site) {
@@ -103,13 +103,13 @@ async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_java_wait
     assert_lost(Err::<(), _>(tokio::time::timeout(SOON, guard.lost()).await.expect("it is told")), LostCause::Gone);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert!(theirs.is_held().await.yes());
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_java_waiter_in(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (holder, next) = (java.lock("one", &name), java.lock("two", &name));
-    holder.lock().await.yes();
+    assert!(holder.lock().await.yes());
     let waiting = next.lock();
     listening(site, &name, 1).await;
     let forced = monotonic();
@@ -117,13 +117,13 @@ async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_java_wait
     assert_prompt(forced, waiting.await.ended, STIRRED);
     assert_has_lost(&holder).await;
     assert!(next.is_held().await.yes());
-    next.unlock().await.yes();
+    assert!(next.unlock().await.yes());
 }
 
 async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_rust_waiter_in(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let holder = java.lock("one", &name);
-    holder.lock().await.yes();
+    assert!(holder.lock().await.yes());
     let waiting = site.rust().await;
     let waiter = enter(&waiting, &name);
     listening(site, &name, 1).await;
@@ -145,7 +145,7 @@ async fn assert_has_lost(lock: &JavaLock) {
 async fn java_is_refused_when_it_unlocks_after_its_lease_and_its_rust_successor_does_not_notice(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
-    theirs.lock_for(SHORT).await.yes();
+    assert!(theirs.lock_for(SHORT).await.yes());
     let ends = held(site.server(), &name).expires;
     let waiter = enter(&rust, &name);
     let (guard, _) = entered(waiter).await;
@@ -171,5 +171,5 @@ async fn rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_
     // What the dropped guard sends is sent before the client has closed.
     rust.close().await;
     assert_eq!(held(site.server(), &name), before);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }

@@ -34,13 +34,13 @@ const LEASE: Duration = Duration::from_secs(5);
 async fn a_timed_wait_of_rust_ends_without_the_lock_while_java_holds_it(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (theirs, ours) = (java.lock("one", &name), rust.lock(&name));
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     assert!(ours.try_lock().await.expect("the server answers").is_none());
     let asked = monotonic();
     assert!(ours.try_lock().wait(WAIT).await.expect("the server answers").is_none());
     let took = monotonic() - asked;
     assert!(took >= WAIT && took <= WAIT + AWAKE, "{took:?}");
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(ours.try_lock().await.expect("the server answers").is_some());
 }
 
@@ -70,12 +70,12 @@ async fn rust_sees_how_often_and_for_how_long_java_holds(site: &Site) {
         assert!(left > Duration::from_secs(29) && left <= Duration::from_secs(30), "{left:?}");
     }
     for left in [2, 1] {
-        theirs.unlock().await.yes();
+        assert!(theirs.unlock().await.yes());
         assert_eq!(ours.inspect().await.expect("the server answers").map(|seen| seen.hold_count), Some(left));
         assert!(ours.is_locked().await.expect("the server answers"));
         assert!(ours.try_lock().await.expect("the server answers").is_none());
     }
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(!ours.is_locked().await.expect("the server answers"));
     assert_eq!(ours.remaining_lease().await.expect("the server answers"), None);
 }
@@ -104,12 +104,12 @@ async fn java_sees_that_and_for_how_long_rust_holds(site: &Site) {
 async fn an_unlock_by_the_other_side_is_refused_and_changes_nothing(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (theirs, ours) = (java.lock("one", &name), rust.lock(&name));
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     let before = held(site.server(), &name);
     let refused = ours.unlock().await;
     assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
     assert_eq!(held(site.server(), &name), before);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 
     let guard = ours.lock().await.expect("it is free");
     let before = held(site.server(), &name);
@@ -138,10 +138,10 @@ async fn an_unlock_of_a_hold_that_java_took_away_is_refused_by_the_server_and_ch
 async fn java_keeps_rust_out_for_three_leases_of_its_watchdog(site: &Site) {
     let (java, rust, name) = (site.java_with(&[("watchdog", WATCHDOG_MS)]).await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     assert!(rust.lock(&name).try_lock().wait(3 * WATCHDOG).await.expect("the server answers").is_none());
     assert!(theirs.is_held().await.yes());
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(rust.lock(&name).try_lock().await.expect("the server answers").is_some());
 }
 
@@ -196,5 +196,5 @@ async fn a_renewal_of_ours_never_extends_a_hold_of_redissons(site: &Site) {
     assert_eq!(held(site.server(), &name), before);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert_eq!(kept(site.server(), &name), Some(before));
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }

@@ -30,7 +30,7 @@ async fn a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_round
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
     let (mut to_rust, mut to_java) = (Vec::new(), Vec::new());
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     // The first one of each way finds cold code and no connections: it is not counted.
     for _ in 0..=ROUNDS {
         listening(site, &name, 0).await;
@@ -47,7 +47,7 @@ async fn a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_round
         guard.unlock().await.expect("it is held");
         to_java.push(waiting.within(SOON).await.ended - released);
     }
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     for (way, times) in [("java to rust", &mut to_rust), ("rust to java", &mut to_java)] {
         times.remove(0);
         times.sort();
@@ -71,11 +71,11 @@ async fn java_gets_its_turn_within_a_few_slices_beside_a_rust_process_that_hands
             // At other points of their slices every time.
             tokio::time::sleep(slice * (3 + 7 * entry % 20) / 10).await;
             waits.push(theirs.lock().await.took());
-            theirs.unlock().await.yes();
+            assert!(theirs.unlock().await.yes());
         }
         busy.kill();
         // Whoever held it then is gone, and nobody waits for its lease here.
-        theirs.force_unlock().await.yes();
+        assert!(theirs.force_unlock().await.yes());
         let (longest, all): (_, Duration) = (waits.iter().max(), waits.iter().sum());
         println!("slices of {slice:?}: Java waited {:?} on average, {longest:?} at most", all / ENTRIES);
         if slice == LONG {

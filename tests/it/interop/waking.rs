@@ -74,7 +74,7 @@ async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_mess
     let released = monotonic();
     second.unlock().await.expect("it is held");
     assert_prompt(released, waiting.await.ended, AWAKE);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_its_ttl_is_over(
@@ -102,6 +102,6 @@ async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_ja
         let due = now.1 + ends.max(seen).saturating_sub(now.0);
         assert!(entered + MS >= free, "{:?} too soon", free - entered);
         assert_prompt(free, entered, due - free + EXPIRED);
-        theirs.unlock().await.yes();
+        assert!(theirs.unlock().await.yes());
     }
 }
