@@ -22,6 +22,7 @@ use crate::{
 
 live!(
     Any:
+    the_readme_speaks_of_the_version_that_runs_here_and_of_no_other,
     an_inner_lease_that_is_released_does_not_end_the_renewal_of_the_outer_hold,
     a_caller_that_leaves_while_its_answer_is_on_its_way_leaves_no_lock_behind,
     a_key_that_is_no_lock_any_more_does_not_keep_the_others_from_being_renewed,
@@ -33,6 +34,17 @@ live!(
 
 const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
+
+async fn the_readme_speaks_of_the_version_that_runs_here_and_of_no_other(site: &Site) {
+    let java = site.java().await;
+    let named = include_str!("../../../README.md").split("Redisson ").skip(1);
+    let version = |text: &'static str| {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        text[..end].trim_end_matches('.')
+    };
+    let versions: Vec<&str> = named.map(version).filter(|version| !version.is_empty()).collect();
+    assert!(!versions.is_empty() && versions.iter().all(|version| *version == java.version()), "{versions:?}");
+}
 
 async fn an_inner_lease_that_is_released_does_not_end_the_renewal_of_the_outer_hold(site: &Site) {
     let java = site.java_with(&[("watchdog", WATCHDOG_MS)]).await;
