@@ -105,6 +105,7 @@ unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
 fi
+[ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
 step "interop with Redisson" interop "${unbuilt[@]}"
 step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
