@@ -17,10 +17,14 @@ if [ ! -d "$built" ]; then
     trap 'rm -rf "$aside"' EXIT
     cp -r pom.xml src "$aside"
     # No phases: those would fetch plugins for tests and resources that there are none of.
-    (cd "$aside" && mvn -B -q compiler:compile jar:jar dependency:copy-dependencies -DoutputDirectory=lib) >&2
+    # Nor does Maven leave a file of its own behind when it is killed.
+    (cd "$aside" && MAVEN_OPTS="${MAVEN_OPTS:-} -XX:-UsePerfData" mvn -B -q compiler:compile jar:jar dependency:copy-dependencies -DoutputDirectory=lib) >&2
     mv "$aside/target/peer.jar" "$aside/lib"
     # Where it is there by now, `mv` would put this one into that one.
     [ -d "$built" ] || mv "$aside/lib" "$built"
     rm -rf "$built/lib"
 fi
+# Of other states, and of builds that were killed, nothing is kept that nobody used for a day.
+touch "$built"
+find "$cache" -mindepth 1 -maxdepth 1 ! -path "$built" -mmin +1440 -exec rm -rf {} +
 echo "$built"

@@ -49,7 +49,12 @@ use relatch::{Client, Error, LockGuard, LostCause};
 use tokio::task::JoinHandle;
 
 use self::{peer::Answer, site::Site};
-use crate::harness::{Server, clock::monotonic, eventually_async};
+use crate::harness::{
+    Server,
+    clock::{monotonic, wall},
+    eventually_async,
+    monitor::Ran,
+};
 
 pub(crate) use self::crowd::work_in_a_crowd;
 
@@ -58,6 +63,8 @@ const MS: Duration = Duration::from_millis(1);
 const SOON: Duration = Duration::from_secs(10);
 /// How late somebody may be who was sent a message, or whose time is over.
 const AWAKE: Duration = Duration::from_millis(50);
+/// The same where one time is looked at, and not the most of many: the machine may have paused just then.
+const STIRRED: Duration = Duration::from_millis(500);
 /// How long after the end of a lease somebody else is in.
 const EXPIRED: Duration = Duration::from_millis(100);
 
@@ -103,9 +110,21 @@ fn assert_lost<T: std::fmt::Debug>(outcome: Result<T, Error>, wanted: LostCause)
     assert!(matches!(&outcome, Err(Error::Lost { cause, .. }) if *cause == wanted), "{outcome:?}");
 }
 
-/// That something was done at this time, and not later than that after it could be.
+/// That something was done at this time: not before it could be, and not later than that after it.
 #[track_caller]
 fn assert_prompt(since: Duration, at: Duration, within: Duration) {
+    // The server's times are whole milliseconds, and so are the timers that follow them.
+    assert!(at + 2 * MS >= since, "{:?} too early", since.saturating_sub(at));
     let late = at.saturating_sub(since);
     assert!(late <= within, "{late:?} later");
+}
+
+/// When it will be that time of the wall clock, by the monotonic one.
+fn due(at: Duration) -> Duration {
+    monotonic() + at.saturating_sub(wall())
+}
+
+/// Whether a client asked for a script.
+fn is_script(ran: &Ran) -> bool {
+    !ran.by_script && matches!(&*ran.name(), "EVAL" | "EVALSHA")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use relatch::LostCause;
 
 use super::{
-    AWAKE, EXPIRED, SOON, assert_lost, assert_prompt, assert_refused, enter, entered, listening, peer::JavaLock,
+    EXPIRED, SOON, STIRRED, assert_lost, assert_prompt, assert_refused, due, enter, entered, listening, peer::JavaLock,
     site::Site,
 };
 use crate::{
@@ -43,14 +43,16 @@ async fn renewed(site: &Site, name: &str) {
 
 async fn rust_enters_a_lease_after_the_java_holder_was_killed(site: &Site) {
     let (java, rust, name) = (site.java_with(&[("watchdog", WATCHDOG_MS)]).await, site.rust().await, unique_name());
-    java.lock("one", &name).lock().await.yes();
+    assert!(java.lock("one", &name).lock().await.yes());
     let waiter = enter(&rust, &name);
     listening(site, &name, 1).await;
     renewed(site, &name).await;
     let killed = monotonic();
     java.kill();
+    let ends = due(held(site.server(), &name).expires);
     let (guard, at) = entered(waiter).await;
-    assert_prompt(killed + WATCHDOG, at, EXPIRED);
+    assert_prompt(ends, at, EXPIRED);
+    assert!(at - killed <= WATCHDOG + EXPIRED, "{:?}", at - killed);
     guard.unlock().await.expect("it is held");
 }
 
@@ -64,8 +66,11 @@ async fn java_enters_a_lease_after_the_rust_holder_was_killed(site: &Site) {
     renewed(site, &name).await;
     let killed = monotonic();
     holder.kill();
-    assert_prompt(killed + WATCHDOG, waiting.await.ended, EXPIRED);
-    theirs.unlock().await.yes();
+    let ends = due(held(site.server(), &name).expires);
+    let at = waiting.await.ended;
+    assert_prompt(ends, at, EXPIRED);
+    assert!(at - killed <= WATCHDOG + EXPIRED, "{:?}", at - killed);
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_rust_waiter_in(site: &Site) {
@@ -77,8 +82,8 @@ async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_rust_wait
     let forced = java.lock("one", &name).force_unlock().await;
     assert!(forced.yes());
     let (next, at) = entered(waiter).await;
-    assert_prompt(forced.ended, at, AWAKE);
-    let told = tokio::time::timeout(WATCHDOG / 2, guard.lost()).await.expect("its next renewal tells it");
+    assert_prompt(forced.began, at, STIRRED);
+    let told = tokio::time::timeout(SOON, guard.lost()).await.expect("its next renewal tells it");
     assert_lost(Err::<(), _>(told), LostCause::Gone);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert!(next.is_held());
@@ -94,38 +99,38 @@ async fn a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_java_wait
     listening(site, &name, 1).await;
     let forced = java.lock("forcing", &name).force_unlock().await;
     assert!(forced.yes());
-    assert_prompt(forced.ended, waiting.await.ended, AWAKE);
+    assert_prompt(forced.began, waiting.await.ended, STIRRED);
     assert_lost(Err::<(), _>(tokio::time::timeout(SOON, guard.lost()).await.expect("it is told")), LostCause::Gone);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert!(theirs.is_held().await.yes());
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_java_waiter_in(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (holder, next) = (java.lock("one", &name), java.lock("two", &name));
-    holder.lock().await.yes();
+    assert!(holder.lock().await.yes());
     let waiting = next.lock();
     listening(site, &name, 1).await;
     let forced = monotonic();
     assert!(rust.lock(&name).force_unlock().await.expect("the server answers"));
-    assert_prompt(forced, waiting.await.ended, AWAKE);
+    assert_prompt(forced, waiting.await.ended, STIRRED);
     assert_has_lost(&holder).await;
     assert!(next.is_held().await.yes());
-    next.unlock().await.yes();
+    assert!(next.unlock().await.yes());
 }
 
 async fn a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_rust_waiter_in(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let holder = java.lock("one", &name);
-    holder.lock().await.yes();
+    assert!(holder.lock().await.yes());
     let waiting = site.rust().await;
     let waiter = enter(&waiting, &name);
     listening(site, &name, 1).await;
     let forced = monotonic();
     assert!(rust.lock(&name).force_unlock().await.expect("the server answers"));
     let (guard, at) = entered(waiter).await;
-    assert_prompt(forced, at, AWAKE);
+    assert_prompt(forced, at, STIRRED);
     assert_has_lost(&holder).await;
     guard.unlock().await.expect("it is held");
 }
@@ -140,7 +145,7 @@ async fn assert_has_lost(lock: &JavaLock) {
 async fn java_is_refused_when_it_unlocks_after_its_lease_and_its_rust_successor_does_not_notice(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
-    theirs.lock_for(SHORT).await.yes();
+    assert!(theirs.lock_for(SHORT).await.yes());
     let ends = held(site.server(), &name).expires;
     let waiter = enter(&rust, &name);
     let (guard, _) = entered(waiter).await;
@@ -157,8 +162,8 @@ async fn rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_
     let theirs = java.lock("one", &name);
     let guard = rust.lock(&name).lock().lease(SHORT).await.expect("it is free");
     let ends = held(site.server(), &name).expires;
-    let (due, entered) = (monotonic() + ends.saturating_sub(wall()), theirs.lock().await);
-    assert_prompt(due, entered.ended, EXPIRED);
+    let (ends, entered) = (due(ends), theirs.lock().await);
+    assert_prompt(ends, entered.ended, EXPIRED);
     let before = held(site.server(), &name);
     assert_eq!(before.field, format!("{}:{}", java.client(), entered.tid));
     assert_lost(guard.unlock().await, LostCause::Expired);
@@ -166,5 +171,5 @@ async fn rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_
     // What the dropped guard sends is sent before the client has closed.
     rust.close().await;
     assert_eq!(held(site.server(), &name), before);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }

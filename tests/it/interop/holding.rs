@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use relatch::{Error, LostCause};
 
-use super::{AWAKE, MS, SOON, assert_lost, assert_refused, site::Site};
+use super::{AWAKE, MS, SOON, assert_lost, assert_refused, channel, is_script, site::Site};
 use crate::{
-    harness::{clock::monotonic, eventually_async, unique_name},
+    harness::{clock::monotonic, eventually_async, monitor::Ran, unique_name},
     kept::{connected, held, kept},
 };
 
@@ -15,6 +15,7 @@ live!(
     rust_sees_how_often_and_for_how_long_java_holds,
     java_sees_that_and_for_how_long_rust_holds,
     an_unlock_by_the_other_side_is_refused_and_changes_nothing,
+    an_unlock_of_a_hold_that_java_took_away_is_refused_by_the_server_and_changes_nothing,
     java_keeps_rust_out_for_three_leases_of_its_watchdog,
     rust_keeps_java_out_for_three_leases_of_its_watchdog,
     a_renewal_of_redissons_never_extends_a_hold_of_ours,
@@ -26,20 +27,20 @@ live!(
 
 const WAIT: Duration = Duration::from_millis(300);
 /// A lease that both sides may have, and Redisson renews every third of it.
-const WATCHDOG: Duration = Duration::from_millis(900);
-const WATCHDOG_MS: &str = "900";
+const WATCHDOG: Duration = Duration::from_millis(1500);
+const WATCHDOG_MS: &str = "1500";
 const LEASE: Duration = Duration::from_secs(5);
 
 async fn a_timed_wait_of_rust_ends_without_the_lock_while_java_holds_it(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (theirs, ours) = (java.lock("one", &name), rust.lock(&name));
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     assert!(ours.try_lock().await.expect("the server answers").is_none());
     let asked = monotonic();
     assert!(ours.try_lock().wait(WAIT).await.expect("the server answers").is_none());
     let took = monotonic() - asked;
     assert!(took >= WAIT && took <= WAIT + AWAKE, "{took:?}");
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(ours.try_lock().await.expect("the server answers").is_some());
 }
 
@@ -69,12 +70,12 @@ async fn rust_sees_how_often_and_for_how_long_java_holds(site: &Site) {
         assert!(left > Duration::from_secs(29) && left <= Duration::from_secs(30), "{left:?}");
     }
     for left in [2, 1] {
-        theirs.unlock().await.yes();
+        assert!(theirs.unlock().await.yes());
         assert_eq!(ours.inspect().await.expect("the server answers").map(|seen| seen.hold_count), Some(left));
         assert!(ours.is_locked().await.expect("the server answers"));
         assert!(ours.try_lock().await.expect("the server answers").is_none());
     }
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(!ours.is_locked().await.expect("the server answers"));
     assert_eq!(ours.remaining_lease().await.expect("the server answers"), None);
 }
@@ -103,12 +104,12 @@ async fn java_sees_that_and_for_how_long_rust_holds(site: &Site) {
 async fn an_unlock_by_the_other_side_is_refused_and_changes_nothing(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let (theirs, ours) = (java.lock("one", &name), rust.lock(&name));
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     let before = held(site.server(), &name);
     let refused = ours.unlock().await;
     assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
     assert_eq!(held(site.server(), &name), before);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 
     let guard = ours.lock().await.expect("it is free");
     let before = held(site.server(), &name);
@@ -117,13 +118,30 @@ async fn an_unlock_by_the_other_side_is_refused_and_changes_nothing(site: &Site)
     guard.unlock().await.expect("it is held");
 }
 
+/// Nothing told our client: it has to ask, and the server refuses.
+async fn an_unlock_of_a_hold_that_java_took_away_is_refused_by_the_server_and_changes_nothing(site: &Site) {
+    let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
+    let theirs = java.lock("one", &name);
+    let guard = rust.lock(&name).lock().await.expect("it is free");
+    let field = held(site.server(), &name).field;
+    assert!(theirs.force_unlock().await.yes() && theirs.lock().await.yes());
+    let before = held(site.server(), &name);
+    assert_ne!(before.field, field);
+    let monitor = site.server().monitor();
+    assert_lost(guard.unlock().await, LostCause::Gone);
+    let releases = |ran: &Ran| is_script(ran) && ran.mentions(&field) && ran.mentions(&channel(&name));
+    assert!(monitor.ran().iter().any(releases));
+    assert_eq!(kept(site.server(), &name), Some(before));
+    assert!(theirs.unlock().await.yes());
+}
+
 async fn java_keeps_rust_out_for_three_leases_of_its_watchdog(site: &Site) {
     let (java, rust, name) = (site.java_with(&[("watchdog", WATCHDOG_MS)]).await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
-    theirs.lock().await.yes();
+    assert!(theirs.lock().await.yes());
     assert!(rust.lock(&name).try_lock().wait(3 * WATCHDOG).await.expect("the server answers").is_none());
     assert!(theirs.is_held().await.yes());
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
     assert!(rust.lock(&name).try_lock().await.expect("the server answers").is_some());
 }
 
@@ -142,21 +160,31 @@ async fn a_renewal_of_redissons_never_extends_a_hold_of_ours(site: &Site) {
     let (java, rust, name) = (site.java_with(&[("watchdog", WATCHDOG_MS)]).await, site.rust().await, unique_name());
     let (theirs, ours) = (java.lock("one", &name), rust.lock(&name));
     let tid = theirs.lock().await.tid;
+    let owner = format!("{}:{tid}", java.client());
     let monitor = site.server().monitor();
     // Nothing tells a Redisson client: its watchdog goes on until it has asked.
     assert!(ours.force_unlock().await.expect("the server answers"));
     let guard = ours.lock().lease(LEASE).await.expect("it is free");
     let before = held(site.server(), &name);
-    let owner = format!("{}:{tid}", java.client());
-    eventually_async(SOON, async || monitor.ran().iter().any(|ran| !ran.by_script && ran.mentions(&owner))).await;
+    // Our forced release names Java's owner as well, so what comes after our acquisition counts and nothing else.
+    let since = || {
+        let ran = monitor.ran();
+        let acquired = ran.iter().position(|ran| is_script(ran) && ran.mentions(&before.field));
+        ran[acquired.expect("it was acquired")..].to_vec()
+    };
+    eventually_async(SOON, async || since().iter().any(|ran| is_script(ran) && ran.mentions(&owner))).await;
     assert_eq!(held(site.server(), &name), before);
+    let timed =
+        since().iter().filter(|ran| matches!(&*ran.name(), "PEXPIRE" | "EXPIRE" | "PEXPIREAT" | "EXPIREAT")).count();
+    assert_eq!(timed, 1, "our acquisition gave the key its time, and nobody else");
     guard.unlock().await.expect("it is held");
     assert_refused(&theirs.unlock().await);
 }
 
 async fn a_renewal_of_ours_never_extends_a_hold_of_redissons(site: &Site) {
     let (java, name) = (site.java().await, unique_name());
-    let rust = connected(site.builder().watchdog_timeout(WATCHDOG)).await;
+    // Longer than the lease of the other side: one that were renewed would be extended.
+    let rust = connected(site.builder().watchdog_timeout(LEASE + LEASE / 2)).await;
     let theirs = java.lock("one", &name);
     let guard = rust.lock(&name).lock().await.expect("it is free");
     assert!(theirs.force_unlock().await.yes());
@@ -168,5 +196,5 @@ async fn a_renewal_of_ours_never_extends_a_hold_of_redissons(site: &Site) {
     assert_eq!(held(site.server(), &name), before);
     assert_lost(guard.unlock().await, LostCause::Gone);
     assert_eq!(kept(site.server(), &name), Some(before));
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }

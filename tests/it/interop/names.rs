@@ -31,13 +31,13 @@ async fn a_lock_is_the_same_lock_on_both_sides_whatever_its_name_looks_like(site
     let (java, rust) = (site.java().await, site.rust().await);
     for name in NAMES {
         let (one, two, ours) = (java.lock("one", name), java.lock("two", name), rust.lock(name));
-        one.lock().await.yes();
-        assert_eq!(site.server().keys(), [name]);
+        assert!(one.lock().await.yes());
+        assert_eq!(site.keys(), [name]);
         assert!(ours.try_lock().await.expect("the server answers").is_none(), "{name:?}");
         let waiter = enter(&rust, name);
         // A channel of another name would have another listener.
         listening(site, name, 1).await;
-        one.unlock().await.yes();
+        assert!(one.unlock().await.yes());
         let (guard, _) = entered(waiter).await;
         assert_eq!(site.server().hash(name).len(), 1, "{name:?}");
         assert!(!two.try_lock().await.yes(), "{name:?}");
@@ -45,8 +45,8 @@ async fn a_lock_is_the_same_lock_on_both_sides_whatever_its_name_looks_like(site
         let waiting = two.lock();
         listening(site, name, 1).await;
         guard.unlock().await.expect("it is held");
-        waiting.within(SOON).await.yes();
-        two.unlock().await.yes();
+        assert!(waiting.within(SOON).await.yes());
+        assert!(two.unlock().await.yes());
     }
 }
 
@@ -55,21 +55,25 @@ async fn a_prefix_of_ours_is_a_name_mapper_of_redissons(site: &Site) {
     let rust = connected(site.builder().name_prefix("app:")).await;
     for name in ["job", "{job}x"] {
         let theirs = java.lock("one", name);
-        theirs.lock().await.yes();
-        assert_eq!(site.server().keys(), [format!("app:{name}")]);
+        assert!(theirs.lock().await.yes());
+        assert_eq!(site.keys(), [format!("app:{name}")]);
         let waiter = enter(&rust, name);
         listening(site, &format!("app:{name}"), 1).await;
-        theirs.unlock().await.yes();
+        assert!(theirs.unlock().await.yes());
         let (guard, _) = entered(waiter).await;
         assert!(!theirs.try_lock().await.yes());
         guard.unlock().await.expect("it is held");
     }
 }
 
-/// The keys that somebody wrote, besides this one.
-fn written(ran: &[Ran], client: &str, besides: &str) -> BTreeSet<String> {
-    let writes =
-        ["HINCRBY", "HSET", "SET", "PEXPIRE", "DEL", "HDEL", "RPUSH", "LPOP", "LREM", "ZADD", "ZREM", "ZINCRBY"];
+/// The keys that somebody wrote, besides this one; what writes, and which of its words are keys, the server knows.
+fn written(site: &Site, ran: &[Ran], client: &str, besides: &str) -> BTreeSet<String> {
+    let mut server = site.server().connection();
+    let asked = redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "ACLCAT", "write"]).query(&mut server);
+    let writes: BTreeSet<String> = asked.expect("the server knows its commands");
+    let mut keys_of = |ran: &Ran| -> Vec<String> {
+        redis::cmd("COMMAND").arg("GETKEYS").arg(&ran.words).query(&mut server).expect("what writes has keys")
+    };
     let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
     let mut script_is_theirs = false;
     let mut keys = BTreeSet::new();
@@ -78,8 +82,8 @@ fn written(ran: &[Ran], client: &str, besides: &str) -> BTreeSet<String> {
             // A script's own commands come after the command that ran it.
             script_is_theirs = ran.words.iter().any(|word| text(word).starts_with(client));
         }
-        if writes.contains(&&*ran.name()) && (script_is_theirs || !ran.by_script) {
-            keys.extend(ran.words.get(1).map(text).filter(|key| key != besides));
+        if writes.contains(&ran.name().to_lowercase()) && (script_is_theirs || !ran.by_script) {
+            keys.extend(keys_of(ran).into_iter().filter(|key| key != besides));
         }
     }
     keys
@@ -95,24 +99,24 @@ async fn what_either_side_writes_beside_a_shared_lock_is_a_key_of_its_own(site: 
     listening(site, &name, 1).await;
     nested.unlock().await.expect("it is held");
     guard.unlock().await.expect("it is held");
-    waiting.await.yes();
-    let ours = written(&monitor.take(), &rust.id().to_string(), &name);
+    assert!(waiting.await.yes());
+    let ours = written(site, &monitor.take(), &rust.id().to_string(), &name);
     assert_eq!(ours, BTreeSet::new(), "we write the lock's key and no other");
 
     let waiter = enter(&rust, &name);
     listening(site, &name, 1).await;
     // A fair lock beside it, with a queue and deadlines.
     let (first, second) = (java.fair_lock("two", &fair), java.fair_lock("three", &fair));
-    first.lock().await.yes();
+    assert!(first.lock().await.yes());
     let queued = second.lock();
     let queue = format!("redisson_lock_queue:{{{fair}}}");
     eventually_async(SOON, async || site.server().keys().contains(&queue)).await;
-    theirs.unlock().await.yes();
-    first.unlock().await.yes();
-    queued.await.yes();
-    second.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
+    assert!(first.unlock().await.yes());
+    assert!(queued.await.yes());
+    assert!(second.unlock().await.yes());
     drop(entered(waiter).await);
-    let theirs = written(&monitor.take(), java.client(), &name);
+    let theirs = written(site, &monitor.take(), java.client(), &name);
     let known = [fair.clone(), queue, format!("redisson_lock_timeout:{{{fair}}}")];
     let latches = [&name, &fair].map(|name| format!("redisson_unlock_latch:{{{name}}}:"));
     for key in &theirs {
@@ -143,13 +147,13 @@ async fn a_fair_lock_of_redissons_is_kept_out_by_ours_of_the_same_name_and_keeps
     guard.unlock().await.expect("it is held");
     assert!(waiting.within(SOON).await.ended + 2 * MS >= ends);
     assert!(ours.try_lock().await.expect("the server answers").is_none());
-    fair.unlock().await.yes();
+    assert!(fair.unlock().await.yes());
 
-    fair.lock_for(LEASE).await.yes();
+    assert!(fair.lock_for(LEASE).await.yes());
     let ends = monotonic() + held(site.server(), &name).expires.saturating_sub(wall());
     let waiter = enter(&rust, &name);
     listening(site, &name, 1).await;
-    fair.unlock().await.yes();
+    assert!(fair.unlock().await.yes());
     let (guard, at) = entered(waiter).await;
     assert!(at + 2 * MS >= ends);
     guard.unlock().await.expect("it is held");

@@ -6,7 +6,7 @@ use std::{
     future::{Future, IntoFuture},
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -67,14 +67,13 @@ pub(crate) struct Answer {
 
 /// Whether Java's tools are there.
 pub(crate) fn maven_is_there() -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join("mvn").is_file())
+    on_path("mvn")
 }
 
 impl Peer {
     /// Starts the program with these options, and waits until it is connected.
     pub(crate) async fn start(options: &[(&str, &str)]) -> Arc<Self> {
-        let mut child = Command::new("java")
+        let mut child = Command::new(starter())
             .args(MACHINE)
             .arg("-cp")
             .arg(built().join("*"))
@@ -282,6 +281,7 @@ impl Answer {
 
     /// What came of it, where it is a yes or a no.
     #[track_caller]
+    #[must_use = "a no is an answer, too"]
     pub(crate) fn yes(&self) -> bool {
         self.value().as_bool().expect("a yes or a no")
     }
@@ -313,15 +313,34 @@ impl Answer {
     }
 }
 
-/// Where the program is, built if it was not.
-fn built() -> &'static PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
+/// Where the program is, built if it was not. What could not be built is not tried again by every test.
+#[track_caller]
+fn built() -> &'static Path {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/build.sh");
-        let built = Command::new(script).stderr(Stdio::inherit()).output().expect("bash is there");
-        assert!(built.status.success(), "tests/interop/build.sh did not build the Java program");
-        String::from_utf8(built.stdout).expect("a path").trim_end().into()
-    })
+        let ran = Command::new(script).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+        if !ran.status.success() {
+            return Err(ran.status.to_string());
+        }
+        let path = String::from_utf8(ran.stdout).map_err(|error| error.to_string())?;
+        Ok(path.trim_end().into())
+    });
+    match built {
+        Ok(path) => path,
+        Err(error) => panic!("tests/interop/build.sh did not build the Java program: {error}"),
+    }
+}
+
+/// Java's starter: of the JDK that is in use, where there is none on the path.
+fn starter() -> PathBuf {
+    let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
+    if on_path("java") { "java".into() } else { home.unwrap_or_else(|| "java".into()) }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,10 +1,11 @@
 //! Steps of Redisson, recorded from a running one, taken by our client: after each the answer, the keys and the messages are
 //! the same. Where they are not, and should not be, it is said here and why. No Java.
 //!
-//! A hold's field has the client's id and a number: Java's thread, or a number that is ours for each hold.
+//! A hold's field has the client's id and a number: Java's thread, or a number that is ours for each hold. Here it stands for
+//! the actor that held it when it was first seen.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     pin::Pin,
     task::Poll,
@@ -15,9 +16,15 @@ use relatch::{Client, Error, Lease, Owner, ReentrantLock};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{SOON, channel, listening_on};
+use super::{
+    SOON, channel, is_script, listening_on,
+    site::{Company, Turn},
+};
 use crate::{
-    harness::{Server, monitor::Monitor},
+    harness::{
+        Server, eventually_async,
+        monitor::{Monitor, Ran},
+    },
     kept::{connected, poll_once},
 };
 
@@ -33,11 +40,21 @@ const DIFFERENT: &[(&str, usize, Instead)] = &[
     // The lock goes to the next task of this process and is never free: there is nothing to tell.
     ("plain_lock_waiters", 3, Instead::Silence),
     ("plain_lock_waiters", 6, Instead::Silence),
+    // And the hold goes with it as it stands.
+    ("plain_lock_waiters", 3, Instead::Owner("<uuid1>:<t1>")),
+    ("plain_lock_waiters", 4, Instead::Owner("<uuid1>:<t1>")),
+    ("plain_lock_waiters", 5, Instead::Owner("<uuid1>:<t1>")),
+    ("plain_lock_waiters", 6, Instead::Owner("<uuid1>:<t1>")),
+    ("plain_lock_waiters", 7, Instead::Owner("<uuid1>:<t1>")),
 ];
+
+/// Whoever was woken is in by then. Nobody waits for so long a time for anything but a message.
+const WOKEN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instead {
     Ttl(i64),
+    Owner(&'static str),
     Silence,
 }
 
@@ -51,7 +68,10 @@ struct Replay<'a> {
     clients: BTreeMap<String, Client>,
     owners: BTreeMap<String, Owner>,
     pending: BTreeMap<String, JoinHandle<Value>>,
+    /// Who held the lock when this field of one of our clients was first seen.
+    holders: BTreeMap<String, String>,
     watchdog: Duration,
+    _turn: Turn,
 }
 
 fn trace(name: &str) -> Value {
@@ -60,6 +80,7 @@ fn trace(name: &str) -> Value {
 }
 
 async fn replay(scenario: &str) {
+    let turn = Turn::take(Company::Any);
     let (trace, server) = (trace(scenario), Server::own());
     assert_eq!(trace["scenario"], scenario);
     let mut replay = Replay {
@@ -69,6 +90,8 @@ async fn replay(scenario: &str) {
         clients: BTreeMap::new(),
         owners: BTreeMap::new(),
         pending: BTreeMap::new(),
+        holders: BTreeMap::new(),
+        _turn: turn,
         watchdog: Duration::from_millis(trace["watchdog_ms"].as_u64().expect("a number")),
     };
     for (number, step) in trace["steps"].as_array().expect("steps").iter().enumerate() {
@@ -96,8 +119,14 @@ impl Replay<'_> {
             verb => {
                 let mut call = self.call(actor, verb, step).await;
                 if step["returned"] == "<pending>" {
+                    let company = self.waits_in_company(actor, step);
                     assert!(matches!(poll_once(&mut call).await, Poll::Pending), "{at}");
                     self.pending.insert(actor.to_owned(), tokio::spawn(call));
+                    if company {
+                        tokio::task::yield_now().await;
+                    } else {
+                        self.asleep(actor, step).await;
+                    }
                     json!("<pending>")
                 } else {
                     call.await
@@ -105,13 +134,17 @@ impl Replay<'_> {
             }
         };
         assert_eq!(returned, step["returned"], "{at}");
-        let instead = DIFFERENT.iter().find(|(scenario, step, _)| (*scenario, *step) == (self.scenario, number));
-        let instead = instead.map(|(_, _, instead)| *instead);
-        let state = expected(&step["state_after"], instead);
+        let of_this = DIFFERENT.iter().filter(|(scenario, step, _)| (*scenario, *step) == (self.scenario, number));
+        let instead: Vec<Instead> = of_this.map(|(_, _, instead)| *instead).collect();
+        let state = expected(&step["state_after"], &instead);
         // Who was woken needs a moment.
         let started = Instant::now();
-        while self.state() != state {
-            assert!(started.elapsed() < SOON, "{at}\nthere is {:?}", self.state());
+        loop {
+            let there = self.state();
+            if there == state {
+                break;
+            }
+            assert!(started.elapsed() < WOKEN, "{at}\nthere is {there}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let published: Vec<Value> = self
@@ -121,13 +154,46 @@ impl Replay<'_> {
             .filter(|ran| ran.name() == "PUBLISH")
             .map(|ran| json!({ "channel": utf8(&ran.words[1]), "payload": utf8(&ran.words[2]) }))
             .collect();
-        let wanted = if instead == Some(Instead::Silence) { &json!([]) } else { &step["published"] };
+        let wanted = if instead.contains(&Instead::Silence) { &json!([]) } else { &step["published"] };
         assert_eq!(json!(published), *wanted, "{at}");
+    }
+
+    /// Whether this actor's client holds the lock, or has another actor that waits already: it then waits inside of it.
+    fn waits_in_company(&self, actor: &str, step: &Value) -> bool {
+        let client = client_of(actor);
+        let held = self.server.hash(name_of(step));
+        let id = self.clients[client].id().to_string();
+        held.keys().any(|field| field.split_once(':').is_some_and(|(holder, _)| holder == id))
+            || self.pending.keys().any(|waiting| client_of(waiting) == client)
+    }
+
+    /// Waits until this actor, alone in its client, listens and has looked once more: from then on only a message wakes it.
+    async fn asleep(&self, actor: &str, step: &Value) {
+        let channel = channel(name_of(step));
+        let client = client_of(actor);
+        let others: BTreeSet<&str> = self.pending.keys().map(|waiting| client_of(waiting)).collect();
+        let id = self.clients[client].id().to_string();
+        eventually_async(SOON, async || {
+            let ran = self.monitor.ran();
+            let subscribed = ran.iter().rposition(|ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel));
+            let asks = |ran: &Ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()));
+            subscribed.is_some_and(|at| ran[at..].iter().any(asks))
+        })
+        .await;
+        // Who waits where the lock is held does not listen.
+        let listening = others.iter().filter(|other| **other == client || !self.holds(other, name_of(step))).count();
+        listening_on(self.server, &channel, listening as u64).await;
+    }
+
+    /// Whether one of this client's actors holds the lock.
+    fn holds(&self, client: &str, name: &str) -> bool {
+        let lock = self.clients[client].lock(name);
+        self.owners.iter().any(|(actor, owner)| client_of(actor) == client && lock.is_held_by(owner))
     }
 
     /// A call of one of the traces' methods. A hold is kept for its owner, as Redisson does it.
     async fn call(&mut self, actor: &str, verb: &str, step: &Value) -> Call {
-        let lock = self.lock(actor, step["lock"].as_str().unwrap_or("job")).await;
+        let lock = self.lock(actor, name_of(step)).await;
         let owner = self.owners.entry(actor.to_owned()).or_insert_with(Owner::new).clone();
         let time = |key: &str| step[key].as_u64().map(Duration::from_millis);
         let (lease, wait) = (time("lease_ms").map_or(Lease::Watchdog, Lease::Fixed), time("wait_ms"));
@@ -166,7 +232,7 @@ impl Replay<'_> {
     }
 
     async fn lock(&mut self, actor: &str, name: &str) -> ReentrantLock {
-        let (client, _) = actor.split_once(':').expect("a client and a thread");
+        let client = client_of(actor);
         if !self.clients.contains_key(client) {
             // Redisson's own threads won a race in these; ours have their turn for as long as the slice lasts.
             let builder = Client::builder().url(self.server.url()).watchdog_timeout(self.watchdog).handover_slice(SOON);
@@ -184,7 +250,7 @@ impl Replay<'_> {
     }
 
     /// Every key, as the traces write it: type, value, rounded TTL.
-    fn state(&self) -> Value {
+    fn state(&mut self) -> Value {
         let mut state = serde_json::Map::new();
         for key in self.server.keys() {
             let (kind, fields, ttl): (String, BTreeMap<String, String>, i64) = redis::pipe()
@@ -196,34 +262,51 @@ impl Replay<'_> {
                 .query(&mut self.server.connection())
                 .expect("a lock is a hash");
             let fields: BTreeMap<String, String> =
-                fields.into_iter().map(|(field, count)| (self.written(&field), count)).collect();
+                fields.into_iter().map(|(field, count)| (self.written(&key, &field), count)).collect();
             state.insert(key, json!({ "type": kind, "value": fields, "pttl": rounded(ttl) }));
         }
         Value::Object(state)
     }
 
-    /// A field of one of our clients as an owner of the traces, its number being of no account.
-    fn written(&self, field: &str) -> String {
-        let (id, number) = field.split_once(':').expect("an id and a number");
-        let ours = self.clients.iter().find(|(_, client)| client.id().to_string() == id);
-        match ours {
-            Some((client, _)) if number.parse::<u64>().is_ok() => format!("<uuid{}>:<t>", &client[1..]),
-            _ => field.to_owned(),
+    /// A field of one of our clients as an owner of the traces; as it is until somebody of that client knows of the hold.
+    fn written(&mut self, key: &str, field: &str) -> String {
+        if let Some(holder) = self.holders.get(field) {
+            return holder.clone();
+        }
+        let ours = self.owners.iter().find(|(actor, owner)| {
+            let client = &self.clients[client_of(actor)];
+            let number = field.strip_prefix(&format!("{}:", client.id()));
+            number.is_some_and(|number| number.parse::<u64>().is_ok()) && client.lock(key).is_held_by(owner)
+        });
+        let Some((actor, _)) = ours else { return field.to_owned() };
+        let (client, thread) = actor.split_once(':').expect("a client and a thread");
+        let holder = format!("<uuid{}>:<{thread}>", &client[1..]);
+        self.holders.insert(field.to_owned(), holder.clone());
+        holder
+    }
+}
+
+fn client_of(actor: &str) -> &str {
+    actor.split_once(':').expect("a client and a thread").0
+}
+
+fn name_of(step: &Value) -> &str {
+    step["lock"].as_str().unwrap_or("job")
+}
+
+/// A state of the traces, with what is there instead.
+fn expected(state: &Value, instead: &[Instead]) -> Value {
+    let mut state = state.clone();
+    for key in state.as_object_mut().expect("keys").values_mut() {
+        for instead in instead {
+            match instead {
+                Instead::Ttl(ttl) => key["pttl"] = json!(ttl),
+                Instead::Owner(owner) => key["value"] = json!({ *owner: "1" }),
+                Instead::Silence => {}
+            }
         }
     }
-}
-
-/// A state of the traces without the numbers of threads.
-fn expected(state: &Value, instead: Option<Instead>) -> Value {
-    let mut state: Value = serde_json::from_str(&threadless(&state.to_string())).expect("it is JSON still");
-    if let (Some(Instead::Ttl(ttl)), Some(keys)) = (instead, state.as_object_mut()) {
-        keys.values_mut().for_each(|key| key["pttl"] = json!(ttl));
-    }
     state
-}
-
-fn threadless(text: &str) -> String {
-    (1..=9).fold(text.to_owned(), |text, thread| text.replace(&format!("<t{thread}>"), "<t>"))
 }
 
 /// Up to the next second, and from ten on to the next five.
@@ -279,6 +362,7 @@ fn every_scenario_is_replayed() {
 
 #[tokio::test]
 async fn names_of_every_kind_have_the_same_key_and_channel() {
+    let _turn = Turn::take(Company::Any);
     let server = Server::own();
     for row in trace("names")["names"].as_array().expect("names") {
         let text = |part: &str| row[part].as_str().expect("text");
@@ -286,12 +370,15 @@ async fn names_of_every_kind_have_the_same_key_and_channel() {
         let (holder, waiter) = (connect().await, connect().await);
         let guard = holder.lock(text("name")).lock().await.expect("it is free");
         assert_eq!(server.keys(), [text("key")]);
-        assert_eq!(channel(text("key")), text("channel"));
         let mut waiting = Box::pin(waiter.lock(text("name")).lock());
         assert!(poll_once(&mut waiting).await.is_pending());
         let waiting = tokio::spawn(waiting);
         listening_on(&server, text("channel"), 1).await;
+        let monitor = server.monitor();
         guard.unlock().await.expect("it is held");
-        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("it is held");
+        let entered = tokio::time::timeout(SOON, waiting).await.expect("a message wakes it");
+        let published = monitor.take().into_iter().find(|ran| ran.name() == "PUBLISH").expect("a message was sent");
+        assert_eq!((utf8(&published.words[1]), utf8(&published.words[2])), (text("channel"), "0"));
+        entered.expect("no panic").expect("it is free").unlock().await.expect("it is held");
     }
 }

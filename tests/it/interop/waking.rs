@@ -5,10 +5,11 @@ use std::{task::Poll, time::Duration};
 
 use relatch::Lease;
 
-use super::{AWAKE, EXPIRED, MS, assert_prompt, listening, site::Site};
+use super::{AWAKE, EXPIRED, MS, SOON, STIRRED, assert_prompt, listening, site::Site};
 use crate::{
     harness::{
         clock::{monotonic, wall},
+        monitor::Ran,
         unique_name,
     },
     kept::{connected, held, poll_once},
@@ -16,11 +17,39 @@ use crate::{
 
 live!(
     None:
+    a_lock_that_is_passed_on_inside_rust_stays_as_it_is_for_java_which_enters_at_the_release,
     a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message,
     a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_its_ttl_is_over;
 );
 
 const LEASE: Duration = Duration::from_millis(1500);
+
+/// From one watchdog to the next, which is the plain `lock()`: nothing is sent, and the hold is the same one.
+async fn a_lock_that_is_passed_on_inside_rust_stays_as_it_is_for_java_which_enters_at_the_release(site: &Site) {
+    let (java, name) = (site.java().await, unique_name());
+    let rust = connected(site.builder().handover_slice(Duration::from_secs(60))).await;
+    let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
+    let first = ours.lock().await.expect("it is free");
+    let mut heir = ours.lock();
+    assert!(poll_once(&mut heir).await.is_pending(), "it waits inside of this process");
+    let mut waiting = theirs.lock();
+    listening(site, &name, 1).await;
+    let before = held(site.server(), &name);
+    assert!(before.is_of(&rust));
+    let monitor = site.server().monitor();
+    first.unlock().await.expect("it is held");
+    let second = tokio::time::timeout(SOON, heir).await.expect("it is its turn").expect("it is passed on");
+    let ran = monitor.ran();
+    let id = rust.id().to_string();
+    let ours = |ran: &&Ran| ran.words.iter().any(|word| word.starts_with(id.as_bytes())) || ran.name() == "PUBLISH";
+    assert_eq!(ran.iter().find(ours), None, "nothing is sent");
+    assert_eq!(held(site.server(), &name), before);
+    assert!(waiting.is_pending() && second.is_held());
+    let released = monotonic();
+    second.unlock().await.expect("it is held");
+    assert_prompt(released, waiting.within(SOON).await.ended, STIRRED);
+    assert!(theirs.unlock().await.yes());
+}
 
 async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message(site: &Site) {
     let (java, name) = (site.java().await, unique_name());
@@ -45,7 +74,7 @@ async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_mess
     let released = monotonic();
     second.unlock().await.expect("it is held");
     assert_prompt(released, waiting.await.ended, AWAKE);
-    theirs.unlock().await.yes();
+    assert!(theirs.unlock().await.yes());
 }
 
 async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_its_ttl_is_over(
@@ -72,7 +101,7 @@ async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_ja
         let free = now.1 + ends.saturating_sub(now.0);
         let due = now.1 + ends.max(seen).saturating_sub(now.0);
         assert!(entered + MS >= free, "{:?} too soon", free - entered);
-        assert_prompt(due, entered, EXPIRED);
-        theirs.unlock().await.yes();
+        assert_prompt(free, entered, due - free + EXPIRED);
+        assert!(theirs.unlock().await.yes());
     }
 }

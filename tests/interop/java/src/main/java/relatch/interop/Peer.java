@@ -57,21 +57,24 @@ public final class Peer {
         sections = new Sections(redisson);
     }
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
         // What it logs is what it was driven to. To see it: JAVA_TOOL_OPTIONS=-Dorg.slf4j.simpleLogger.defaultLogLevel=error
         if (System.getProperty("org.slf4j.simpleLogger.defaultLogLevel") == null) {
             System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "off");
         }
-        RedissonClient redisson = new Options(args).connect();
-        Map<String, Object> hello = new LinkedHashMap<>();
-        hello.put("id", 0);
-        hello.put("client", redisson.getId());
-        hello.put("redisson", org.redisson.Version.class.getPackage().getImplementationVersion());
-        say(hello);
         try {
+            RedissonClient redisson = new Options(args).connect();
+            Map<String, Object> hello = new LinkedHashMap<>();
+            hello.put("id", 0);
+            hello.put("client", redisson.getId());
+            hello.put("redisson", org.redisson.Version.class.getPackage().getImplementationVersion());
+            say(hello);
             new Peer(redisson).obey(System.in);
-        } finally {
             Runtime.getRuntime().halt(0);
+        } catch (Throwable thrown) {
+            // Redisson's threads would keep the program alive, and whoever talks to it waiting.
+            thrown.printStackTrace();
+            Runtime.getRuntime().halt(1);
         }
     }
 
