@@ -1,8 +1,8 @@
 //! Many holds under the watchdog while nothing else happens: memory, CPU, commands, and whether all of them live.
 
 use std::{
-    fs,
-    sync::Arc,
+    fs, mem,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -75,23 +75,25 @@ async fn learn(client: &Client, lease: Duration) -> Result<()> {
 
 /// As many holds, each on a name of its own.
 pub(crate) async fn take(client: &Client, holds: usize) -> Result<Vec<LockGuard>> {
-    let mut guards = Vec::with_capacity(holds);
-    let mut hands: JoinSet<relatch::Result<Vec<LockGuard>>> = JoinSet::new();
+    // One list of the right size: what many lists leave behind would count as memory of the holds.
+    let guards = Arc::new(Mutex::new(Vec::with_capacity(holds)));
+    let mut hands: JoinSet<relatch::Result<()>> = JoinSet::new();
     let client = Arc::new(client.clone());
     for hand in 0..HANDS {
-        let client = Arc::clone(&client);
+        let (client, guards) = (Arc::clone(&client), Arc::clone(&guards));
         hands.spawn(async move {
-            let mut held = Vec::with_capacity(holds / HANDS + 1);
             for number in (hand..holds).step_by(HANDS) {
-                held.push(client.lock(name(number)).lock().await?);
+                let guard = client.lock(name(number)).lock().await?;
+                guards.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
             }
-            Ok(held)
+            Ok(())
         });
     }
     while let Some(done) = hands.join_next().await {
-        guards.extend(done??);
+        done??;
     }
-    Ok(guards)
+    let mut guards = guards.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(mem::take(&mut *guards))
 }
 
 /// How many of their keys there are. A key whose time is over counts among all keys for a while, but not if it is asked for.
