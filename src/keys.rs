@@ -36,8 +36,9 @@ impl Field {
         debug_assert_eq!(client_id.len(), Self::LONGEST - 21, "{client_id:?} is no UUID");
         let mut bytes = [0; Self::LONGEST];
         let mut len = 0;
-        let digits = Digits::of(number);
-        for part in [client_id.as_bytes(), b":", digits.as_bytes()] {
+        // The standard library's way to digits costs several times as much, for every renewal.
+        let mut digits = itoa::Buffer::new();
+        for part in [client_id.as_bytes(), b":", digits.format(number).as_bytes()] {
             // A longer one than a UUID is none, and no field of ours.
             let end = (len + part.len()).min(Self::LONGEST);
             bytes[len..end].copy_from_slice(&part[..end - len]);
@@ -52,30 +53,6 @@ impl Deref for Field {
 
     fn deref(&self) -> &str {
         str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-/// A number in decimal digits. The standard library's way to them costs several times as much, for every renewal.
-struct Digits {
-    bytes: [u8; 20],
-    first: usize,
-}
-
-impl Digits {
-    fn of(mut number: u64) -> Self {
-        let mut digits = Self { bytes: [0; 20], first: 20 };
-        loop {
-            digits.first -= 1;
-            digits.bytes[digits.first] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return digits;
-            }
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.first..]
     }
 }
 

@@ -302,13 +302,19 @@ impl Drop for ReleaseJob {
 struct Sending<'a> {
     place: &'a Place,
     number: HoldNumber,
-    may_have_run: bool,
-    answered: bool,
+    known: Known,
+}
+
+/// What is known of one sending.
+enum Known {
+    Answered,
+    NeverRan,
+    MayHaveRun,
 }
 
 impl<'a> Sending<'a> {
     fn new(place: &'a Place, number: HoldNumber) -> Self {
-        Self { place, number, may_have_run: true, answered: false }
+        Self { place, number, known: Known::MayHaveRun }
     }
 
     async fn send(mut self) -> Result<Letting, Fault> {
@@ -330,21 +336,25 @@ impl<'a> Sending<'a> {
             polled
         })
         .await;
-        self.may_have_run = answer.as_ref().err().is_some_and(|fault| fault.may_have_run);
-        self.answered = answer.is_ok();
+        self.known = match &answer {
+            Ok(_) => Known::Answered,
+            Err(fault) if fault.may_have_run => Known::MayHaveRun,
+            Err(_) => Known::NeverRan,
+        };
         answer
     }
 }
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        if self.answered {
+        // What was answered leaves the list anyhow.
+        if matches!(self.known, Known::Answered) {
             return;
         }
         self.place.update(|state, _| {
             if let Some(release) = state.releasing(self.number) {
                 release.out_on = None;
-                if self.may_have_run {
+                if matches!(self.known, Known::MayHaveRun) {
                     release.missing = Missing::Copy;
                 }
             }

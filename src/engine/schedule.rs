@@ -15,8 +15,8 @@ use super::{date::Date, registry::Entry};
 /// Lists are made for so many at once, if so many are asked for.
 const ROOM: usize = 100;
 
-/// When each entry has to be looked at. An entry stands in it once, but for a moment in
-/// which it is moved along with others: looked at too early, there is nothing to see.
+/// When each entry has to be looked at. An entry stands in it once, but for a moment in which it is moved along with
+/// others: looked at too early, there is nothing to see.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     dates: Mutex<Dates>,
