@@ -25,10 +25,12 @@ const RAW: &str = "latency-raw";
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> Result<()> {
+    server::leave_a_cpu();
     let server = Server::start()?;
     let runtime = Runtime::new()?;
     let raw = runtime.block_on(Raw::connect(server.url()))?;
     let client = runtime.block_on(Client::connect(server.url()))?;
+    println!("{}", server::cpus());
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("latency");
     raw_pair(&mut group, &runtime, &raw);

@@ -2,6 +2,8 @@
 
 use std::{ops::Deref, sync::Arc};
 
+use smallvec::SmallVec;
+
 /// How releases are published. Classic pub/sub: what every standalone server has, and what Redisson uses there.
 pub(crate) const PUBLISH: &str = "PUBLISH";
 
@@ -11,14 +13,28 @@ pub(crate) fn lock_key(prefix: &str, name: &Arc<str>) -> Arc<str> {
 }
 
 /// Where the release of a lock is told.
-pub(crate) fn lock_channel(key: &str) -> String {
+pub(crate) fn lock_channel(key: &str) -> Built {
     prefixed("redisson_lock__channel", key)
 }
 
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.
-fn prefixed(prefix: &str, key: &str) -> String {
-    if key.contains('{') { [prefix, ":", key].concat() } else { [prefix, ":{", key, "}"].concat() }
+fn prefixed(prefix: &str, key: &str) -> Built {
+    let parts = if key.contains('{') { [prefix, ":", key, ""] } else { [prefix, ":{", key, "}"] };
+    let mut built = SmallVec::new();
+    parts.iter().for_each(|part| built.extend_from_slice(part.as_bytes()));
+    Built(built)
+}
+
+/// What is built for one command: of a key of usual length it takes no memory of its own.
+pub(crate) struct Built(SmallVec<[u8; 96]>);
+
+impl Deref for Built {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
 }
 
 /// A hold's field, `clientId:holdNumber`, built without memory of its own.

@@ -1,6 +1,6 @@
 //! What all cases share: one server, one client of it, the baseline's connection, and the other libraries.
 
-use std::{fs, thread::available_parallelism, time::Duration};
+use std::{fs, time::Duration};
 
 use relatch::{
     Client,
@@ -13,7 +13,7 @@ use crate::{
     peers::Peers,
     raw::Raw,
     report::median_of,
-    server::Server,
+    server::{self, Server},
     wishes::Wishes,
 };
 
@@ -92,9 +92,9 @@ impl Bench {
     pub(crate) fn machine(&self) -> String {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         format!(
-            "Redis {} on a unix socket, {} CPUs, load {}",
+            "Redis {} on a unix socket, {}, load {}",
             self.version,
-            available_parallelism().map_or(0, usize::from),
+            server::cpus(),
             load.split(' ').next().unwrap_or("unknown"),
         )
     }

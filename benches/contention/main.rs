@@ -38,6 +38,8 @@ mod wishes;
 
 use std::{env, process::exit, sync::Arc};
 
+use tokio::runtime::Runtime;
+
 use crate::{
     bench::Bench,
     load::Result,
@@ -45,18 +47,23 @@ use crate::{
     wishes::{Case, Wishes},
 };
 
-#[tokio::main]
-async fn main() -> Result<()> {
+fn main() -> Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--redis") {
-        return libraries::run(args).await;
+    let child = args.iter().any(|arg| arg == "--redis");
+    if !child {
+        server::leave_a_cpu();
     }
+    let runtime = Runtime::new()?;
+    // In a task, as a service locks: the thread of `main` would be woken by another one each time.
+    runtime.block_on(async { if child { tokio::spawn(libraries::run(args)).await? } else { measure(args).await } })
+}
+
+async fn measure(args: Vec<String>) -> Result<()> {
     let wishes = Wishes::read(args.into_iter())?;
     let mut report = Report::new(wishes.json);
     let bench = Arc::new(Bench::start(wishes).await?);
     report.begins(&bench.machine());
     for case in bench.wishes.cases() {
-        // In a task, as a service locks: the thread of `main` would be woken by another one each time.
         match tokio::spawn(run(Arc::clone(&bench), case)).await? {
             Ok(all) => all.into_iter().for_each(|findings| report.add(findings)),
             // The others are measured all the same.

@@ -2,7 +2,7 @@
 
 use relatch::{
     Uuid,
-    redis::{self, AsyncConnectionConfig, Client, aio::MultiplexedConnection},
+    redis::{self, AsyncConnectionConfig, Client, Cmd, aio::MultiplexedConnection},
 };
 
 use crate::Result;
@@ -16,7 +16,7 @@ const LEASE_MS: u64 = 30_000;
 /// A connection on which both scripts are loaded. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Raw {
-    connection: MultiplexedConnection,
+    pub(crate) connection: MultiplexedConnection,
     acquire: String,
     release: String,
     field: String,
@@ -34,19 +34,29 @@ impl Raw {
 
     /// Raises the count to `holds`.
     pub(crate) async fn acquire(&self, name: &str, holds: u32) -> Result<()> {
-        let mut acquire = redis::cmd("EVALSHA");
-        acquire.arg(&self.acquire).arg(1).arg(name).arg(&self.field).arg(LEASE_MS).arg(holds);
+        let acquire = self.acquisition(name, holds);
         let (status, _, _, _): (i64, i64, i64, i64) = acquire.query_async(&mut self.connection.clone()).await?;
         done(status)
     }
 
     /// Lowers the count to `holds`.
     pub(crate) async fn release(&self, name: &str, holds: u32) -> Result<()> {
+        let (status, _, _): (i64, i64, i64) =
+            self.releasing(name, holds).query_async(&mut self.connection.clone()).await?;
+        done(status)
+    }
+
+    pub(crate) fn acquisition(&self, name: &str, holds: u32) -> Cmd {
+        let mut acquire = redis::cmd("EVALSHA");
+        acquire.arg(&self.acquire).arg(1).arg(name).arg(&self.field).arg(LEASE_MS).arg(holds);
+        acquire
+    }
+
+    pub(crate) fn releasing(&self, name: &str, holds: u32) -> Cmd {
         let mut release = redis::cmd("EVALSHA");
         let channel = format!("redisson_lock__channel:{{{name}}}");
         release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(holds).arg("PUBLISH").arg(channel);
-        let (status, _, _): (i64, i64, i64) = release.query_async(&mut self.connection.clone()).await?;
-        done(status)
+        release
     }
 }
 

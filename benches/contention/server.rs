@@ -1,12 +1,21 @@
-//! A server of the run's own, on a unix socket in a temporary folder.
+//! A server of the run's own, on a unix socket in a temporary folder. It has a CPU to itself, as if it were another
+//! machine: where client and server share some, half of what is measured is how the system spreads them, which changes
+//! from second to second.
 
 use std::{
     env,
     io::{BufRead, BufReader},
     os::unix::net::UnixStream,
     process::{Child, ChildStdin, Command, Stdio},
-    thread::sleep,
+    sync::OnceLock,
+    thread::{available_parallelism, sleep},
     time::{Duration, Instant},
+};
+
+#[cfg(target_os = "linux")]
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
 use crate::Result;
@@ -17,7 +26,7 @@ trap '' INT TERM HUP
 folder=$(mktemp -d "${TMPDIR:-/tmp}/relatch.XXXXXX") || exit 1
 "$1" --port 0 --unixsocket "$folder/redis.sock" --dir "$folder" --save '' --appendonly no </dev/null >/dev/null 2>&1 &
 server=$!
-echo "$folder"
+echo "$server $folder"
 read -r _
 kill -KILL "$server"; wait "$server"
 rm -rf "$folder"
@@ -40,9 +49,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()?;
         let input = shell.stdin.take();
-        let mut folder = String::new();
-        BufReader::new(shell.stdout.take().ok_or("the shell has no output")?).read_line(&mut folder)?;
-        let socket = format!("{}/redis.sock", folder.trim_end());
+        let mut said = String::new();
+        BufReader::new(shell.stdout.take().ok_or("the shell has no output")?).read_line(&mut said)?;
+        let (pid, folder) = said.trim_end().split_once(' ').ok_or("the server has a number and a folder")?;
+        alone(pid.parse()?);
+        let socket = format!("{folder}/redis.sock");
         let server = Self { shell, input, url: format!("redis+unix://{socket}") };
         let started = Instant::now();
         while UnixStream::connect(&socket).is_err() {
@@ -64,4 +75,43 @@ impl Drop for Server {
         drop(self.input.take());
         let _ = self.shell.wait();
     }
+}
+
+/// The CPU that is left to the servers.
+static LEFT: OnceLock<usize> = OnceLock::new();
+
+/// Leaves a CPU to the servers that are started from here on. To be called first: threads and processes that were there
+/// before stay where they are. Where there is one CPU only, or nobody may choose, all share what there is.
+#[cfg(target_os = "linux")]
+pub(crate) fn leave_a_cpu() {
+    let Ok(mut cpus) = sched_getaffinity(None) else { return };
+    let ours: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).collect();
+    if let [_, .., last] = ours[..] {
+        cpus.unset(last);
+        if sched_setaffinity(None, &cpus).is_ok() {
+            let _ = LEFT.set(last);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn alone(pid: i32) {
+    if let (Some(cpu), Some(pid)) = (LEFT.get(), Pid::from_raw(pid)) {
+        let mut cpus = CpuSet::new();
+        cpus.set(*cpu);
+        let _ = sched_setaffinity(Some(pid), &cpus);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn leave_a_cpu() {}
+
+#[cfg(not(target_os = "linux"))]
+fn alone(_: i32) {}
+
+/// Where the clients run, and where the server does.
+pub(crate) fn cpus() -> String {
+    let clients = available_parallelism().map_or(0, usize::from);
+    let server = if LEFT.get().is_some() { "one more for the server" } else { "shared with the server" };
+    format!("{clients} CPU{} for the clients, {server}", if clients == 1 { "" } else { "s" })
 }

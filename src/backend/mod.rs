@@ -2,6 +2,7 @@
 
 use std::{error::Error as StdError, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::{error::UnexpectedReply, script::Script};
@@ -70,7 +71,22 @@ pub(crate) enum Value {
     Nil,
     Int(i64),
     Bytes(Vec<u8>),
+    /// An array of nothing but numbers, as most scripts answer: a few need no memory of their own.
+    Numbers(SmallVec<[i64; 4]>),
+    /// Any other array.
     Array(Vec<Value>),
+}
+
+impl Value {
+    /// An array of these parts, if there are any and each is a number.
+    fn of_numbers<P>(parts: &[P], number: impl Fn(&P) -> Option<i64>) -> Option<Self> {
+        if parts.is_empty() { None } else { parts.iter().map(number).collect::<Option<_>>().map(Self::Numbers) }
+    }
+
+    /// The numbers of an array of numbers; none of anything else.
+    pub(crate) fn numbers(&self) -> &[i64] {
+        if let Self::Numbers(numbers) = self { numbers } else { &[] }
+    }
 }
 
 /// Hears what happens on a channel. Called from the backend's task: must not block.

@@ -15,7 +15,7 @@ pub(crate) enum Reply<T> {
     Read {
         answer: Pending<Result<Value, Fault>>,
         script: &'static Script,
-        read: fn(&[Value]) -> Option<T>,
+        read: fn(&[i64]) -> Option<T>,
     },
     /// Of a server that runs no scripts.
     #[cfg(test)]
@@ -29,7 +29,7 @@ impl<T> Future for Reply<T> {
         match &mut *self {
             Self::Read { answer, script, read } => {
                 let answer = ready!(answer.as_mut().poll(cx));
-                Poll::Ready(answer.and_then(|answer| decode(script, &answer, *read)))
+                Poll::Ready(answer.and_then(|answer| decode(script, &answer, |answer| read(answer.numbers()))))
             }
             #[cfg(test)]
             Self::Told(told) => told.as_mut().poll(cx),
@@ -37,15 +37,11 @@ impl<T> Future for Reply<T> {
     }
 }
 
-/// The parts of an answer as `read` knows them.
+/// What an answer means to `read`.
 pub(crate) fn decode<T>(
     script: &'static Script,
     answer: &Value,
-    read: impl FnOnce(&[Value]) -> Option<T>,
+    read: impl FnOnce(&Value) -> Option<T>,
 ) -> Result<T, Fault> {
-    let parts = match answer {
-        Value::Array(parts) => parts.as_slice(),
-        _ => &[],
-    };
-    read(parts).ok_or_else(|| Fault::unexpected(script.path, answer))
+    read(answer).ok_or_else(|| Fault::unexpected(script.path, answer))
 }

@@ -51,11 +51,11 @@ enum Status {
 }
 
 impl Status {
-    fn read(value: &Value) -> Option<Self> {
-        match value {
-            Value::Int(1) => Some(Self::Done),
-            Value::Int(0) => Some(Self::Busy),
-            Value::Int(-1) => Some(Self::Gone),
+    fn read(status: i64) -> Option<Self> {
+        match status {
+            1 => Some(Self::Done),
+            0 => Some(Self::Busy),
+            -1 => Some(Self::Gone),
             _ => None,
         }
     }
@@ -71,7 +71,7 @@ impl HashLock {
         &self,
         script: &'static Script,
         args: &[Arg<'_>],
-        read: impl FnOnce(&[Value]) -> Option<T> + Send + 'static,
+        read: impl FnOnce(&Value) -> Option<T> + Send + 'static,
     ) -> Pending<Result<T, Fault>> {
         let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch: None });
         Box::pin(async move { decode(script, &answer.await?, read) })
@@ -83,7 +83,7 @@ impl HashLock {
         script: &'static Script,
         args: &[Arg<'_>],
         dispatch: Option<&Arc<Dispatch>>,
-        read: fn(&[Value]) -> Option<T>,
+        read: fn(&[i64]) -> Option<T>,
     ) -> Reply<T> {
         let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch });
         Reply::Read { answer, script, read }
@@ -104,7 +104,7 @@ impl Protocol for HashLock {
     }
 
     fn channel(&self) -> Arc<str> {
-        keys::lock_channel(&self.key).into()
+        Arc::from(&*keys::lock_channel(&self.key))
     }
 
     fn passes(&self) -> bool {
@@ -113,11 +113,11 @@ impl Protocol for HashLock {
 
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let args = [Arg::Text(&self.field(number)), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), |parts| {
-            let [status, Value::Int(retry_in_ms), Value::Int(holds), Value::Int(_)] = parts else { return None };
+        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), |answer| {
+            let &[status, retry_in_ms, holds, _] = answer else { return None };
             Some(match Status::read(status)? {
-                Status::Done => Attempt::Granted { holds: u32::try_from(*holds).ok()?, fence: None },
-                Status::Busy => Attempt::Busy { retry_in: u64::try_from(*retry_in_ms).ok().map(Duration::from_millis) },
+                Status::Done => Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: None },
+                Status::Busy => Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) },
                 Status::Gone => Attempt::Gone,
             })
         })
@@ -126,13 +126,12 @@ impl Protocol for HashLock {
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
         let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
-        self.reply(&scripts::RELEASE, &args, None, |parts| {
-            let [status, Value::Int(holds), Value::Int(listeners)] = parts else { return None };
+        self.reply(&scripts::RELEASE, &args, None, |answer| {
+            let &[status, holds, listeners] = answer else { return None };
             match Status::read(status)? {
-                Status::Done => Some(Letting::Done {
-                    holds: u32::try_from(*holds).ok()?,
-                    listeners: u32::try_from(*listeners).ok(),
-                }),
+                Status::Done => {
+                    Some(Letting::Done { holds: u32::try_from(holds).ok()?, listeners: u32::try_from(listeners).ok() })
+                }
                 Status::Gone => Some(Letting::NotHeld),
                 Status::Busy => None,
             }
@@ -141,7 +140,7 @@ impl Protocol for HashLock {
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
         let args = [Arg::Text(&self.field(from)), Arg::Text(&self.field(to)), Arg::Int(whole_ms(lease))];
-        self.run(&scripts::HAND_OVER, &args, |parts| match parts {
+        self.run(&scripts::HAND_OVER, &args, |answer| match *answer.numbers() {
             [status] => match Status::read(status)? {
                 Status::Done => Some(Moved::Done),
                 Status::Gone => Some(Moved::Gone),
@@ -173,8 +172,8 @@ impl Protocol for HashLock {
         let asked = holds.len();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")))?;
-            decode(script, &answer, |parts| {
-                let renewals = parts.iter().map(|part| match Status::read(part)? {
+            decode(script, &answer, |answer| {
+                let renewals = answer.numbers().iter().map(|status| match Status::read(*status)? {
                     Status::Done => Some(Renewal::Renewed),
                     Status::Gone => Some(Renewal::Gone),
                     Status::Busy => None,
@@ -187,11 +186,13 @@ impl Protocol for HashLock {
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
         let own = format!("{}:", self.scope.client_id);
-        self.run(&scripts::INSPECT, &[], move |parts| {
-            let (Value::Int(ttl_ms), fields) = parts.split_first()? else { return None };
-            if *ttl_ms == -2 {
-                return Some(None);
-            }
+        self.run(&scripts::INSPECT, &[], move |answer| {
+            let (ttl_ms, fields) = match answer {
+                Value::Numbers(free) if free[..] == [-2] => return Some(None),
+                Value::Array(parts) => parts.split_first()?,
+                _ => return None,
+            };
+            let Value::Int(ttl_ms) = ttl_ms else { return None };
             let holders: Vec<(String, u32)> = fields.chunks(2).map(holder).collect::<Option<_>>()?;
             let number = |(field, _): &(String, u32)| Some(HoldNumber(field.strip_prefix(&own)?.parse().ok()?));
             let ours = holders.iter().filter_map(number).collect();
@@ -204,9 +205,9 @@ impl Protocol for HashLock {
         let channel = keys::lock_channel(&self.key);
         let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
-        self.run(&scripts::FORCE_RELEASE, &args, |parts| match parts {
-            [status, Value::Int(listeners)] => match Status::read(status)? {
-                Status::Done => Some(Forced::Done { listeners: u32::try_from(*listeners).ok() }),
+        self.run(&scripts::FORCE_RELEASE, &args, |answer| match *answer.numbers() {
+            [status, listeners] => match Status::read(status)? {
+                Status::Done => Some(Forced::Done { listeners: u32::try_from(listeners).ok() }),
                 Status::Gone => Some(Forced::Gone),
                 Status::Busy => None,
             },

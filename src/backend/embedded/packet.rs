@@ -83,9 +83,15 @@ fn inner(reply: Reply) -> Result<Value, Fault> {
         Reply::Int(int) => Ok(Value::Int(int)),
         Reply::Status(text) => Ok(Value::Bytes(text.into_bytes())),
         Reply::Bulk(bytes) => Ok(Value::Bytes(bytes)),
-        Reply::Array(parts) => parts.into_iter().map(inner).collect::<Result<_, _>>().map(Value::Array),
+        Reply::Array(parts) => match Value::of_numbers(&parts, number) {
+            Some(numbers) => Ok(numbers),
+            None => parts.into_iter().map(inner).collect::<Result<_, _>>().map(Value::Array),
+        },
         Reply::Error(said) => Err(Fault::of(FaultKind::Other, true, said)),
     }
+}
+fn number(part: &Reply) -> Option<i64> {
+    if let Reply::Int(int) = part { Some(*int) } else { None }
 }
 
 #[cfg(test)]
@@ -99,6 +105,8 @@ mod tests {
         assert_eq!(value(Reply::Status("OK".into())).unwrap(), bytes("OK"));
         let parts = Reply::Array(vec![Reply::Int(1), Reply::Bulk(b"a".to_vec()), Reply::Array(Vec::new())]);
         assert_eq!(value(parts).unwrap(), Value::Array(vec![Value::Int(1), bytes("a"), Value::Array(Vec::new())]));
+        let parts = Reply::Array(vec![Reply::Int(1), Reply::Int(-2)]);
+        assert_eq!(value(parts).unwrap().numbers(), [1, -2]);
         for (said, kind) in
             [("WRONGTYPE no", FaultKind::WrongType), ("OOM no", FaultKind::OutOfMemory), ("ERR no", FaultKind::Other)]
         {

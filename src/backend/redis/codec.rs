@@ -4,7 +4,7 @@ use std::{borrow::Cow, ptr};
 
 use redis::Cmd;
 
-use super::faults;
+use super::{faults, spare::Spared};
 use crate::{
     backend::{Arg, Call, Fault, Value},
     script::{CATALOGUE, Script},
@@ -28,11 +28,30 @@ impl Hashes {
 }
 
 /// The call by the script's hash.
-pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
-    debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
+pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Spared {
+    let (args, bytes) = room(call);
+    let mut cmd = Spared::with_room(args, bytes);
+    write(&mut cmd, hashes, call);
+    cmd
+}
+
+/// The same as one of a pipeline, which goes with it.
+pub(super) fn evalsha_of_many(hashes: &Hashes, call: &Call<'_>) -> Cmd {
+    let (args, bytes) = room(call);
+    let mut cmd = Cmd::with_capacity(args, bytes);
+    write(&mut cmd, hashes, call);
+    cmd
+}
+
+/// How many arguments the command has, and room for their bytes.
+fn room(call: &Call<'_>) -> (usize, usize) {
     let texts = call.args.iter().map(|arg| if let Arg::Text(text) = arg { text.len() } else { 20 });
     let bytes = 64 + call.keys.iter().map(|key| key.len()).chain(texts).sum::<usize>();
-    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
+    (3 + call.keys.len() + call.args.len(), bytes)
+}
+
+fn write(cmd: &mut Cmd, hashes: &Hashes, call: &Call<'_>) {
+    debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
     cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
     for key in call.keys {
         cmd.arg(*key);
@@ -43,7 +62,6 @@ pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Cmd {
             Arg::Int(int) => cmd.arg(int),
         };
     }
-    cmd
 }
 
 /// The same call by the script's source, for a server that does not know the hash.
@@ -78,10 +96,16 @@ fn inner_value(reply: redis::Value) -> Result<Value, Fault> {
         redis::Value::BulkString(bytes) => Ok(Value::Bytes(bytes)),
         redis::Value::SimpleString(text) => Ok(Value::Bytes(text.into_bytes())),
         redis::Value::Okay => Ok(Value::Bytes(b"OK".to_vec())),
-        redis::Value::Array(parts) => parts.into_iter().map(inner_value).collect::<Result<_, _>>().map(Value::Array),
+        redis::Value::Array(parts) => match Value::of_numbers(&parts, number) {
+            Some(numbers) => Ok(numbers),
+            None => parts.into_iter().map(inner_value).collect::<Result<_, _>>().map(Value::Array),
+        },
         redis::Value::ServerError(error) => Err(faults::refused_within(&error)),
         other => Err(faults::unexpected(&other)),
     }
+}
+fn number(part: &redis::Value) -> Option<i64> {
+    if let redis::Value::Int(int) = part { Some(*int) } else { None }
 }
 
 fn sha1(script: &Script) -> String {
@@ -132,6 +156,8 @@ mod tests {
             (b"$2\r\n\x00\xff\r\n", Value::Bytes(vec![0, 0xff])),
             (b"+OK\r\n", Value::Bytes(b"OK".to_vec())),
             (b"+PONG\r\n", Value::Bytes(b"PONG".to_vec())),
+            (b"*5\r\n:1\r\n:-2\r\n:3\r\n:4\r\n:5\r\n", Value::Numbers([1, -2, 3, 4, 5].into_iter().collect())),
+            (b"*0\r\n", Value::Array(Vec::new())),
             (b"*2\r\n:1\r\n*1\r\n$-1\r\n", Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Nil])])),
         ] {
             assert_eq!(value(reply(bytes)).unwrap(), expected);

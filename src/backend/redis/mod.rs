@@ -7,6 +7,7 @@
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
 //! | `command` | what one command carries on its way |
+//! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
 //! | `waiting` | who is woken when a command's time is over, or its link is |
@@ -22,6 +23,7 @@ mod link;
 mod many;
 mod options;
 mod pubsub;
+mod spare;
 mod standalone;
 mod task;
 mod waiting;

@@ -27,6 +27,7 @@ use super::{
     many::pipeline_of,
     options::{Clients, Options, Target},
     pubsub::PubSub,
+    spare::Spared,
     task::Task,
     waiting::{Over, Wait},
 };
@@ -82,7 +83,7 @@ impl Backend for Standalone {
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let shared = self.shared.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-        let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha(&shared.hashes, call)));
+        let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha_of_many(&shared.hashes, call)));
         let dispatches = Dispatches::of(calls);
         Box::pin(unconstrained(shared.run_many(pipeline, scripts, within, dispatches)))
     }
@@ -122,7 +123,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    async fn run(self: Arc<Self>, cmd: Cmd, script: &'static Script, dispatches: Dispatches) -> Result<Value, Fault> {
+    async fn run(
+        self: Arc<Self>,
+        cmd: Spared,
+        script: &'static Script,
+        dispatches: Dispatches,
+    ) -> Result<Value, Fault> {
         let started = Instant::now();
         // What is rare is boxed, and what is not stands here in full: every command carries the room for it.
         let (link, mut turn) = match self.way()? {
@@ -148,7 +154,7 @@ impl Shared {
         self: Arc<Self>,
         line: Line,
         started: Instant,
-        cmd: Cmd,
+        cmd: Spared,
         script: &'static Script,
         dispatches: Dispatches,
     ) -> Result<Value, Fault> {

@@ -1,0 +1,118 @@
+//! Commands that are over, kept for the next ones of the same thread: a command needs no new memory then. Encodes nothing.
+
+use std::{
+    cell::RefCell,
+    ops::{Deref, DerefMut},
+};
+
+use redis::Cmd;
+
+/// So many stay with a thread, each of a command with no more than so many bytes.
+const KEPT: usize = 64;
+const LARGEST: usize = 1024;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Cmd>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A command whose memory the next one gets, of whichever thread it ends in.
+pub(super) struct Spared {
+    cmd: Cmd,
+    /// Of the usual size.
+    kept: bool,
+}
+
+impl Spared {
+    /// An empty one, with room for so many arguments and bytes.
+    pub(super) fn with_room(args: usize, bytes: usize) -> Self {
+        let kept = bytes <= LARGEST;
+        let spare = if kept { SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten() } else { None };
+        Self { cmd: spare.unwrap_or_else(|| Cmd::with_capacity(args, bytes)), kept }
+    }
+}
+
+impl Deref for Spared {
+    type Target = Cmd;
+
+    fn deref(&self) -> &Cmd {
+        &self.cmd
+    }
+}
+
+impl DerefMut for Spared {
+    fn deref_mut(&mut self) -> &mut Cmd {
+        &mut self.cmd
+    }
+}
+
+impl Drop for Spared {
+    fn drop(&mut self) {
+        if !self.kept {
+            return;
+        }
+        let mut cmd = std::mem::take(&mut self.cmd);
+        cmd.clear();
+        // A thread that ends keeps nothing.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT {
+                spare.push(cmd);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// The bytes of a command, and where they are.
+    fn memory(cmd: &Cmd) -> (Vec<u8>, usize) {
+        let Some(redis::Arg::Simple(first)) = cmd.args_iter().next() else { panic!("it has an argument") };
+        (cmd.get_packed_command(), first.as_ptr().addr())
+    }
+
+    /// In a thread of its own, which nothing was left in.
+    fn alone<T: Send>(test: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| scope.spawn(test).join().expect("the test holds"))
+    }
+
+    fn ping(bytes: usize) -> Spared {
+        let mut ping = Spared::with_room(1, bytes);
+        ping.arg("PING");
+        ping
+    }
+
+    #[test]
+    fn the_next_command_has_the_memory_of_the_last_and_nothing_of_its_words() {
+        alone(|| {
+            let mut first = Spared::with_room(2, 100);
+            first.arg("ECHO").arg("a word");
+            let (_, at) = memory(&first);
+            drop(first);
+            assert_eq!(memory(&ping(100)), (b"*1\r\n$4\r\nPING\r\n".to_vec(), at));
+        });
+    }
+
+    #[test]
+    fn two_at_a_time_share_nothing() {
+        alone(|| {
+            drop((ping(100), ping(100)));
+            let (one, other) = (ping(100), ping(100));
+            assert_ne!(memory(&one).1, memory(&other).1);
+        });
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_some_and_none_that_is_large() {
+        alone(|| {
+            drop(ping(LARGEST + 1));
+            assert_eq!(SPARE.with_borrow(Vec::len), 0);
+            let many: Vec<_> = (0..2 * KEPT).map(|_| ping(LARGEST)).collect();
+            drop(many);
+            assert_eq!(SPARE.with_borrow(Vec::len), KEPT);
+        });
+    }
+}
