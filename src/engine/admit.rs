@@ -78,7 +78,7 @@ impl State {
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
-        self.contender = Some(Contender { id, owner, trying: None });
+        self.contender = Some(Box::new(Contender { id, owner, trying: None }));
         ContenderSlot { place: place.clone(), id }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct State {
     /// Lost holds that still have tickets.
     pub(super) lost: Seldom<Hold>,
     /// The one task that tries at the server for this process.
-    pub(crate) contender: Option<Contender>,
+    pub(crate) contender: Option<Box<Contender>>,
     /// A hand-over is on its way.
     pub(crate) handing: Option<Box<Heir>>,
     pub(crate) queue: Queue,
