@@ -217,15 +217,15 @@ static ALL: &[Mutant] = &[
     lua(
         "acquire-raises-ttl",
         &reentrant::ACQUIRE,
-        "if ttl_ms < lease_ms then",
+        "if ttl_ms < tonumber(lease_ms) then",
         "if ttl_ms < 0 then",
         "an acquire that runs again leaves the time as it is",
     ),
     lua(
         "acquire-never-lowers-ttl",
         &reentrant::ACQUIRE,
-        "if ttl_ms < lease_ms then",
-        "if ttl_ms ~= lease_ms then",
+        "if ttl_ms < tonumber(lease_ms) then",
+        "if ttl_ms ~= tonumber(lease_ms) then",
         "a nested acquisition shortens the time of the outer",
     ),
     lua(
