@@ -29,11 +29,17 @@ fn prefixed(prefix: &str, key: &str) -> Built {
 /// What is built for one command: of a key of usual length it takes no memory of its own.
 pub(crate) struct Built(SmallVec<[u8; 96]>);
 
+impl Built {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Deref for Built {
     type Target = str;
 
     fn deref(&self) -> &str {
-        str::from_utf8(&self.0).unwrap_or_default()
+        str::from_utf8(self.bytes()).unwrap_or_default()
     }
 }
 
@@ -62,13 +68,17 @@ impl Field {
         }
         Self { bytes, len }
     }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 impl Deref for Field {
     type Target = str;
 
     fn deref(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+        str::from_utf8(self.bytes()).unwrap_or_default()
     }
 }
 

@@ -26,6 +26,7 @@ mod chance;
 mod keys;
 mod rules;
 mod script;
+mod spare;
 
 #[cfg(relatch_mutants)]
 pub use rules::mutants;

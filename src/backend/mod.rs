@@ -5,7 +5,11 @@ use std::{error::Error as StdError, fmt, future::Future, pin::Pin, sync::Arc, ti
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use crate::{error::UnexpectedReply, script::Script};
+use crate::{
+    error::UnexpectedReply,
+    script::Script,
+    spare::{Boxes, Reused, Spare},
+};
 
 mod backoff;
 mod dispatch;
@@ -20,6 +24,18 @@ pub(crate) use reply::{Reply, decode};
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
+/// An answer to one script.
+pub(crate) type Answer = Reused<Result<Value, Fault>>;
+
+thread_local! {
+    static ANSWERS: Boxes<Result<Value, Fault>> = const { Spare::new() };
+}
+
+/// In a box that an earlier one had.
+fn answer(future: impl Future<Output = Result<Value, Fault>> + Send + 'static) -> Answer {
+    Reused::new(&ANSWERS, future)
+}
+
 /// What a server must offer.
 ///
 /// Commands that are polled first go first: two futures of [`Backend::run`] that were polled in turn while
@@ -29,7 +45,7 @@ pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// gets one: see [`Dispatch`].
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Runs one script.
-    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>>;
+    fn run(&self, call: &Call<'_>) -> Answer;
 
     /// Runs many scripts in one pipeline, within `within`; one answer for each, in order.
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>>;
@@ -62,6 +78,8 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Arg<'a> {
     Text(&'a str),
+    /// Text as its bytes, for what was built of text a moment ago.
+    Bytes(&'a [u8]),
     Int(i64),
 }
 

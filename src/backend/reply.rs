@@ -7,13 +7,15 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{Fault, Pending, Value};
+#[cfg(test)]
+use super::Pending;
+use super::{Answer, Fault, Value};
 use crate::script::Script;
 
 /// Resolves to what the answer means; one that `read` does not know is a fault.
 pub(crate) enum Reply<T> {
     Read {
-        answer: Pending<Result<Value, Fault>>,
+        answer: Answer,
         script: &'static Script,
         read: fn(&[i64]) -> Option<T>,
     },
@@ -28,7 +30,7 @@ impl<T> Future for Reply<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
             Self::Read { answer, script, read } => {
-                let answer = ready!(answer.as_mut().poll(cx));
+                let answer = ready!(Pin::new(answer).poll(cx));
                 Poll::Ready(answer.and_then(|answer| decode(script, &answer, |answer| read(answer.numbers()))))
             }
             #[cfg(test)]

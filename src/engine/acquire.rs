@@ -10,6 +10,7 @@ use super::{
     acquisition::Acquisition,
     admit::ContenderSlot,
     ask::{Ask, Patience},
+    clock::Moment,
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
@@ -80,13 +81,12 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
     let mut releases = Releases::Sent;
     loop {
-        match slot.gate(ask, releases).await? {
-            Opened::Yes => {}
+        let asked = match slot.gate(ask, releases).await? {
+            Opened::At(now) => now,
             Opened::Busy => return Ok(None),
             Opened::WaitOver => return slot.wait_over(),
-        }
+        };
         releases = Releases::Sent;
-        let asked = place.engine.clock().now();
         match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Busy { retry_in } => {
@@ -205,10 +205,11 @@ impl ContenderSlot {
             }
             Ok(Attempt::Granted { fence, .. }) => {
                 half.granted();
-                if !term.holds(engine.clock()) {
+                let moment = engine.clock().moment();
+                if !term.holds(moment) {
                     return Tried::Late;
                 }
-                self.enter(ask, half, term, fence)
+                self.enter(ask, half, term, moment, fence)
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
@@ -263,7 +264,7 @@ impl ContenderSlot {
     }
 
     /// The key was free and is ours.
-    fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, fence: Option<u64>) -> Tried {
+    fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, moment: Moment, fence: Option<u64>) -> Tried {
         let place = &self.place;
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone());
@@ -273,12 +274,11 @@ impl ContenderSlot {
             if place.engine.is_closed() {
                 return false;
             }
-            let now = place.engine.clock().now();
             state.trouble = None;
             state.contender = None;
-            state.slice.taken(now);
+            state.slice.taken(moment.now);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
-            let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, place.engine.clock());
+            let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
             hold.unclean = half.built();
             state.hold = Some(hold);
             true

@@ -22,10 +22,23 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    backend::Pending,
     error::{Error, Result},
     name::Field,
+    spare::{Boxes, Reused, Spare},
 };
+
+/// An acquisition that was begun.
+pub(super) type Acquiring = Reused<Result<Option<LockGuard>>>;
+
+thread_local! {
+    static QUEUED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
+    static GOING_ON: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
+}
+
+/// One that ends before it was admitted.
+pub(super) fn refused(error: Error) -> Acquiring {
+    Reused::new(&QUEUED, async { Err(error) })
+}
 
 /// One acquisition.
 pub(crate) struct Acquisition {
@@ -40,11 +53,7 @@ impl Acquisition {
     /// Asks to be admitted at once, and acquires for as long as the caller waits. `Ok(None)`: somebody else has it.
     ///
     /// A future has room for all that may come of it. The one of somebody who queues and is passed the lock is small.
-    pub(crate) fn start(
-        engine: Arc<Engine>,
-        protocol: Arc<dyn Protocol>,
-        ask: Ask,
-    ) -> Pending<Result<Option<LockGuard>>> {
+    pub(crate) fn start(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, ask: Ask) -> Acquiring {
         let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         // A clock is not read for what nobody hears.
         let heard = span.in_scope(|| tracing::enabled!(tracing::Level::DEBUG));
@@ -52,9 +61,13 @@ impl Acquisition {
         let this = Self { engine, protocol, ask, said: AtomicBool::new(false) };
         match span.in_scope(|| this.admission()) {
             Admission::Queue(waiting) => {
-                Box::pin(async move { this.acquired(asked, this.queue(waiting).await) }.instrument(span))
+                let queued = async move { this.acquired(asked, this.queue(waiting).await) };
+                Reused::new(&QUEUED, queued.instrument(span))
             }
-            admission => Box::pin(async move { this.acquired(asked, this.go_on(admission).await) }.instrument(span)),
+            admission => {
+                let going_on = async move { this.acquired(asked, this.go_on(admission).await) };
+                Reused::new(&GOING_ON, going_on.instrument(span))
+            }
         }
     }
 

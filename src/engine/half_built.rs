@@ -84,18 +84,16 @@ impl Drop for HalfBuilt {
         if self.in_flight.is_some() {
             self.cut_off();
         }
-        let unclean = self.unclean;
+        let (place, unclean) = (&self.place, self.unclean);
+        let now = || place.engine.clock().now();
         if self.uncertain && !without(Rule::UncertainIsReleased) {
-            let job = self.place.update(|state, _| {
+            let job = place.update(|state, _| {
                 let why = Why::ended(self.number, self.lease, unclean);
-                state.release(&self.place, why, Arc::new(Outcome::default()))
+                state.release(place, why, Arc::new(Outcome::default()), now())
             });
             drop(job); // goes on in the background
         } else if unclean {
-            self.place.update(|state, _| {
-                let now = self.place.engine.clock().now();
-                state.reaps.add(self.number, self.lease, &self.place, now);
-            });
+            place.update(|state, _| state.reaps.add(self.number, self.lease, place, now()));
         }
     }
 }

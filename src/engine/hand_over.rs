@@ -96,7 +96,7 @@ impl State {
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
             let why = Why { number: hold.number, then: None, turn, lease: hold.may_last(now), unclean: hold.unclean };
-            let mut job = self.release(place, why, outcome);
+            let mut job = self.release(place, why, outcome, now);
             job.commands = hold.counting.take_commands();
             self.promote(place, fx);
             return Ending::Release(job);
@@ -156,7 +156,7 @@ impl State {
         // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
         if cause == LostCause::MaxHold || may_be_there && hold.untaken {
             let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
-            fx.release(self.release(place, why, Arc::new(Outcome::default())));
+            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         } else {
             self.slice.lost(now);
             if hold.unclean {
@@ -203,7 +203,7 @@ impl State {
         if hold.is_to_release() && !without(Rule::LostIsReleased) {
             let now = place.engine.clock().now();
             let why = Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), false) };
-            fx.release(self.release(place, why, Arc::new(Outcome::default())));
+            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         }
     }
 }
@@ -293,8 +293,9 @@ impl HandOver {
         match place.entry.protocol.hand_over(self.from, to, term.lease).await {
             Ok(Moved::Done) => {
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
-                if term.holds(clock) {
-                    self.granted(to, term);
+                let moment = clock.moment();
+                if term.holds(moment) {
+                    self.granted(to, term, moment);
                 }
                 Ok(Released::Freed)
             }
@@ -306,7 +307,7 @@ impl HandOver {
             }
             Err(fault) => {
                 if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
-                    self.granted(to, term);
+                    self.granted(to, term, clock.moment());
                 }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
@@ -317,7 +318,7 @@ impl HandOver {
         }
     }
 
-    fn granted(&mut self, to: HoldNumber, term: Term) {
+    fn granted(&mut self, to: HoldNumber, term: Term, moment: Moment) {
         let Some(waiter) = self.waiter.take() else { return };
         let place = &self.place;
         let ticket = place.engine.draw();
@@ -330,7 +331,7 @@ impl HandOver {
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             state.handing = None;
-            let mut hold = Hold::new(to, tenure, first, term, place.engine.clock());
+            let mut hold = Hold::new(to, tenure, first, term, moment);
             hold.untaken = true;
             state.hold = Some(hold);
             fx.deliver(waiter.turn, Told::Granted(guard));
@@ -366,11 +367,12 @@ impl Drop for HandOver {
         };
         let why = Why { number: first, then, turn: Turn::Keep, lease: self.lease, unclean: false };
         let job = place.update(|state, fx| {
-            let mut job = state.release(place, why, Arc::clone(&self.outcome));
+            let now = place.engine.clock().now();
+            let mut job = state.release(place, why, Arc::clone(&self.outcome), now);
             job.commands = self.commands.take();
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
-                state.reaps.add(to, self.lease, place, place.engine.clock().now());
+                state.reaps.add(to, self.lease, place, now);
             }
             state.handing = None;
             state.promote_waiter(waiter, place, fx);

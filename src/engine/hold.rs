@@ -82,9 +82,8 @@ pub(crate) struct Wake {
 }
 
 impl Hold {
-    /// A fresh hold with its first ticket. `term` is what was asked for, and when.
-    pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, clock: &Clock) -> Self {
-        let moment = clock.moment();
+    /// A fresh hold with its first ticket. `term` is what was asked for, and when; the answer came at this moment.
+    pub(crate) fn new(number: HoldNumber, tenure: Arc<Tenure>, first: Ticket, term: Term, moment: Moment) -> Self {
         let raised = term.raised(moment);
         Self {
             number,

@@ -41,6 +41,13 @@ impl Outcome {
         self.done.notify_waiters();
     }
 
+    /// The answer came, with the first sending or a later one.
+    pub(super) fn settle(&self, result: Result<Released>) {
+        let _ = self.result.set(result.clone());
+        let _ = self.first.set(result);
+        self.done.notify_waiters();
+    }
+
     pub(super) fn set_first(&self, result: Result<Released>) {
         if self.first.set(result).is_ok() {
             self.done.notify_waiters();

@@ -85,7 +85,8 @@ impl Pauses {
 
 /// Whether this process may try.
 pub(super) enum Opened {
-    Yes,
+    /// It may, since this instant.
+    At(Instant),
     /// Others are to have their turn first, and the caller does not wait for that.
     Busy,
     WaitOver,
@@ -143,7 +144,7 @@ impl ContenderSlot {
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
-                    return Ok(if over { Opened::WaitOver } else { Opened::Yes });
+                    return Ok(if over { Opened::WaitOver } else { Opened::At(now) });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
                 Gate::Until(at) | Gate::After(at) => Some(at),

@@ -78,8 +78,7 @@ impl Why {
 
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
-    pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>) -> ReleaseJob {
-        let now = place.engine.clock().now();
+    pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>, now: Instant) -> ReleaseJob {
         if why.unclean {
             self.reaps.add(why.number, why.lease, place, now);
         }
@@ -118,7 +117,6 @@ impl State {
 
     /// An answer came.
     fn release_answered(&mut self, place: &Place, number: HoldNumber, answer: Letting) -> Answered {
-        let now = place.engine.clock().now();
         let Some(at) = self.releases.iter().position(|release| release.number == number) else {
             return Answered::Over(Ok(Released::Freed));
         };
@@ -144,7 +142,7 @@ impl State {
         }
         if release.turn == Turn::Yield {
             let heard = listeners(&release, answer, &self.ear);
-            self.slice.answered(now, heard);
+            self.slice.answered(place.engine.clock().now(), heard);
         }
         Answered::Over(match answer {
             Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {
@@ -263,8 +261,7 @@ impl ReleaseJob {
             match answered {
                 Answered::Then(number) => self.number = number,
                 Answered::Over(result) => {
-                    self.outcome.set(result.clone());
-                    self.outcome.set_first(result.clone());
+                    self.outcome.settle(result.clone());
                     return Ok(result);
                 }
             }

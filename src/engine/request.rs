@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    acquisition::Acquisition,
+    acquisition::{self, Acquiring, Acquisition},
     ask::{Ask, Patience},
     guard::{LockGuard, Released},
     handle::{Handle, Nesting},
@@ -23,10 +23,10 @@ use super::{
     tenure::Tenure,
 };
 use crate::{
-    backend::Pending,
     error::{Error, Result},
     lease::{self, Lease, Wait},
     owner::Owner,
+    spare::{Boxes, Reused, Spare},
 };
 
 /// What was asked for, before the first poll.
@@ -68,20 +68,20 @@ impl Plan {
         Ok(Ask { owner, lease, max_hold, patience })
     }
 
-    fn acquire(self, waits: Waits) -> Pending<Result<Option<LockGuard>>> {
+    fn acquire(self, waits: Waits) -> Acquiring {
         let ask = match self.check(waits) {
             Ok(ask) => ask,
-            Err(error) => return Box::pin(async { Err(error) }),
+            Err(error) => return acquisition::refused(error),
         };
         let Handle { engine, protocol } = self.handle;
-        let Ok(protocol) = protocol else { return Box::pin(async { Err(Error::Closed) }) };
+        let Ok(protocol) = protocol else { return acquisition::refused(Error::Closed) };
         Acquisition::start(engine, protocol, ask)
     }
 
-    fn unlock(self) -> Pending<Result<Released>> {
+    fn unlock(self) -> Reused<Result<Released>> {
         let owner = self.owner.clone().unwrap_or_else(Owner::current);
         let handle = self.handle;
-        Box::pin(async move {
+        Reused::new(&UNLOCKS, async move {
             let protocol = handle.ready()?;
             let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };
             let Some(place) = handle.engine.find(protocol.key()) else { return Err(not_held(0)) };
@@ -134,6 +134,10 @@ impl State {
     }
 }
 
+thread_local! {
+    static UNLOCKS: Boxes<Result<Released>> = const { Spare::new() };
+}
+
 #[derive(Clone, Copy)]
 enum Waits {
     ForEver,
@@ -141,9 +145,9 @@ enum Waits {
 }
 
 /// A plan until the first poll, a boxed future from then on.
-enum Request<T> {
+enum Request<T: 'static> {
     Planned(Plan),
-    Running(Arc<Engine>, Pending<Result<T>>),
+    Running(Arc<Engine>, Reused<Result<T>>),
     Done,
 }
 
@@ -159,11 +163,7 @@ impl<T> Request<T> {
         self
     }
 
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        start: impl FnOnce(Plan) -> Pending<Result<T>>,
-    ) -> Poll<Option<Result<T>>> {
+    fn poll(&mut self, cx: &mut Context<'_>, start: impl FnOnce(Plan) -> Reused<Result<T>>) -> Poll<Option<Result<T>>> {
         if let Self::Planned(_) = self
             && let Self::Planned(plan) = mem::replace(self, Self::Done)
         {
@@ -172,7 +172,7 @@ impl<T> Request<T> {
         let Self::Running(engine, running) = self else { return Poll::Ready(None) };
         // At every poll: an owned future may be carried elsewhere, where its timers would panic.
         let polled = match engine.on_own_runtime() {
-            Ok(()) => running.as_mut().poll(cx),
+            Ok(()) => Pin::new(running).poll(cx),
             Err(error) => Poll::Ready(Err(error)),
         };
         if polled.is_ready() {

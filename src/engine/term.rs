@@ -55,9 +55,8 @@ impl Term {
         Some(Self { sent, slept, lease: lease.min(left), cut: left < lease })
     }
 
-    /// Whether an answer that comes now still stands for something.
-    pub(crate) fn holds(&self, clock: &Clock) -> bool {
-        let moment = clock.moment();
+    /// Whether an answer that comes at this moment still stands for something.
+    pub(crate) fn holds(&self, moment: Moment) -> bool {
         moment.date < Deadline::of(*self).effective(moment)
     }
 

@@ -132,10 +132,11 @@ impl LockGuard {
 
     /// A release of what another one left to do; once for each that was given up, whoever asks.
     fn again(&self, given_up: &Outcome) -> Option<ReleaseJob> {
-        let why = given_up.take_rest(self.place.engine.clock().now())?;
+        let now = self.place.engine.clock().now();
+        let why = given_up.take_rest(now)?;
         let outcome = Arc::new(Outcome::default());
         *self.stage() = Stage::UnderWay(Arc::clone(&outcome));
-        Some(self.place.update(|state, _| state.release(&self.place, why, outcome)))
+        Some(self.place.update(|state, _| state.release(&self.place, why, outcome, now)))
     }
 
     fn step_if_held(&self) -> Option<Step> {

@@ -112,7 +112,8 @@ impl Protocol for HashLock {
     }
 
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
-        let args = [Arg::Text(&self.field(number)), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
+        let field = self.field(number);
+        let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
         self.reply(&scripts::ACQUIRE, &args, Some(dispatch), |answer| {
             let &[status, retry_in_ms, holds, _] = answer else { return None };
             Some(match Status::read(status)? {
@@ -125,7 +126,8 @@ impl Protocol for HashLock {
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
-        let args = [Arg::Text(&field), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
+        let args =
+            [Arg::Bytes(field.bytes()), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Bytes(channel.bytes())];
         self.reply(&scripts::RELEASE, &args, None, |answer| {
             let &[status, holds, listeners] = answer else { return None };
             match Status::read(status)? {
@@ -139,7 +141,8 @@ impl Protocol for HashLock {
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
-        let args = [Arg::Text(&self.field(from)), Arg::Text(&self.field(to)), Arg::Int(whole_ms(lease))];
+        let (from, to) = (self.field(from), self.field(to));
+        let args = [Arg::Bytes(from.bytes()), Arg::Bytes(to.bytes()), Arg::Int(whole_ms(lease))];
         self.run(&scripts::HAND_OVER, &args, |answer| match *answer.numbers() {
             [status] => match Status::read(status)? {
                 Status::Done => Some(Moved::Done),
@@ -165,7 +168,7 @@ impl Protocol for HashLock {
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = Vec::with_capacity(1 + fields.len());
         args.push(Arg::Int(whole_ms(lease)));
-        args.extend(fields.iter().map(|field| Arg::Text(field)));
+        args.extend(fields.iter().map(|field| Arg::Bytes(field.bytes())));
         let script = &scripts::RENEW;
         let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };
         let answers = self.scope.backend.run_many(&[call], within);
@@ -203,7 +206,7 @@ impl Protocol for HashLock {
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
         let channel = keys::lock_channel(&self.key);
-        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Text(&channel)];
+        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Bytes(channel.bytes())];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         self.run(&scripts::FORCE_RELEASE, &args, |answer| match *answer.numbers() {
             [status, listeners] => match Status::read(status)? {

@@ -18,7 +18,7 @@ use super::{
     traffic::{Sent, Way, closed},
 };
 use crate::{
-    backend::{Backend, Call, Fault, Listener, Pending, Subscription, Value, dispatch::Dispatches},
+    backend::{self, Answer, Backend, Call, Fault, Listener, Pending, Subscription, Value, dispatch::Dispatches},
     error::Result,
 };
 
@@ -88,9 +88,9 @@ fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatche
 }
 
 impl Backend for Link {
-    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>> {
+    fn run(&self, call: &Call<'_>) -> Answer {
         let answers = self.exchange(slice::from_ref(call), self.command_timeout);
-        Box::pin(async move { answers.await.pop().unwrap_or_else(|| Err(closed(true))) })
+        backend::answer(async move { answers.await.pop().unwrap_or_else(|| Err(closed(true))) })
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {

@@ -49,6 +49,7 @@ impl Words {
         );
         let text = |arg: &Arg<'_>| match *arg {
             Arg::Text(text) => text.to_owned(),
+            Arg::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Arg::Int(int) => int.to_string(),
         };
         Self {

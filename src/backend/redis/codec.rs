@@ -45,7 +45,11 @@ pub(super) fn evalsha_of_many(hashes: &Hashes, call: &Call<'_>) -> Cmd {
 
 /// How many arguments the command has, and room for their bytes.
 fn room(call: &Call<'_>) -> (usize, usize) {
-    let texts = call.args.iter().map(|arg| if let Arg::Text(text) = arg { text.len() } else { 20 });
+    let texts = call.args.iter().map(|arg| match arg {
+        Arg::Text(text) => text.len(),
+        Arg::Bytes(bytes) => bytes.len(),
+        Arg::Int(_) => 20,
+    });
     let bytes = 64 + call.keys.iter().map(|key| key.len()).chain(texts).sum::<usize>();
     (3 + call.keys.len() + call.args.len(), bytes)
 }
@@ -59,6 +63,7 @@ fn write(cmd: &mut Cmd, hashes: &Hashes, call: &Call<'_>) {
     for arg in call.args {
         match *arg {
             Arg::Text(text) => cmd.arg(text),
+            Arg::Bytes(bytes) => cmd.arg(bytes),
             Arg::Int(int) => cmd.arg(int),
         };
     }

@@ -1,18 +1,16 @@
-//! Commands that are over, kept for the next ones of the same thread: a command needs no new memory then. Encodes nothing.
+//! Commands that are over, whose memory the next ones get. Encodes nothing.
 
-use std::{
-    cell::RefCell,
-    ops::{Deref, DerefMut},
-};
+use std::ops::{Deref, DerefMut};
 
 use redis::Cmd;
 
-/// So many stay with a thread, each of a command with no more than so many bytes.
-const KEPT: usize = 64;
+use crate::spare::Spare;
+
+/// A command for more bytes is freed at its end.
 const LARGEST: usize = 1024;
 
 thread_local! {
-    static SPARE: RefCell<Vec<Cmd>> = const { RefCell::new(Vec::new()) };
+    static COMMANDS: Spare<Cmd> = const { Spare::new() };
 }
 
 /// A command whose memory the next one gets, of whichever thread it ends in.
@@ -26,7 +24,7 @@ impl Spared {
     /// An empty one, with room for so many arguments and bytes.
     pub(super) fn with_room(args: usize, bytes: usize) -> Self {
         let kept = bytes <= LARGEST;
-        let spare = if kept { SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten() } else { None };
+        let spare = if kept { Spare::take(&COMMANDS) } else { None };
         Self { cmd: spare.unwrap_or_else(|| Cmd::with_capacity(args, bytes)), kept }
     }
 }
@@ -52,13 +50,7 @@ impl Drop for Spared {
         }
         let mut cmd = std::mem::take(&mut self.cmd);
         cmd.clear();
-        // A thread that ends keeps nothing.
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < KEPT {
-                spare.push(cmd);
-            }
-        });
+        Spare::keep(&COMMANDS, cmd);
     }
 }
 
@@ -106,13 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_no_more_than_some_and_none_that_is_large() {
+    fn none_that_is_large_is_kept() {
         alone(|| {
             drop(ping(LARGEST + 1));
-            assert_eq!(SPARE.with_borrow(Vec::len), 0);
-            let many: Vec<_> = (0..2 * KEPT).map(|_| ping(LARGEST)).collect();
-            drop(many);
-            assert_eq!(SPARE.with_borrow(Vec::len), KEPT);
+            assert!(Spare::take(&COMMANDS).is_none());
+            drop(ping(LARGEST));
+            assert!(Spare::take(&COMMANDS).is_some());
         });
     }
 }

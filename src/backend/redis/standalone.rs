@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     backend::{
-        Backend, Call, Fault, Listener, Pending, Subscription, Value,
+        self, Answer, Backend, Call, Fault, Listener, Pending, Subscription, Value,
         backoff::{self, Backoff},
         dispatch::Dispatches,
     },
@@ -71,13 +71,13 @@ pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standal
 }
 
 impl Backend for Standalone {
-    fn run(&self, call: &Call<'_>) -> Pending<Result<Value, Fault>> {
+    fn run(&self, call: &Call<'_>) -> Answer {
         let shared = self.shared.clone();
         let script = call.script;
         let cmd = codec::evalsha(&shared.hashes, call);
         let dispatches = Dispatches::of([call]);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
-        Box::pin(unconstrained(shared.run(cmd, script, dispatches)))
+        backend::answer(unconstrained(shared.run(cmd, script, dispatches)))
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
@@ -371,8 +371,8 @@ mod tests {
         fault
     }
 
-    fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
-        pending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    fn poll<F: Future + Unpin>(pending: &mut F) -> Poll<F::Output> {
+        Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[tokio::test]

@@ -19,7 +19,9 @@ use super::{
     fate::{Fate, Sent, Verb},
     server::{Hearing, Server},
 };
-use crate::backend::{Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value};
+use crate::backend::{
+    Answer, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value,
+};
 
 /// The server, the link to it, and the record.
 pub(super) struct World {
@@ -358,7 +360,7 @@ impl Inside {
 }
 
 impl Backend for World {
-    fn run(&self, _: &Call<'_>) -> Pending<Result<Value, Fault>> {
+    fn run(&self, _: &Call<'_>) -> Answer {
         unreachable!("the fake protocol runs no scripts")
     }
 

@@ -1,6 +1,7 @@
 //! The seam's contract, as [`Link`] keeps it; what it is in words stands at [`Backend`].
 
 use std::{
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, world::World};
 use crate::{
-    backend::{Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Value},
+    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Value},
     chance::Chance,
     script::reentrant,
 };
@@ -37,7 +38,7 @@ impl Bench {
     }
 
     /// Asks for the lock as a hold of this name.
-    fn acquire(&self, hold: &str, dispatch: Option<&Arc<Dispatch>>) -> Pending<Result<Value, Fault>> {
+    fn acquire(&self, hold: &str, dispatch: Option<&Arc<Dispatch>>) -> Answer {
         let args = [Arg::Text(hold), Arg::Int(30_000), Arg::Int(1)];
         self.link.run(&Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch })
     }
@@ -54,8 +55,8 @@ impl Bench {
     }
 }
 
-fn poll<T>(pending: &mut Pending<T>) -> Poll<T> {
-    pending.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+fn poll<F: Future + Unpin>(pending: &mut F) -> Poll<F::Output> {
+    Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn fault(answer: Result<Value, Fault>) -> (FaultKind, bool) {
