@@ -1,6 +1,5 @@
-//! How often the allocator is asked during a lock and an unlock that nobody else wants, beside the driver's share of it:
-//! the same two commands, each built in memory of the right size and sent. It fails where ours asks more often than it
-//! should.
+//! How often the allocator is asked during a lock and an unlock on one thread that nobody else wants, beside the driver's
+//! share of it: the same two commands, each built in memory of the right size and sent. Fails where it is more than it was.
 //!
 //! ```text
 //! cargo bench --bench allocations
@@ -21,8 +20,8 @@ use tokio::runtime::{self, Runtime};
 
 use crate::{raw::Raw, server::Server};
 
-/// So many more than the driver's own are fine.
-const BEYOND: f64 = 6.0;
+/// So many more than the driver's own are fine: two were reached.
+const BEYOND: f64 = 2.5;
 
 /// Enough that what happens now and then does not count.
 const PAIRS: u32 = 2000;

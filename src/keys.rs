@@ -39,8 +39,13 @@ impl Deref for Built {
     type Target = str;
 
     fn deref(&self) -> &str {
-        str::from_utf8(self.bytes()).unwrap_or_default()
+        text(self.bytes())
     }
+}
+
+/// What was put together of texts.
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A hold's field, `clientId:holdNumber`, built without memory of its own.
@@ -78,7 +83,7 @@ impl Deref for Field {
     type Target = str;
 
     fn deref(&self) -> &str {
-        str::from_utf8(self.bytes()).unwrap_or_default()
+        text(self.bytes())
     }
 }
 

@@ -1,17 +1,21 @@
-//! Memory that somebody is done with, kept for the next one of the same thread who needs as much: what every section needs
-//! is asked for once. It knows neither locks nor commands.
+//! Keeps memory that somebody is done with for the next one of the same thread. It knows neither locks nor commands.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
+    future,
+    marker::PhantomData,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     thread::LocalKey,
 };
 
+use futures_util::FutureExt;
 use tokio_util::sync::ReusableBoxFuture;
 
-/// So many stay with a thread: about as many as it has under way at a time. More are freed.
-const KEPT: usize = 64;
+/// So many of a kind stay with a thread, for as long as it lives; more are freed. Who is done mostly needs the same again at
+/// once, so it takes a few where many are under way.
+const KEPT: usize = 16;
 
 /// What a thread keeps of one kind.
 pub(crate) struct Spare<T>(RefCell<Vec<T>>);
@@ -46,9 +50,11 @@ impl<T: 'static> Spare<T> {
 
 /// A boxed future whose box is kept once it has answered. Dropped before, it is dropped at once, and its box with it.
 pub(crate) struct Reused<T: 'static> {
-    future: Option<ReusableBoxFuture<'static, T>>,
+    future: ReusableBoxFuture<'static, T>,
     answered: bool,
     kind: Kind<ReusableBoxFuture<'static, T>>,
+    /// As a box of a future is: whoever holds one is promised no more.
+    _not_sync: PhantomData<Cell<()>>,
 }
 
 impl<T: 'static> Reused<T> {
@@ -57,6 +63,8 @@ impl<T: 'static> Reused<T> {
         kind: Kind<ReusableBoxFuture<'static, T>>,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Self {
+        // What has answered goes with its answer, whatever it is: some would keep what they had, as one with a span does.
+        let future = future.fuse();
         let future = match Spare::take(kind) {
             Some(mut kept) => {
                 kept.set(future);
@@ -64,7 +72,7 @@ impl<T: 'static> Reused<T> {
             }
             None => ReusableBoxFuture::new(future),
         };
-        Self { future: Some(future), answered: false, kind }
+        Self { future, answered: false, kind, _not_sync: PhantomData }
     }
 }
 
@@ -72,9 +80,7 @@ impl<T> Future for Reused<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // It is there until the drop.
-        let Some(future) = &mut self.future else { return Poll::Pending };
-        let polled = future.poll(cx);
+        let polled = self.future.poll(cx);
         self.answered |= polled.is_ready();
         polled
     }
@@ -82,38 +88,36 @@ impl<T> Future for Reused<T> {
 
 impl<T: 'static> Drop for Reused<T> {
     fn drop(&mut self) {
-        if self.answered
-            && let Some(future) = self.future.take()
-        {
-            Spare::keep(self.kind, future);
+        if self.answered {
+            // In its place comes one that takes no memory.
+            Spare::keep(self.kind, mem::replace(&mut self.future, ReusableBoxFuture::new(future::pending())));
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::{
         future::{pending, ready},
         sync::Arc,
         thread,
     };
 
-    use futures_util::FutureExt;
-
     use super::*;
 
     thread_local! {
         static NUMBERS: Spare<Vec<u8>> = const { Spare::new() };
         static FUTURES: Boxes<u32> = const { Spare::new() };
+        static FRIENDS: Spare<Friend> = const { Spare::new() };
     }
 
     /// In a thread of its own, which nothing was left in.
-    fn alone(test: impl FnOnce() + Send) {
+    pub(crate) fn alone(test: impl FnOnce() + Send) {
         thread::scope(|scope| scope.spawn(test).join().expect("the test holds"));
     }
 
-    fn kept() -> usize {
-        FUTURES.with(|spare| spare.0.borrow().len())
+    fn kept<T>(kind: Kind<T>) -> usize {
+        kind.with(|spare| spare.0.borrow().len())
     }
 
     #[test]
@@ -125,7 +129,28 @@ mod tests {
             Spare::keep(&NUMBERS, had);
             assert_eq!(Spare::take(&NUMBERS).map(|next| next.as_ptr()), Some(at));
             (0..2 * KEPT).for_each(|_| Spare::keep(&NUMBERS, Vec::new()));
-            assert_eq!(NUMBERS.with(|spare| spare.0.borrow().len()), KEPT);
+            assert_eq!(kept(&NUMBERS), KEPT);
+        });
+    }
+
+    /// Brings another one of its kind when it goes.
+    struct Friend {
+        brings: u32,
+    }
+
+    impl Drop for Friend {
+        fn drop(&mut self) {
+            if let Some(brings) = self.brings.checked_sub(1) {
+                Spare::keep(&FRIENDS, Self { brings });
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_may_bring_another_of_its_kind_even_at_the_end_of_its_thread() {
+        alone(|| {
+            (0..KEPT + 1).for_each(|_| Spare::keep(&FRIENDS, Friend { brings: 3 }));
+            assert_eq!(kept(&FRIENDS), KEPT);
         });
     }
 
@@ -133,9 +158,9 @@ mod tests {
     fn a_box_is_used_again_once_its_future_has_answered_whatever_comes_next() {
         alone(|| {
             assert_eq!(Reused::new(&FUTURES, ready(1)).now_or_never(), Some(1));
-            assert_eq!(kept(), 1);
+            assert_eq!(kept(&FUTURES), 1);
             let second = Reused::new(&FUTURES, ready(2));
-            assert_eq!(kept(), 0);
+            assert_eq!(kept(&FUTURES), 0);
             assert_eq!(second.now_or_never(), Some(2));
             let large = [3_u32; 100];
             let larger = async move {
@@ -143,27 +168,36 @@ mod tests {
                 large[99]
             };
             assert_eq!(Reused::new(&FUTURES, larger).now_or_never(), Some(3));
-            assert_eq!(kept(), 1);
+            assert_eq!(kept(&FUTURES), 1);
         });
+    }
+
+    /// Keeps what it has after its answer, as some futures do.
+    struct Keeps(Arc<()>);
+
+    impl Future for Keeps {
+        type Output = u32;
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u32> {
+            Poll::Ready(u32::try_from(Arc::strong_count(&self.0)).unwrap_or(0))
+        }
     }
 
     #[test]
     fn what_a_future_holds_goes_with_its_answer_and_with_its_drop() {
         alone(|| {
             let held = Arc::new(());
-            let answers = Arc::clone(&held);
-            assert_eq!(
-                Reused::new(&FUTURES, async move { Arc::strong_count(&answers) as u32 }).now_or_never(),
-                Some(2)
-            );
-            assert_eq!((kept(), Arc::strong_count(&held)), (1, 1));
+            assert_eq!(Reused::new(&FUTURES, Keeps(Arc::clone(&held))).now_or_never(), Some(2));
+            assert_eq!((kept(&FUTURES), Arc::strong_count(&held)), (1, 1));
             let waits = Arc::clone(&held);
-            let never = Reused::new(&FUTURES, async move {
+            let mut never = Reused::new(&FUTURES, async move {
                 pending::<()>().await;
-                Arc::strong_count(&waits) as u32
+                drop(waits);
+                0
             });
+            assert_eq!((&mut never).now_or_never(), None);
             drop(never);
-            assert_eq!((kept(), Arc::strong_count(&held)), (0, 1), "it was never polled");
+            assert_eq!((kept(&FUTURES), Arc::strong_count(&held)), (0, 1), "it had not answered");
         });
     }
 }

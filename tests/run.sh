@@ -101,6 +101,7 @@ interop=interop::
 threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
 step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
+step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features embedded --bench allocations
 unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program

@@ -54,7 +54,6 @@ fn main() -> Result<()> {
         server::leave_a_cpu();
     }
     let runtime = Runtime::new()?;
-    // In a task, as a service locks: the thread of `main` would be woken by another one each time.
     runtime.block_on(async { if child { tokio::spawn(libraries::run(args)).await? } else { measure(args).await } })
 }
 
@@ -64,6 +63,7 @@ async fn measure(args: Vec<String>) -> Result<()> {
     let bench = Arc::new(Bench::start(wishes).await?);
     report.begins(&bench.machine());
     for case in bench.wishes.cases() {
+        // In a task, as a service locks: the thread of `main` would be woken by another one each time. So does a child.
         match tokio::spawn(run(Arc::clone(&bench), case)).await? {
             Ok(all) => all.into_iter().for_each(|findings| report.add(findings)),
             // The others are measured all the same.

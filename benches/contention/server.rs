@@ -1,9 +1,9 @@
-//! A server of the run's own, on a unix socket in a temporary folder. It has a CPU to itself, as if it were another
-//! machine: where client and server share some, half of what is measured is how the system spreads them, which changes
-//! from second to second.
+//! A server of the run's own, on a unix socket in a temporary folder. Of several CPUs the last one is its own, so far as
+//! this program's doing goes: where client and server share them, a round trip takes two or three times as long whenever
+//! the system has spread them anew.
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader},
     os::unix::net::UnixStream,
     process::{Child, ChildStdin, Command, Stdio},
@@ -52,7 +52,7 @@ impl Server {
         let mut said = String::new();
         BufReader::new(shell.stdout.take().ok_or("the shell has no output")?).read_line(&mut said)?;
         let (pid, folder) = said.trim_end().split_once(' ').ok_or("the server has a number and a folder")?;
-        alone(pid.parse()?);
+        let pid = pid.to_owned();
         let socket = format!("{folder}/redis.sock");
         let server = Self { shell, input, url: format!("redis+unix://{socket}") };
         let started = Instant::now();
@@ -62,6 +62,8 @@ impl Server {
             }
             sleep(Duration::from_millis(2));
         }
+        // By then it has all its threads.
+        move_over(&pid)?;
         Ok(server)
     }
 
@@ -94,20 +96,26 @@ pub(crate) fn leave_a_cpu() {
     }
 }
 
+/// Moves a server to its CPU, with all its threads: it was started on those of the clients.
 #[cfg(target_os = "linux")]
-fn alone(pid: i32) {
-    if let (Some(cpu), Some(pid)) = (LEFT.get(), Pid::from_raw(pid)) {
-        let mut cpus = CpuSet::new();
-        cpus.set(*cpu);
-        let _ = sched_setaffinity(Some(pid), &cpus);
+fn move_over(pid: &str) -> Result<()> {
+    let Some(cpu) = LEFT.get() else { return Ok(()) };
+    let mut cpus = CpuSet::new();
+    cpus.set(*cpu);
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.file_name().to_string_lossy().parse()?;
+        sched_setaffinity(Pid::from_raw(thread), &cpus)?;
     }
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn leave_a_cpu() {}
 
 #[cfg(not(target_os = "linux"))]
-fn alone(_: i32) {}
+fn move_over(_: &str) -> Result<()> {
+    Ok(())
+}
 
 /// Where the clients run, and where the server does.
 pub(crate) fn cpus() -> String {

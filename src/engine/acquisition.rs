@@ -32,12 +32,13 @@ pub(super) type Acquiring = Reused<Result<Option<LockGuard>>>;
 
 thread_local! {
     static QUEUED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
+    static REFUSED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
     static GOING_ON: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
 }
 
 /// One that ends before it was admitted.
 pub(super) fn refused(error: Error) -> Acquiring {
-    Reused::new(&QUEUED, async { Err(error) })
+    Reused::new(&REFUSED, async { Err(error) })
 }
 
 /// One acquisition.

@@ -43,9 +43,8 @@ impl Outcome {
 
     /// The answer came, with the first sending or a later one.
     pub(super) fn settle(&self, result: Result<Released>) {
-        let _ = self.result.set(result.clone());
-        let _ = self.first.set(result);
-        self.done.notify_waiters();
+        let _ = self.first.set(result.clone());
+        self.set(result);
     }
 
     pub(super) fn set_first(&self, result: Result<Released>) {

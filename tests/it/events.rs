@@ -41,6 +41,7 @@ async fn an_uncontended_lock_has_one_span_and_two_events_with_their_fields() {
     let name = unique_name();
     let owner = Owner::new();
     let guard = client.lock(&name).lock().owner(&owner).await.expect("a free lock");
+    assert_eq!(traces.open_spans(), 0, "it lasts until the lock is acquired, and no longer");
     tokio::time::sleep(MS * 30).await;
     guard.unlock().await.expect("a hold of ours is released");
     let [span, acquired, released]: [Said; 3] = about(&traces, &name).try_into().expect("a span and two events");
@@ -70,6 +71,7 @@ async fn a_contended_lock_says_so_once_and_how_long_it_waited() {
         let guard = waiting.await.expect("no panic").expect("it became free");
         guard.unlock().await.expect("a hold of ours is released");
     }
+    assert_eq!(traces.open_spans(), 0, "that of who tried, and that of who was handed the lock");
     for owner in owners {
         let of_owner = |said: &Said| said.field("owner") == owner.to_string();
         let said: Vec<_> = about(&traces, &name).into_iter().filter(of_owner).collect();

@@ -23,6 +23,7 @@ static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispa
 /// Everything that is said on this thread until it is dropped: all of a test whose runtime has this thread alone.
 pub(crate) struct Traces {
     said: Arc<Mutex<Vec<Said>>>,
+    open: Arc<Mutex<BTreeMap<u64, usize>>>,
     _default: DefaultGuard,
 }
 
@@ -47,14 +48,24 @@ impl Traces {
     /// The same, and calls somebody at everything that is said, where it is said.
     pub(crate) fn heard_by(listener: impl Fn(&Said) + Send + Sync + 'static) -> Self {
         LazyLock::force(&OTHERS);
-        let recorder = Recorder { said: Arc::default(), spans: AtomicU64::new(0), listener: Box::new(listener) };
-        let said = Arc::clone(&recorder.said);
-        Self { said, _default: tracing::subscriber::set_default(recorder) }
+        let (said, open): (Arc<_>, Arc<_>) = Default::default();
+        let recorder = Recorder {
+            said: Arc::clone(&said),
+            spans: AtomicU64::new(0),
+            open: Arc::clone(&open),
+            listener: Box::new(listener),
+        };
+        Self { said, open, _default: tracing::subscriber::set_default(recorder) }
     }
 
     /// Everything that was said so far, in order.
     pub(crate) fn all(&self) -> Vec<Said> {
         lock(&self.said).clone()
+    }
+
+    /// How many spans have begun, whoever's they are, and not ended.
+    pub(crate) fn open_spans(&self) -> usize {
+        lock(&self.open).len()
     }
 
     /// The events of this library that have this message.
@@ -80,6 +91,8 @@ impl Said {
 struct Recorder {
     said: Arc<Mutex<Vec<Said>>>,
     spans: AtomicU64,
+    /// Spans that have not ended, and how often each is kept.
+    open: Arc<Mutex<BTreeMap<u64, usize>>>,
     listener: Box<dyn Fn(&Said) + Send + Sync>,
 }
 
@@ -104,7 +117,25 @@ impl Subscriber for Recorder {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         self.record(attributes.metadata(), fields);
-        span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
+        let id = self.spans.fetch_add(1, Ordering::Relaxed) + 1;
+        lock(&self.open).insert(id, 1);
+        span::Id::from_u64(id)
+    }
+
+    fn clone_span(&self, id: &span::Id) -> span::Id {
+        *lock(&self.open).entry(id.into_u64()).or_default() += 1;
+        id.clone()
+    }
+
+    fn try_close(&self, id: span::Id) -> bool {
+        let mut open = lock(&self.open);
+        let Some(kept) = open.get_mut(&id.into_u64()) else { return false };
+        *kept -= 1;
+        let over = *kept == 0;
+        if over {
+            open.remove(&id.into_u64());
+        }
+        over
     }
 
     fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
@@ -137,8 +168,8 @@ impl Visit for Fields {
     }
 }
 
-fn lock(said: &Mutex<Vec<Said>>) -> MutexGuard<'_, Vec<Said>> {
-    said.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]

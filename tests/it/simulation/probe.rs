@@ -62,7 +62,8 @@ impl Book {
 
     /// Whoever waits no more listens no more, once a cool-down is over.
     fn is_overheard(&mut self, name: usize, listeners: usize, now: Duration) -> Option<(&'static str, String)> {
-        let waits = self.seats.values().filter(|seat| seat.name == name && seat.waits.is_some());
+        let asks = |seat: &&Seat| seat.waits.is_some() || seat.nests && !seat.believes();
+        let waits = self.seats.values().filter(|seat| seat.name == name).filter(asks);
         let waiting: BTreeSet<Uuid> = waits.map(|seat| seat.id).collect();
         // What a client that crashed had goes on until its last release is given up.
         let crashed = self.crashes.iter().filter(|at| now < **at + LONGEST_LEASE + self.habits.settled()).count();

@@ -96,6 +96,8 @@ pub(super) struct Book {
     pub(super) clock_back: Duration,
     pub(super) orphans: [Option<(Field, Duration)>; NAMES.len()],
     pub(super) idle: [Option<Duration>; NAMES.len()],
+    /// When one of a client's sections got a name last.
+    pub(super) entered: BTreeMap<(u64, usize), Duration>,
     /// Since when more have listened than waited.
     pub(super) overheard: [Option<Duration>; NAMES.len()],
     pub(super) runs: [Run; NAMES.len()],
@@ -156,6 +158,8 @@ pub(super) struct Seat {
     /// It stands where it asked: nested ones and single tries have no place.
     pub(super) queues: bool,
     pub(super) asked: Duration,
+    /// It asked within its own hold, and has no answer yet. If that hold is lost meanwhile it waits like anybody.
+    pub(super) nests: bool,
     pub(super) hold: Option<Field>,
     /// Only a nested acquisition under way keeps the hold.
     pub(super) bridges: bool,
@@ -394,6 +398,7 @@ impl Seat {
             waits: None,
             queues: false,
             asked: Duration::ZERO,
+            nests: false,
             hold: None,
             bridges: false,
             over: false,

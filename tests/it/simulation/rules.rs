@@ -46,6 +46,8 @@ impl Referee {
                 if seat.guards == 0 {
                     seat.longest = seat.watchdog;
                 }
+            } else {
+                seat.nests = true;
             }
             seat.longest = seat.longest.max(asking.lease);
             seat.bounded |= asking.bounded;
@@ -54,7 +56,7 @@ impl Referee {
 
     /// It was dropped, or came to nothing.
     pub(super) fn in_vain(&self, number: u64) {
-        self.change(number, |seat| (seat.waits, seat.bridges) = (None, false));
+        self.change(number, |seat| (seat.waits, seat.nests, seat.bridges) = (None, false, false));
     }
 
     /// A single try was answered that somebody else has the lock. One that has to wait for an answer to a release gives
@@ -102,7 +104,8 @@ impl Referee {
         // A nested one that found its outer hold gone goes on as a fresh one.
         let renewed = fresh || another;
         let waited = (if fresh { seat.waits } else { None }, seat.queues);
-        (seat.waits, seat.bridges) = (None, false);
+        (seat.waits, seat.nests, seat.bridges) = (None, false, false);
+        book.entered.insert((seat.client, name), now);
         seat.guards += 1;
         seat.tickets += 1;
         seat.watched += u32::from(asking.watched);
@@ -184,6 +187,14 @@ impl Referee {
         if let (Some(hold), true) = (seat.hold.clone(), last) {
             book.let_go.insert(hold, now);
         }
+    }
+
+    /// Since when nobody has got further in the queue in which this one stands since `since`: when somebody of its process
+    /// got the name, it was nearer to its own turn.
+    pub(super) fn stands_still(&self, number: u64, since: Duration) -> Duration {
+        let book = self.book();
+        let entered = book.seats.get(&number).and_then(|seat| book.entered.get(&(seat.client, seat.name)));
+        entered.map_or(since, |entered| since.max(*entered))
     }
 
     /// An answer that needs a store that does not answer, or one that took too long.

@@ -222,7 +222,10 @@ impl Section {
             Err(error) => word(error),
         };
         self.ended(number, said);
-        let bound = terms.wait.map_or(LONGEST + self.mix.left_behind(), |wait| wait + TWO_COMMANDS + COMMAND);
+        let bound = terms.wait.map_or_else(
+            || self.referee.stands_still(self.seat, since) - since + LONGEST + self.mix.left_behind(),
+            |wait| wait + TWO_COMMANDS + COMMAND,
+        );
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
         match answer {
             Ok(Some(guard)) => {
