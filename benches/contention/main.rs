@@ -54,6 +54,7 @@ fn main() -> Result<()> {
         server::leave_a_cpu();
     }
     let runtime = Runtime::new()?;
+    // A child does its work in a task, as each case does below.
     runtime.block_on(async { if child { tokio::spawn(libraries::run(args)).await? } else { measure(args).await } })
 }
 
@@ -63,7 +64,7 @@ async fn measure(args: Vec<String>) -> Result<()> {
     let bench = Arc::new(Bench::start(wishes).await?);
     report.begins(&bench.machine());
     for case in bench.wishes.cases() {
-        // In a task, as a service locks: the thread of `main` would be woken by another one each time. So does a child.
+        // In a task, as a service locks: the thread of `main` would be woken by another one each time.
         match tokio::spawn(run(Arc::clone(&bench), case)).await? {
             Ok(all) => all.into_iter().for_each(|findings| report.add(findings)),
             // The others are measured all the same.

@@ -1,6 +1,5 @@
-//! A server of the run's own, on a unix socket in a temporary folder. Of several CPUs the last one is its own, so far as
-//! this program's doing goes: where client and server share them, a round trip takes two or three times as long whenever
-//! the system has spread them anew.
+//! A server of the run's own, on a unix socket in a temporary folder. Of several CPUs it has the last one, and the clients
+//! have the others: where they share them, how long a round trip takes depends on how the system has just spread them.
 
 use std::{
     env, fs,
