@@ -33,7 +33,8 @@ use crate::{
 
 /// What is left to a clock that counts milliseconds, and to a try that waits for its last answer.
 const SLACK: Duration = Duration::from_millis(60);
-/// How long somebody may wait for a lock: as long as a lease that nobody renews, and a command, and a bit.
+/// How long somebody may wait for a lock, since one of its process got it last: as long as a lease that nobody renews, and a
+/// command, and a bit.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// A section that is about to run.
