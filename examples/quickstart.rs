@@ -101,7 +101,7 @@ async fn book(who: &Person) -> relatch::Result<()> {
     who.says(format!("takes it again, without waiting: held {} times", lock.hold_count()));
     match guard.unlock().await? {
         Released::StillHeld(times) => who.says(format!("lets go of the inner one: held {times} time")),
-        Released::Freed => who.says("should still hold it"),
+        other => who.says(format!("should still hold it: {other:?}")),
     }
     Ok(())
 }

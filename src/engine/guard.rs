@@ -17,6 +17,7 @@ use super::{
     Renewal,
     effects::Effects,
     hold::Hold,
+    outcome::Released,
     registry::Place,
     tenure::{End, Tenure},
     unlock::Stage,
@@ -27,28 +28,6 @@ use crate::{
     lease,
     owner::Owner,
 };
-
-/// What a release left. There is no third case, so a match need not allow for one.
-///
-/// # Examples
-///
-/// ```
-/// use relatch::Released;
-///
-/// fn times_held(left: Released) -> u32 {
-///     match left {
-///         Released::Freed => 0,
-///         Released::StillHeld(times) => times,
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Released {
-    /// The hold is over: the lock is free, or somebody else of this client has it now.
-    Freed,
-    /// The owner still holds it so many times.
-    StillHeld(u32),
-}
 
 /// A lock that is held, once.
 ///

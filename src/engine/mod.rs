@@ -97,7 +97,8 @@ pub(crate) use self::{
     shared::{Engine, Settings},
 };
 pub use self::{
-    guard::{LockGuard, Released},
+    guard::LockGuard,
+    outcome::Released,
     request::{Acquire, TryAcquire, Unlock},
 };
 use crate::backend::{Dispatch, Fault, Pending, Reply};

@@ -11,9 +11,10 @@ use tokio::{
 use super::{
     Attempt, HoldNumber, Letting,
     ask::{Ask, Patience},
-    guard::{LockGuard, Released},
+    guard::LockGuard,
     hand_over::Ending,
     hold::{Hold, Term, Ticket},
+    outcome::Released,
     pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
     tenure::Tenure,

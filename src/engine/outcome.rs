@@ -1,4 +1,4 @@
-//! How a release went, for whoever asks, and what it left to do. It sends nothing.
+//! What a release left, how it went for whoever asks, and what it left to do. It sends nothing.
 
 use std::{
     pin::pin,
@@ -11,8 +11,34 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{HoldNumber, guard::Released, release::Why};
+use super::{HoldNumber, release::Why};
 use crate::{error::Result, owner::Owner};
+
+/// What a release left.
+///
+/// # Examples
+///
+/// ```
+/// use relatch::Released;
+///
+/// fn times_held(left: Released) -> u32 {
+///     match left {
+///         Released::StillHeld(times) => times,
+///         _ => 0,
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Released {
+    /// The hold is over: the lock is free, or somebody else of this client has it now.
+    Freed,
+    /// The owner still holds it so many times.
+    StillHeld(u32),
+    /// The hold had run out before the release came, and counts as released: nothing was left to free. No lock of this
+    /// version answers so: where a hold that ran out is a loss, the answer is [`Error::Lost`](crate::Error::Lost).
+    AlreadyExpired,
+}
 
 /// How a release went, for whoever asks, as often as they ask.
 #[derive(Debug, Default)]

@@ -11,8 +11,7 @@ use tokio::{
 use super::{
     HoldNumber, Letting,
     errand::Errand,
-    guard::Released,
-    outcome::{Outcome, Rest},
+    outcome::{Outcome, Released, Rest},
     pause::{Pauses, one_at_a_time},
     registry::{Place, State},
     slice::{Listeners, Turn},

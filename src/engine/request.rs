@@ -14,9 +14,9 @@ use std::{
 use super::{
     acquisition::{self, Acquiring, Acquisition},
     ask::{Ask, Patience},
-    guard::{LockGuard, Released},
+    guard::LockGuard,
     handle::{Handle, Nesting},
-    outcome::Outcome,
+    outcome::{Outcome, Released},
     pause::unanswered,
     registry::State,
     shared::Engine,

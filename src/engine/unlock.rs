@@ -5,10 +5,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{
     effects::Effects,
-    guard::{LockGuard, Released},
+    guard::LockGuard,
     hand_over::{Ending, HandOver},
     nest,
-    outcome::Outcome,
+    outcome::{Outcome, Released},
     pause::unanswered,
     release::ReleaseJob,
 };

@@ -40,6 +40,15 @@ fn the_public_surface_is_the_one_that_was_agreed_on() {
 }
 
 #[test]
+fn every_public_enum_may_get_further_cases() {
+    let agreed = fs::read_to_string(Path::new(ROOT).join("tests/it/public_api.txt")).expect("public_api.txt is there");
+    let enums: Vec<_> = agreed.lines().filter(|line| line.contains("pub enum ")).collect();
+    assert!(enums.len() >= 9, "{enums:?}");
+    let closed: Vec<_> = enums.into_iter().filter(|line| !line.starts_with("#[non_exhaustive] ")).collect();
+    assert!(closed.is_empty(), "{closed:?}");
+}
+
+#[test]
 fn a_changed_line_of_the_surface_is_shown_from_both_sides() {
     assert_eq!(changes("a\nb\n", "a\nb\n"), Vec::<String>::new());
     assert_eq!(changes("a\nb\n", "a\nc\n"), ["- b", "+ c"]);

@@ -74,6 +74,7 @@ pub(crate) fn released(answer: &Result<Released>) -> String {
     match answer {
         Ok(Released::Freed) => "freed".to_owned(),
         Ok(Released::StillHeld(_)) => "still-held".to_owned(),
+        Ok(other) => format!("{other:?}"),
         Err(error) => word(error),
     }
 }
