@@ -4,9 +4,6 @@ use std::{ops::Deref, sync::Arc};
 
 use smallvec::SmallVec;
 
-/// How releases are published. Classic pub/sub: what every standalone server has, and what Redisson uses there.
-pub(crate) const PUBLISH: &str = "PUBLISH";
-
 /// The key of a lock: whatever else belongs to the lock is derived from it. Without a prefix it is the name itself.
 pub(crate) fn lock_key(prefix: &str, name: &Arc<str>) -> Arc<str> {
     if prefix.is_empty() { Arc::clone(name) } else { [prefix, name].concat().into() }

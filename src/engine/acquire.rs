@@ -252,7 +252,7 @@ impl ContenderSlot {
             let until = match ask.patience {
                 Patience::Once => started + settings.command_timeout + GRACE,
                 Patience::Until(until) => until.max(started) + GRACE,
-                Patience::ForEver => started.max(engine.backend().last_answer()) + settings.unreachable_after + GRACE,
+                Patience::ForEver => started.max(self.place.last_answer()) + settings.unreachable_after + GRACE,
             };
             if until <= engine.clock().now() {
                 return None;

@@ -63,8 +63,8 @@ pub(super) struct Together {
 /// Renewals that went out together, and what came of them.
 pub(super) struct Batch {
     pub(super) asked: Together,
-    /// None if nothing was sent.
-    pub(super) answer: Option<(Term, Result<Vec<Renewal>, Fault>)>,
+    /// One for each hold; none if nothing was sent.
+    pub(super) answer: Option<(Term, Vec<Result<Renewal, Fault>>)>,
 }
 
 pub(super) type UnderWay = FuturesUnordered<Pending<Batch>>;
@@ -165,16 +165,20 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
             let holds = Arc::new(std::mem::take(&mut asked.holds));
             let dispatch = while_all_held(&holds, term.lease, &clock);
             let calls: Vec<_> = holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
-            let answer = first.protocol.renew(&calls, term.lease, within, &dispatch);
+            let answers = first.protocol.renew(&calls, term.lease, within, &dispatch);
             drop((calls, dispatch));
-            let answer = answer.await;
+            let answers = answers.await;
             asked.holds = Arc::unwrap_or_clone(holds);
-            match answer {
-                Err(Fault { kind: FaultKind::Withdrawn, .. }) => any_over = true,
-                answer => return Batch { asked, answer: Some((term, answer)) },
+            any_over = !answers.is_empty() && answers.iter().all(is_withdrawn);
+            if !any_over {
+                return Batch { asked, answer: Some((term, answers)) };
             }
         }
     })
+}
+
+fn is_withdrawn(answer: &Result<Renewal, Fault>) -> bool {
+    matches!(answer, Err(Fault { kind: FaultKind::Withdrawn, .. }))
 }
 
 fn while_all_held(holds: &Arc<Vec<Due>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {

@@ -4,7 +4,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use super::{
-    Forced, Sight,
+    Forced, Published, Sight,
     effects::Effects,
     handle::Handle,
     registry::{Place, State},
@@ -72,8 +72,8 @@ struct Forcing {
 impl Forcing {
     fn answered(mut self, answer: &Result<Forced, Fault>) {
         match answer {
-            Ok(Forced::Done { listeners }) => {
-                self.end(listeners.is_some(), |state, own| state.ear.others(*listeners, own))
+            Ok(Forced::Done { published }) => {
+                self.end(*published != Published::No, |state, own| state.ear.others(*published, own))
             }
             Ok(Forced::Gone) => self.end(false, |_, _| Listeners::None),
             Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::None),

@@ -262,16 +262,18 @@ impl LockGuard {
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
         let hold = (&**place.entry.protocol.key(), number);
-        let renewal = match place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await {
-            Ok(renewal) => renewal,
-            Err(Fault { kind: FaultKind::Withdrawn, .. }) => return Err(self.why_not_held()),
-            Err(fault) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
+        let mut answers = place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await;
+        let renewal = match answers.pop() {
+            Some(Ok(renewal)) => renewal,
+            Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => return Err(self.why_not_held()),
+            Some(Err(fault)) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
+            None => return Err(Error::from_fault(Fault::unexpected("renew", &"no answer"), place.name(), Op::Extend)),
         };
         place.update(|state, fx| {
             state.expire(place, fx);
-            match (renewal.first(), state.live(&self.tenure)) {
-                (Some(Renewal::Renewed), Some(hold)) => hold.extended(term, clock),
-                (Some(Renewal::Gone), Some(_)) => state.lose(place, LostCause::Gone, fx),
+            match (renewal, state.live(&self.tenure)) {
+                (Renewal::Renewed, Some(hold)) => hold.extended(term, clock),
+                (Renewal::Gone, Some(_)) => state.lose(place, LostCause::Gone, fx),
                 _ => {}
             }
         });

@@ -144,14 +144,15 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Holds with an equal group can be renewed by one call of [`Protocol::renew`].
     fn renewal_group(&self) -> RenewalGroup;
 
-    /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order.
+    /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order: one that fails
+    /// fails no other.
     fn renew(
         &self,
         holds: &[(&str, HoldNumber)],
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Vec<Renewal>, Fault>>;
+    ) -> Pending<Vec<Result<Renewal, Fault>>>;
 
     /// Who holds now.
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>>;
@@ -178,10 +179,21 @@ pub(crate) enum Attempt {
 /// The end of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Letting {
-    /// `holds` remain; at zero the key is free, and its message reached so many listeners.
-    Done { holds: u32, listeners: Option<u32> },
+    /// `holds` remain; at zero the key is free.
+    Done { holds: u32, published: Published },
     /// There was no such hold.
     NotHeld,
+}
+
+/// What became of the message that a key is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// There was none: something is left, or the server would not let us publish.
+    No,
+    /// It reached so many listeners.
+    To(u32),
+    /// It was sent, and nobody knows how many heard it.
+    Uncounted,
 }
 
 /// The end of a hand-over.
@@ -205,8 +217,8 @@ pub(crate) enum Renewal {
 /// The end of a forced release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
-    /// The key is free, and its message reached so many listeners.
-    Done { listeners: Option<u32> },
+    /// The key is free.
+    Done { published: Published },
     /// None of the holds that were seen was still there.
     Gone,
 }

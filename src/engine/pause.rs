@@ -115,7 +115,7 @@ impl ContenderSlot {
         let started = place.engine.clock().now();
         let mut now = started;
         loop {
-            let link = place.engine.backend().link();
+            let link = place.link();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
                 if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
@@ -189,7 +189,7 @@ impl ContenderSlot {
             Patience::Once => None,
             Patience::Until(until) => Some(until.max(now) + GRACE),
             Patience::ForEver => {
-                let since = troubled?.max(self.place.engine.backend().last_answer());
+                let since = troubled?.max(self.place.last_answer());
                 let over = since + self.place.engine.settings().unreachable_after;
                 // Trouble of before: a try that leaves now has its time all the same.
                 Some(over.max(now) + GRACE)
@@ -249,7 +249,7 @@ impl ContenderSlot {
         let settings = place.engine.settings();
         let now = place.engine.clock().now();
         let silent = matches!(fault.kind, FaultKind::Timeout | FaultKind::Dropped);
-        let heard = silent.then(|| place.engine.backend().last_answer());
+        let heard = silent.then(|| place.last_answer());
         let since = place.update(|state, _| {
             let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);
             let since = heard.map_or(since, |heard| since.max(heard.min(now)));

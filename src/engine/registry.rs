@@ -179,6 +179,16 @@ impl Place {
         self.entry.name()
     }
 
+    /// Which link the next command for this name takes.
+    pub(super) fn link(&self) -> u64 {
+        self.engine.line().link(self.entry.protocol.key())
+    }
+
+    /// When a script was last answered where this name is.
+    pub(super) fn last_answer(&self) -> Instant {
+        self.engine.line().last_answer(self.entry.protocol.key())
+    }
+
     /// For a command that asks for so much more of a hold: while this tenure of it lives.
     pub(super) fn while_held(&self, tenure: &Arc<Tenure>, lease: Duration) -> Arc<Dispatch> {
         let (place, tenure) = (self.clone(), Arc::clone(tenure));

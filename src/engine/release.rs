@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    HoldNumber, Letting,
+    HoldNumber, Letting, Published,
     errand::Errand,
     outcome::{Outcome, Released, Rest},
     pause::{Pauses, one_at_a_time},
@@ -121,7 +121,7 @@ impl State {
         };
         let release = &mut self.releases[at];
         let published = match answer {
-            Letting::Done { listeners, .. } => listeners.is_some(),
+            Letting::Done { published, .. } => published != Published::No,
             Letting::NotHeld => release.missing == Missing::Copy,
         };
         if let Some(then) = release.then.take() {
@@ -174,7 +174,7 @@ fn listeners(release: &Releasing, answer: Letting, ear: &Ear) -> Listeners {
     match answer {
         _ if release.missing != Missing::Lost => Listeners::Unknown,
         Letting::NotHeld => Listeners::None,
-        Letting::Done { listeners, .. } => ear.others(listeners, release.own),
+        Letting::Done { published, .. } => ear.others(published, release.own),
     }
 }
 
@@ -315,7 +315,7 @@ impl<'a> Sending<'a> {
 
     async fn send(mut self) -> Result<Letting, Fault> {
         let (place, number) = (self.place, self.number);
-        let link = place.engine.backend().link();
+        let link = place.link();
         let mut answer = place.entry.protocol.release(number, 0);
         let mut first = true;
         let answer = poll_fn(|cx| {

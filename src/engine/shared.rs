@@ -33,7 +33,7 @@ use super::{
     watchdog,
 };
 use crate::{
-    backend::{Backend, Pending},
+    backend::{Line, Pending},
     chance::Chance,
     error::{Error, LostCause, Result},
     lease::Lease,
@@ -60,7 +60,7 @@ pub(crate) struct Settings {
 /// Everything that one client's primitives share.
 pub(crate) struct Engine {
     id: Uuid,
-    backend: Arc<dyn Backend>,
+    line: Arc<dyn Line>,
     settings: Settings,
     clock: Clock,
     /// Absent where the client was made outside of any: every call says so.
@@ -84,17 +84,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
-    pub(crate) fn start(
-        id: Uuid,
-        backend: Arc<dyn Backend>,
-        settings: Settings,
-        clock: Clock,
-        chance: Chance,
-    ) -> Arc<Self> {
+    pub(crate) fn start(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
         let schedule = Arc::new(Schedule::default());
         let engine = Arc::new(Self {
             id,
-            backend,
+            line,
             settings,
             clock,
             runtime: Handle::try_current().ok(),
@@ -119,8 +113,8 @@ impl Engine {
         self.id
     }
 
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
+    pub(super) fn line(&self) -> &dyn Line {
+        &*self.line
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -285,7 +279,7 @@ impl Engine {
         match &self.runtime {
             // An error means that the runtime ended, and the links with it.
             Some(runtime) => drop(runtime.spawn(async move { engine.end().await }).await),
-            None => self.backend.close(),
+            None => self.line.close(),
         }
         self.closed.store(true, Ordering::Release);
     }
@@ -316,7 +310,7 @@ impl Engine {
         // What is not answered by then is left to its lease.
         let _ = timeout(self.settings.command_timeout, settled).await;
         self.schedule.end();
-        self.backend.close();
+        self.line.close();
         // Guards that are still there keep their own; nothing ends while a shard of the map is locked.
         let known = self.places();
         self.entries.clear();
@@ -383,7 +377,7 @@ impl<T> Drop for Attended<T> {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.schedule.end();
-        self.backend.close();
+        self.line.close();
     }
 }
 

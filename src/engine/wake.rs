@@ -4,11 +4,12 @@
 //! after it (and by a cool-down, for which a timer stands). A contender sleeps only while it is clear: a confirmation
 //! between a try and its busy answer would otherwise be slept through for a whole TTL. One flag, never a queue.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
 use super::{
+    Published,
     effects::Effects,
     registry::{Entry, Place, State},
     shared::Engine,
@@ -122,13 +123,13 @@ impl Ear {
     }
 
     /// How many others a message reached, by the server's count; `own`: our own subscription is one of them.
-    pub(crate) fn others(&self, count: Option<u32>, own: bool) -> Listeners {
-        match count {
-            None => Listeners::Unknown,
-            Some(0) => Listeners::None,
+    pub(crate) fn others(&self, published: Published, own: bool) -> Listeners {
+        match published {
+            Published::No | Published::Uncounted => Listeners::Unknown,
+            Published::To(0) => Listeners::None,
             // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
-            Some(_) if !own && self.hearing() == Hearing::Waiting => Listeners::Unknown,
-            Some(count) => match count.saturating_sub(u32::from(own)) {
+            Published::To(_) if !own && self.hearing() == Hearing::Waiting => Listeners::Unknown,
+            Published::To(count) => match count.saturating_sub(u32::from(own)) {
                 0 => Listeners::None,
                 others => Listeners::Some(others),
             },
@@ -188,8 +189,8 @@ impl Place {
     /// Subscribes for the ear, outside the entry's mutex.
     pub(crate) fn listen(&self, epoch: u64) {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
-        let subscription =
-            self.engine.backend().subscribe(self.entry.protocol.channel(), std::sync::Arc::new(listener));
+        let protocol = &self.entry.protocol;
+        let subscription = self.engine.line().subscribe(protocol.key(), protocol.channel(), Arc::new(listener));
         let late = self.update(|state, _| state.ear.opened(epoch, subscription));
         drop(late);
     }

@@ -23,6 +23,7 @@ use super::{
     term::Raised,
 };
 use crate::{
+    backend::Fault,
     error::LostCause,
     rules::{Rule, without},
 };
@@ -221,32 +222,48 @@ fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut Lines, under_way: &Unde
     // Those that failed together are tried again together.
     let jitter = engine.chance().share();
     let moment = engine.clock().moment();
-    match answer {
-        Some((term, Ok(answers))) => {
-            let raised = term.raised(moment);
-            let answers = asked.holds.into_iter().zip(answers).map(|(due, answer)| ((due.number, answer), due.entry));
-            each(engine, answers, |place, (number, answer), state, fx| {
-                state.renewal_answered(place, number, jitter, Some((raised, answer)), moment, fx);
-            });
+    let (raised, mut answers) = match answer {
+        Some((term, answers)) => (Some(term.raised(moment)), answers),
+        None => (None, Vec::new()),
+    };
+    if answers.iter().filter(|answer| is_refused(answer)).nth(1).is_some() {
+        halve(engine, &mut asked, &mut answers, lines, under_way);
+    }
+    if let Some(fault) = answers.iter().find_map(|answer| answer.as_ref().err()) {
+        let holds = answers.iter().filter(|answer| answer.is_err()).count();
+        tracing::debug!(error = %fault.source, holds, "a renewal had no answer; it is tried again");
+    }
+    let answers = answers.into_iter().map(Result::ok).chain(std::iter::repeat(None));
+    let holds = asked.holds.into_iter().zip(answers).map(|(due, answer)| ((due.number, answer), due.entry));
+    each(engine, holds, |place, (number, answer), state, fx| {
+        state.renewal_answered(place, number, jitter, raised.zip(answer), moment, fx);
+    });
+}
+
+/// Whether asking again would be answered the same.
+fn is_refused(answer: &Result<Renewal, Fault>) -> bool {
+    answer.as_ref().is_err_and(|fault| !fault.kind.heals())
+}
+
+/// One key that the server refuses fails all of its call: those that failed are asked for anew, by halves, down to the one.
+/// What was answered stays.
+fn halve(
+    engine: &Arc<Engine>,
+    asked: &mut Together,
+    answers: &mut Vec<Result<Renewal, Fault>>,
+    lines: &mut Lines,
+    under_way: &UnderWay,
+) {
+    let holds = std::mem::take(&mut asked.holds).into_iter().zip(std::mem::take(answers));
+    let (refused, others): (Vec<_>, Vec<_>) = holds.partition(|(_, answer)| is_refused(answer));
+    (asked.holds, *answers) = others.into_iter().unzip();
+    let mut first: Vec<_> = refused.into_iter().map(|(due, _)| due).collect();
+    let second = first.split_off(first.len() / 2);
+    for holds in [first, second] {
+        if let Some(group) = asked.line {
+            lines.entry(group).or_default().under_way += 1;
         }
-        // One key that the server refuses fails all: halves, down to the one.
-        Some((_, Err(fault))) if !fault.kind.heals() && asked.holds.len() > 1 => {
-            let half = asked.holds.split_off(asked.holds.len() / 2);
-            if let Some(group) = asked.line {
-                lines.entry(group).or_default().under_way += 2;
-            }
-            let half = Together { holds: half, ..asked };
-            under_way.push(batch(engine, asked));
-            under_way.push(batch(engine, half));
-        }
-        unanswered => {
-            if let Some((_, Err(fault))) = unanswered {
-                tracing::debug!(error = %fault.source, holds = asked.holds.len(), "a renewal had no answer; it is tried again");
-            }
-            each(engine, asked.holds.into_iter().map(|due| (due.number, due.entry)), |place, number, state, fx| {
-                state.renewal_answered(place, number, jitter, None, moment, fx);
-            });
-        }
+        under_way.push(batch(engine, Together { holds, lease: asked.lease, line: asked.line }));
     }
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Reply, Value, decode},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
     error::Result,
     keys::{self, Field},
     lease::whole_ms,
@@ -126,18 +126,10 @@ impl Protocol for HashLock {
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
-        let args =
-            [Arg::Bytes(field.bytes()), Arg::Int(holds.into()), Arg::Text(keys::PUBLISH), Arg::Bytes(channel.bytes())];
-        self.reply(&scripts::RELEASE, &args, None, |answer| {
-            let &[status, holds, listeners] = answer else { return None };
-            match Status::read(status)? {
-                Status::Done => {
-                    Some(Letting::Done { holds: u32::try_from(holds).ok()?, listeners: u32::try_from(listeners).ok() })
-                }
-                Status::Gone => Some(Letting::NotHeld),
-                Status::Busy => None,
-            }
-        })
+        let publish = self.scope.backend.publish_kind().command();
+        let args = [Arg::Bytes(field.bytes()), Arg::Int(holds.into()), Arg::Text(publish), Arg::Bytes(channel.bytes())];
+        let read = if self.scope.backend.counts(&self.key) { released::<true> } else { released::<false> };
+        self.reply(&scripts::RELEASE, &args, None, read)
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
@@ -154,7 +146,7 @@ impl Protocol for HashLock {
     }
 
     fn renewal_group(&self) -> RenewalGroup {
-        RenewalGroup(scripts::RENEW.path, 0)
+        RenewalGroup(scripts::RENEW.path, self.scope.backend.place(&self.key).into())
     }
 
     fn renew(
@@ -163,7 +155,7 @@ impl Protocol for HashLock {
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Vec<Renewal>, Fault>> {
+    ) -> Pending<Vec<Result<Renewal, Fault>>> {
         let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = Vec::with_capacity(1 + fields.len());
@@ -174,16 +166,11 @@ impl Protocol for HashLock {
         let answers = self.scope.backend.run_many(&[call], within);
         let asked = holds.len();
         Box::pin(async move {
-            let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")))?;
-            decode(script, &answer, |answer| {
-                let renewals = answer.numbers().iter().map(|status| match Status::read(*status)? {
-                    Status::Done => Some(Renewal::Renewed),
-                    Status::Gone => Some(Renewal::Gone),
-                    Status::Busy => None,
-                });
-                let renewals: Vec<_> = renewals.collect::<Option<_>>()?;
-                (renewals.len() == asked).then_some(renewals)
-            })
+            let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")));
+            let renewals =
+                answer.and_then(|answer| decode(script, &answer, |answer| renewals(answer.numbers(), asked)));
+            // What goes wrong with a call goes wrong with each hold in it.
+            renewals.unwrap_or_else(|fault| vec![Err(fault); asked])
         })
     }
 
@@ -206,17 +193,49 @@ impl Protocol for HashLock {
 
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
         let channel = keys::lock_channel(&self.key);
-        let mut args = vec![Arg::Text(keys::PUBLISH), Arg::Bytes(channel.bytes())];
+        let publish = self.scope.backend.publish_kind().command();
+        let mut args = vec![Arg::Text(publish), Arg::Bytes(channel.bytes())];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
-        self.run(&scripts::FORCE_RELEASE, &args, |answer| match *answer.numbers() {
+        let counts = self.scope.backend.counts(&self.key);
+        self.run(&scripts::FORCE_RELEASE, &args, move |answer| match *answer.numbers() {
             [status, listeners] => match Status::read(status)? {
-                Status::Done => Some(Forced::Done { listeners: u32::try_from(listeners).ok() }),
+                Status::Done => Some(Forced::Done { published: published(listeners, counts) }),
                 Status::Gone => Some(Forced::Gone),
                 Status::Busy => None,
             },
             _ => None,
         })
     }
+}
+
+/// What a release answered; `COUNTS`: the server knows of all who listen.
+fn released<const COUNTS: bool>(answer: &[i64]) -> Option<Letting> {
+    let &[status, holds, listeners] = answer else { return None };
+    match Status::read(status)? {
+        Status::Done => {
+            Some(Letting::Done { holds: u32::try_from(holds).ok()?, published: published(listeners, COUNTS) })
+        }
+        Status::Gone => Some(Letting::NotHeld),
+        Status::Busy => None,
+    }
+}
+
+fn published(listeners: i64, counts: bool) -> Published {
+    match u32::try_from(listeners) {
+        Ok(listeners) if counts => Published::To(listeners),
+        Ok(_) => Published::Uncounted,
+        Err(_) => Published::No,
+    }
+}
+
+/// The statuses of so many holds, each as its own answer.
+fn renewals(statuses: &[i64], asked: usize) -> Option<Vec<Result<Renewal, Fault>>> {
+    let renewals = statuses.iter().map(|status| match Status::read(*status)? {
+        Status::Done => Some(Ok(Renewal::Renewed)),
+        Status::Gone => Some(Ok(Renewal::Gone)),
+        Status::Busy => None,
+    });
+    renewals.collect::<Option<Vec<_>>>().filter(|renewals| renewals.len() == asked)
 }
 
 /// A field and its count, as `HGETALL` gives them.

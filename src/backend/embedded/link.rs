@@ -18,7 +18,10 @@ use super::{
     traffic::{Sent, Way, closed},
 };
 use crate::{
-    backend::{self, Answer, Backend, Call, Fault, Listener, Pending, Subscription, Value, dispatch::Dispatches},
+    backend::{
+        self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Subscription, Value,
+        dispatch::Dispatches,
+    },
     error::Result,
 };
 
@@ -87,6 +90,35 @@ fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatche
     }
 }
 
+impl Line for Link {
+    fn subscribe(&self, _: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        let (store, client) = (Arc::clone(&self.store), self.client);
+        let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
+        drop(self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener)));
+        Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
+    }
+
+    fn link(&self, _: &str) -> u64 {
+        self.store.look(|world| world.members.get(&self.client).map_or(0, |member| member.commands.number))
+    }
+
+    fn last_answer(&self, _: &str) -> Instant {
+        self.store.look(|world| world.members.get(&self.client).map_or(self.opened, |member| member.last_answer))
+    }
+
+    fn place(&self, _: &str) -> u32 {
+        0
+    }
+
+    fn era(&self, _: &str) -> u64 {
+        0
+    }
+
+    fn close(&self) {
+        drop(self.store.with(|world| world.leave(self.client)));
+    }
+}
+
 impl Backend for Link {
     fn run(&self, call: &Call<'_>) -> Answer {
         let answers = self.exchange(slice::from_ref(call), self.command_timeout);
@@ -97,23 +129,20 @@ impl Backend for Link {
         if calls.is_empty() { Box::pin(async { Vec::new() }) } else { Box::pin(self.exchange(calls, within)) }
     }
 
-    fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
-        let (store, client) = (Arc::clone(&self.store), self.client);
-        let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        drop(self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener)));
-        Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
+    fn publish_kind(&self) -> Publish {
+        Publish::Classic
     }
 
-    fn link(&self) -> u64 {
-        self.store.look(|world| world.members.get(&self.client).map_or(0, |member| member.commands.number))
+    fn counts(&self, _: &str) -> bool {
+        true
     }
 
-    fn last_answer(&self) -> Instant {
-        self.store.look(|world| world.members.get(&self.client).map_or(self.opened, |member| member.last_answer))
+    fn abilities(&self) -> Abilities {
+        Abilities { resends: false }
     }
 
-    fn close(&self) {
-        drop(self.store.with(|world| world.leave(self.client)));
+    fn born(&self) -> Option<Birth> {
+        None
     }
 }
 

@@ -13,11 +13,11 @@ pub(super) enum Way {
     /// There it is, to be sent on in the same poll.
     Open(Arc<Link>, Option<Turn>),
     /// Not yet. From here on a task of ours sees to it: a caller that is not polled would hold up all behind it.
-    Line(Line),
+    Wait(LinkWait),
 }
 
-/// A place in the line for a link.
-pub(super) type Line = Pending<Result<(Arc<Link>, Turn), Fault>>;
+/// A place among those who wait for a link.
+pub(super) type LinkWait = Pending<Result<(Arc<Link>, Turn), Fault>>;
 
 /// The one deadline of a command, counted from its first poll.
 #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
 //! Many scripts in one pipeline: they leave together, and each has an answer of its own. How a single one is sent is in
-//! `standalone.rs`.
+//! `node.rs`.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     codec,
     command::{Timer, Way},
-    standalone::Shared,
+    node::Node,
     task::Task,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     script::Script,
 };
 
-impl Shared {
+impl Node {
     pub(super) async fn run_many(
         self: Arc<Self>,
         pipeline: redis::Pipeline,
@@ -31,7 +31,7 @@ impl Shared {
         let (started, count) = (Instant::now(), scripts.len());
         let replies = match self.way() {
             Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
-            Ok(way @ Way::Line(_)) => {
+            Ok(way @ Way::Wait(_)) => {
                 let runtime = self.runtime.clone();
                 let task =
                     async move { self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await };
@@ -57,8 +57,8 @@ impl Shared {
         let mut timer = Timer::started(started, within);
         let (link, turn) = match way {
             Way::Open(link, turn) => (link, turn),
-            Way::Line(line) => {
-                let (link, turn) = self.link(line, &mut timer).await?;
+            Way::Wait(wait) => {
+                let (link, turn) = self.link(wait, &mut timer).await?;
                 (link, Some(turn))
             }
         };

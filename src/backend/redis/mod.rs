@@ -3,7 +3,8 @@
 //! | file | job |
 //! | --- | --- |
 //! | `options` | where the server is, and how sockets are set up |
-//! | `standalone` | the seam: commands over one link, and the link's replacement |
+//! | `standalone` | the seam: one node and its subscriptions |
+//! | `node` | one server: commands over one link, and the link's replacement |
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
 //! | `command` | what one command carries on its way |
@@ -21,6 +22,7 @@ mod current;
 mod faults;
 mod link;
 mod many;
+mod node;
 mod options;
 mod pubsub;
 mod spare;

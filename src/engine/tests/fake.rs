@@ -19,9 +19,7 @@ use super::{
     fate::{Fate, Sent, Verb},
     server::{Hearing, Server},
 };
-use crate::backend::{
-    Answer, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Pending, Subscription, Value,
-};
+use crate::backend::{Dispatch, Fault, FaultKind, Heard, Line, Listener, Pending, Subscription};
 
 /// The server, the link to it, and the record.
 pub(super) struct World {
@@ -359,16 +357,8 @@ impl Inside {
     }
 }
 
-impl Backend for World {
-    fn run(&self, _: &Call<'_>) -> Answer {
-        unreachable!("the fake protocol runs no scripts")
-    }
-
-    fn run_many(&self, _: &[Call<'_>], _: Duration) -> Pending<Vec<Result<Value, Fault>>> {
-        unreachable!("the fake protocol runs no scripts")
-    }
-
-    fn subscribe(&self, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+impl Line for World {
+    fn subscribe(&self, _: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let id = self.server(|server| server.subscribe(channel, listener));
         let world = self.this.clone();
         Subscription::new(move || {
@@ -378,12 +368,20 @@ impl Backend for World {
         })
     }
 
-    fn link(&self) -> u64 {
+    fn link(&self, _: &str) -> u64 {
         self.inside().link
     }
 
-    fn last_answer(&self) -> Instant {
+    fn last_answer(&self, _: &str) -> Instant {
         self.inside().last_answer
+    }
+
+    fn place(&self, _: &str) -> u32 {
+        0
+    }
+
+    fn era(&self, _: &str) -> u64 {
+        0
     }
 
     fn close(&self) {

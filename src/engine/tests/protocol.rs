@@ -98,14 +98,25 @@ impl Protocol for FakeLock {
         lease: Duration,
         within: Duration,
         dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<Vec<Renewal>, Fault>> {
+    ) -> Pending<Vec<Result<Renewal, Fault>>> {
         let holds: Vec<(Arc<str>, _)> = holds.iter().map(|(key, number)| (Arc::from(*key), *number)).collect();
         let lease = sendable(lease);
         let numbers = holds.iter().map(|(_, number)| number.0).collect();
         let keys = holds.iter().map(|(key, _)| Arc::clone(key)).collect();
         let sent = Sent { keys, ..self.sent(Verb::Renew, numbers, 0, lease) };
-        self.world.send(sent, within, Some(dispatch), move |server| {
-            holds.iter().map(|(key, number)| server.renew(key, number.0, lease)).collect()
+        let asked = holds.len();
+        let answers = self.world.send(sent, within, Some(dispatch), move |server| {
+            let renew = |(key, number): &(Arc<str>, HoldNumber)| match server.failing.get(key) {
+                Some(kind) => Err(Fault::of(*kind, false, "the test wants it")),
+                None => Ok(server.renew(key, number.0, lease)),
+            };
+            holds.iter().map(renew).collect::<Vec<_>>()
+        });
+        Box::pin(async move {
+            match answers.await {
+                Ok(answers) => answers,
+                Err(fault) => vec![Err(fault); asked],
+            }
         })
     }
 

@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    backend::{Heard, Listener},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Renewal, Sight},
+    backend::{FaultKind, Heard, Listener},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Published, Renewal, Sight},
 };
 
 /// How subscriptions fare.
@@ -31,6 +31,8 @@ pub(super) struct Server {
     pub(super) lag: Duration,
     /// Whether it can say how many a message reached.
     pub(super) counts: bool,
+    /// Keys whose renewals have no answer of their own, whatever becomes of those that go with them.
+    pub(super) failing: HashMap<Arc<str>, FaultKind>,
     /// Kept by every task of the server's and of the network's.
     running: Arc<()>,
 }
@@ -64,6 +66,7 @@ impl Default for Server {
             others: 0,
             lag: Duration::ZERO,
             counts: true,
+            failing: HashMap::new(),
             running: Arc::default(),
         }
     }
@@ -164,7 +167,7 @@ impl Server {
         self.live(key).filter(|key| key.holder == Some(number))
     }
 
-    fn publish(&mut self, channel: &Arc<str>) -> Option<u32> {
+    fn publish(&mut self, channel: &Arc<str>) -> Published {
         let ours: Vec<_> = self
             .subscribers
             .iter()
@@ -181,7 +184,7 @@ impl Server {
                 ours.iter().for_each(|listener| listener.hear(Heard::Message(b"0")));
             });
         }
-        self.counts.then_some(reached)
+        if self.counts { Published::To(reached) } else { Published::Uncounted }
     }
 
     pub(super) fn acquire(&mut self, key: &Arc<str>, number: u64, lease: Duration, holds: u32) -> Attempt {
@@ -205,10 +208,10 @@ impl Server {
         let Some(there) = self.mine(key, number) else { return Letting::NotHeld };
         if holds == 0 {
             self.keys.remove(key);
-            return Letting::Done { holds: 0, listeners: self.publish(&channel(key)) };
+            return Letting::Done { holds: 0, published: self.publish(&channel(key)) };
         }
         there.count = there.count.min(holds);
-        Letting::Done { holds, listeners: None }
+        Letting::Done { holds, published: Published::No }
     }
 
     pub(super) fn hand_over(&mut self, key: &Arc<str>, from: u64, to: u64, lease: Duration) -> Moved {
@@ -251,6 +254,6 @@ impl Server {
             return Forced::Gone;
         }
         self.keys.remove(key);
-        Forced::Done { listeners: self.publish(&channel(key)) }
+        Forced::Done { published: self.publish(&channel(key)) }
     }
 }

@@ -88,6 +88,28 @@ async fn one_hold_that_cannot_be_renewed_does_not_stop_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_holds_that_are_asked_for_together_each_has_its_own_answer() {
+    for kind in [FaultKind::Unready, FaultKind::Other] {
+        let bench = Bench::new();
+        let names = ["a", "b", "c", "d"];
+        let mut guards = Vec::new();
+        for name in names {
+            guards.push(bench.lock(name).lock().await.unwrap());
+        }
+        bench.world.server(|server| server.failing = ["b", "c"].map(|name| (Arc::from(name), kind)).into());
+        // Until the renewal, and for a while after it.
+        sleep(LEASE / 2).await;
+        let failing = ["b", "c"].map(|name| number_of(&bench.world, name));
+        let sent = bench.world.sent(Verb::Renew);
+        assert_eq!(sent[0].numbers.len(), 4, "{kind:?}");
+        assert!(sent.len() > 1 && sent[1..].iter().flat_map(|sent| &sent.numbers).all(|it| failing.contains(it)));
+        sleep(LEASE * 3 / 4).await;
+        let held: Vec<_> = guards.iter().map(LockGuard::is_held).collect();
+        assert_eq!(held, [true, false, false, true], "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_answer_leaves_the_deadline_alone_and_is_retried_with_pauses_until_then() {
     let bench = Bench::new();
     let world = &bench.world;

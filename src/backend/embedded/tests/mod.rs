@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, world::World};
 use crate::{
-    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Listener, Value},
+    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Value},
     chance::Chance,
     script::reentrant,
 };
@@ -152,7 +152,7 @@ async fn a_dropped_command_is_taken_back_if_it_has_not_left() {
 async fn a_link_has_another_number_after_every_replacement_and_tells_what_broke_under_a_command() {
     let bench = Bench::new();
     for number in 1..4 {
-        assert_eq!(bench.link.link(), number);
+        assert_eq!(bench.link.link(""), number);
         bench.store.with(|world| world.freeze(CLIENT));
         let mut under_way = bench.acquire("x", None);
         assert!(poll(&mut under_way).is_pending());
@@ -161,7 +161,7 @@ async fn a_link_has_another_number_after_every_replacement_and_tells_what_broke_
         bench.store.with(|world| world.thaw(CLIENT));
         let asked = Instant::now();
         assert!(bench.acquire("x", None).await.is_ok());
-        assert!(bench.link.last_answer() >= asked);
+        assert!(bench.link.last_answer("") >= asked);
     }
 }
 
@@ -201,7 +201,7 @@ impl Listener for Ear {
 async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next_link() {
     let bench = Bench::new();
     let ear = Arc::new(Ear::default());
-    let subscription = bench.link.subscribe(Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+    let subscription = bench.link.subscribe("", Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
     for message in [&b"1"[..], b"2"] {
         bench.store.with(|world| world.command(&[b"PUBLISH", b"c", message]));
     }
@@ -225,8 +225,8 @@ async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_somet
         let (ear, deaf) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
         let audience = || bench.store.look(|world| world.audience.keys().map(ToString::to_string).collect::<Vec<_>>());
         bench.store.with(|world| block(world, CLIENT));
-        let kept = bench.link.subscribe(Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
-        drop(bench.link.subscribe(Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
+        let kept = bench.link.subscribe("", Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+        drop(bench.link.subscribe("", Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
         sleep(long).await;
         assert!(ear.0.lock().unwrap().is_empty() && audience().is_empty());
         bench.store.with(|world| unblock(world, CLIENT));

@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::backend::{
-        Backend, Heard,
+        Heard, Line,
         redis::{
             connect,
             testing::{Server, eventually, name, options},
@@ -225,10 +225,10 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let (one, two, other) = (Arc::new(Ear::default()), Arc::new(Ear::default()), Arc::new(Ear::default()));
-        let first = backend.subscribe(name("a"), one.clone());
-        let _other = backend.subscribe(name("b"), other.clone());
+        let first = backend.subscribe("", name("a"), one.clone());
+        let _other = backend.subscribe("", name("b"), other.clone());
         one.hears(&["Subscribed"]).await;
-        let _second = backend.subscribe(name("a"), two.clone());
+        let _second = backend.subscribe("", name("a"), two.clone());
         two.hears(&["Subscribed"]).await;
         other.hears(&["Subscribed"]).await;
         let reached: i64 = server.ask(&["PUBLISH", "a", "0"]);
@@ -250,7 +250,7 @@ mod tests {
         let clients = |kind: &str| -> String { server.ask(&["CLIENT", "LIST", "TYPE", kind]) };
         assert_eq!(clients("pubsub"), "");
         let subscriptions: Vec<_> =
-            (0..50).map(|n| backend.subscribe(name(&format!("c{n}")), Arc::new(Ear::default()))).collect();
+            (0..50).map(|n| backend.subscribe("", name(&format!("c{n}")), Arc::new(Ear::default()))).collect();
         eventually("all are subscribed", || channels(&server).len() == 50).await;
         assert_eq!(clients("pubsub").lines().count(), 1);
         drop(subscriptions);
@@ -263,12 +263,12 @@ mod tests {
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         for _ in 0..50 {
             let first = Arc::new(Ear::default());
-            let subscription = backend.subscribe(name("a"), first.clone());
+            let subscription = backend.subscribe("", name("a"), first.clone());
             first.hears(&["Subscribed"]).await;
             drop(subscription);
             tokio::task::yield_now().await;
             let second = Arc::new(Ear::default());
-            let subscription = backend.subscribe(name("a"), second.clone());
+            let subscription = backend.subscribe("", name("a"), second.clone());
             second.hears(&["Subscribed"]).await;
             let reached: i64 = server.ask(&["PUBLISH", "a", "0"]);
             assert_eq!(reached, 1);
@@ -283,8 +283,8 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
-        let _one = backend.subscribe(name("a"), one.clone());
-        let _two = backend.subscribe(name("b"), two.clone());
+        let _one = backend.subscribe("", name("a"), one.clone());
+        let _two = backend.subscribe("", name("b"), two.clone());
         one.hears(&["Subscribed"]).await;
         two.hears(&["Subscribed"]).await;
         let killed: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
@@ -293,7 +293,7 @@ mod tests {
         two.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
         let _: () = server.ask(&["PUBLISH", "a", "0"]);
         one.hears(&["Subscribed", "Interrupted", "Subscribed", "0"]).await;
-        assert_eq!(backend.link(), 1);
+        assert_eq!(backend.link(""), 1);
     }
 
     /// Fault G101.
@@ -302,7 +302,7 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe(name("a"), ear.clone());
+        let _subscription = backend.subscribe("", name("a"), ear.clone());
         let end = Instant::now() + Duration::from_secs(2);
         let mut cuts = 0;
         while Instant::now() < end {
@@ -320,12 +320,12 @@ mod tests {
         let mut server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         let ear = Arc::new(Ear::default());
-        let subscription = backend.subscribe(name("a"), ear.clone());
+        let subscription = backend.subscribe("", name("a"), ear.clone());
         ear.hears(&["Subscribed"]).await;
         server.kill();
         ear.hears(&["Subscribed", "Interrupted"]).await;
         let late = Arc::new(Ear::default());
-        let _late = backend.subscribe(name("b"), late.clone());
+        let _late = backend.subscribe("", name("b"), late.clone());
         drop(subscription);
         server.restart();
         late.hears(&["Subscribed"]).await;
@@ -338,7 +338,7 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(300)).await.unwrap();
         let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe(name("a"), ear.clone());
+        let _subscription = backend.subscribe("", name("a"), ear.clone());
         ear.hears(&["Subscribed"]).await;
         server.freeze();
         ear.hears(&["Subscribed", "Interrupted"]).await;
@@ -351,7 +351,7 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(100)).await.unwrap();
         let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe(name("a"), ear.clone());
+        let _subscription = backend.subscribe("", name("a"), ear.clone());
         sleep(Duration::from_millis(600)).await;
         ear.hears(&["Subscribed"]).await;
         let pings: String = server.ask(&["INFO", "commandstats"]);
@@ -373,14 +373,14 @@ mod tests {
             let target = crate::backend::redis::Target::parse(&target).unwrap();
             let backend = connect(&target, options(100)).await.unwrap();
             let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
-            let _one = backend.subscribe(name("shut"), one.clone());
+            let _one = backend.subscribe("", name("shut"), one.clone());
             one.hears(&["Refused"]).await;
-            let _two = backend.subscribe(name("open"), two.clone());
+            let _two = backend.subscribe("", name("open"), two.clone());
             two.hears(&[open]).await;
             sleep(Duration::from_millis(400)).await;
             one.hears(&["Refused"]).await;
             let late = Arc::new(Ear::default());
-            let _late = backend.subscribe(name("shut"), late.clone());
+            let _late = backend.subscribe("", name("shut"), late.clone());
             late.hears(&["Refused"]).await;
         }
         let stats = asked();
@@ -397,14 +397,14 @@ mod tests {
         let ear = Arc::new(Ear::default());
         let subscribe = {
             let (backend, ear) = (backend.clone(), ear.clone());
-            move || backend.subscribe(name("a"), ear)
+            move || backend.subscribe("", name("a"), ear)
         };
         let subscription = std::thread::spawn(subscribe).join().unwrap();
         ear.hears(&["Subscribed"]).await;
         backend.close();
         eventually("no task is left", || alive() == before).await;
         std::thread::spawn(move || drop(subscription)).join().unwrap();
-        drop(backend.subscribe(name("b"), ear.clone()));
+        drop(backend.subscribe("", name("b"), ear.clone()));
         ear.hears(&["Subscribed"]).await;
     }
 }

@@ -1,0 +1,51 @@
+//! One script as it is asked for, and the value that is answered: free of any driver. It sends nothing.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Dispatch;
+use crate::script::Script;
+
+/// One script with its keys and arguments, borrowed: a backend encodes it before it returns.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [Arg<'a>],
+    /// Asked before each sending; the calls of one pipeline leave together or not at all.
+    pub(crate) dispatch: Option<&'a Arc<Dispatch>>,
+}
+
+/// An argument as it goes to the server.
+#[derive(Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    Text(&'a str),
+    /// Text as its bytes, for what was built of text a moment ago.
+    Bytes(&'a [u8]),
+    Int(i64),
+}
+
+/// A reply, free of any driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Nil,
+    Int(i64),
+    Bytes(Vec<u8>),
+    /// An array of nothing but numbers, as most scripts answer: a few need no memory of their own.
+    Numbers(SmallVec<[i64; 4]>),
+    /// Any other array.
+    Array(Vec<Value>),
+}
+
+impl Value {
+    /// An array of these parts, if there are any and each is a number.
+    pub(super) fn of_numbers<P>(parts: &[P], number: impl Fn(&P) -> Option<i64>) -> Option<Self> {
+        if parts.is_empty() { None } else { parts.iter().map(number).collect::<Option<_>>().map(Self::Numbers) }
+    }
+
+    /// The numbers of an array of numbers; none of anything else.
+    pub(crate) fn numbers(&self) -> &[i64] {
+        if let Self::Numbers(numbers) = self { numbers } else { &[] }
+    }
+}

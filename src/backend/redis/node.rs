@@ -1,0 +1,300 @@
+//! One server behind one command link that is replaced when it ends. Knows scripts only as bytes to send, and no
+//! subscription: those have a link of their own.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::future::FutureExt;
+use redis::{Cmd, RedisResult};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, Sleep, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    codec::{self, Hashes},
+    command::{LinkWait, Timer, UnderWay, Way},
+    current::{Current, Found, Turn},
+    faults,
+    link::{Answers, Cause, Kept, Link},
+    options::{Clients, Options},
+    spare::Spared,
+    task::Task,
+    waiting::{Over, Wait},
+};
+use crate::{
+    backend::{
+        Fault, Value,
+        backoff::{self, Backoff},
+        dispatch::Dispatches,
+    },
+    chance::Chance,
+    script::Script,
+};
+
+/// One server, and the link to it.
+pub(super) struct Node {
+    clients: Clients,
+    pub(super) command_timeout: Duration,
+    pub(super) hashes: Hashes,
+    /// Where the link's tasks and every timer live, whoever polls.
+    pub(super) runtime: Handle,
+    pub(super) answers: Answers,
+    pub(super) current: Arc<Current>,
+    closed: CancellationToken,
+}
+
+/// Connects within the command timeout, and makes sure that the server lets us run scripts. The link is replaced from then on,
+/// until `closed` is cancelled.
+pub(super) async fn connect(
+    clients: Clients,
+    options: Options,
+    started: Instant,
+    closed: CancellationToken,
+) -> Result<Arc<Node>, Fault> {
+    let within = options.command_timeout;
+    let link = Arc::new(Link::open(&clients, &closed, within).await?);
+    link.probe(within.saturating_sub(started.elapsed())).await?;
+    let runtime = Handle::current();
+    let node = Arc::new(Node {
+        hashes: Hashes::of_catalogue(),
+        clients,
+        command_timeout: within,
+        runtime: runtime.clone(),
+        answers: Answers::new(),
+        current: Arc::new(Current::new(link.clone())),
+        closed,
+    });
+    runtime.spawn(keep(CloseOnDrop(node.clone()), Kept(link)));
+    Ok(node)
+}
+
+impl Node {
+    pub(super) async fn run(
+        self: Arc<Self>,
+        cmd: Spared,
+        script: &'static Script,
+        dispatches: Dispatches,
+    ) -> Result<Value, Fault> {
+        let started = Instant::now();
+        // What is rare is boxed, and what is not stands here in full: every command carries the room for it.
+        let (link, mut turn) = match self.way()? {
+            Way::Open(link, turn) => (link, turn),
+            Way::Wait(wait) => return Box::pin(self.run_waiting(wait, started, cmd, script, dispatches)).await,
+        };
+        let mut timer = Timer::started(started, self.command_timeout);
+        let mut connection = link.connection();
+        let mut send = pin!(connection.send_packed_command(&cmd));
+        dispatches.leave()?;
+        let mut under_way = UnderWay::new(&link, started, self.command_timeout);
+        let mut wait = link.waiting().until(timer.deadline());
+        let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        under_way.over = true;
+        let reply = self.noted(&link, outcome)?;
+        if !codec::is_unknown_script(&reply) {
+            return codec::value(reply);
+        }
+        Box::pin(self.run_by_source(&link, &cmd, script, &mut timer, &dispatches)).await
+    }
+
+    async fn run_waiting(
+        self: Arc<Self>,
+        wait: LinkWait,
+        started: Instant,
+        cmd: Spared,
+        script: &'static Script,
+        dispatches: Dispatches,
+    ) -> Result<Value, Fault> {
+        let runtime = self.runtime.clone();
+        let task = async move {
+            let mut timer = Timer::started(started, self.command_timeout);
+            let (link, turn) = self.link(wait, &mut timer).await?;
+            let reply = self.sent(&link, &cmd, Some(turn), timer, &dispatches).await?;
+            if !codec::is_unknown_script(&reply) {
+                return codec::value(reply);
+            }
+            self.run_by_source(&link, &cmd, script, &mut timer, &dispatches).await
+        };
+        Task::spawn(&runtime, task).answer().await
+    }
+
+    /// The server does not know the script by its hash.
+    async fn run_by_source(
+        &self,
+        link: &Link,
+        cmd: &Cmd,
+        script: &'static Script,
+        timer: &mut Timer,
+        dispatches: &Dispatches,
+    ) -> Result<Value, Fault> {
+        timer.sent = Instant::now();
+        codec::value(self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?)
+    }
+
+    /// The answer to one command, which leaves in the first poll if it is still wanted.
+    async fn sent(
+        &self,
+        link: &Link,
+        cmd: &Cmd,
+        turn: Option<Turn>,
+        timer: Timer,
+        dispatches: &Dispatches,
+    ) -> Result<redis::Value, Fault> {
+        let mut connection = link.connection();
+        let send = pin!(connection.send_packed_command(cmd));
+        dispatches.leave()?;
+        self.answer(link, send, turn, timer).await
+    }
+
+    /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.
+    pub(super) fn way(&self) -> Result<Way, Fault> {
+        let waiting = match self.current.find() {
+            Found::Link(link) => return Ok(Way::Open(link, None)),
+            Found::Closed => return Err(faults::closed(false)),
+            Found::Nothing(waiting) => waiting,
+        };
+        let mut wait: LinkWait = Box::pin(waiting.turn());
+        match (&mut wait).now_or_never() {
+            Some(found) => found.map(|(link, turn)| Way::Open(link, Some(turn))),
+            None => Ok(Way::Wait(wait)),
+        }
+    }
+
+    /// The link to send on, once it is this command's turn.
+    pub(super) async fn link(&self, wait: LinkWait, timer: &mut Timer) -> Result<(Arc<Link>, Turn), Fault> {
+        let deadline = timer.deadline();
+        tokio::select! {
+            biased;
+            found = wait => {
+                timer.sent = Instant::now();
+                found
+            }
+            () = self.sleep_until(deadline) => Err(self.current.fault()),
+        }
+    }
+
+    /// Sends in the first poll and waits for the answer.
+    pub(super) async fn answer<T>(
+        &self,
+        link: &Link,
+        mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
+        mut turn: Option<Turn>,
+        timer: Timer,
+    ) -> Result<T, Fault> {
+        let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
+        let mut wait = link.waiting().until(timer.deadline());
+        let outcome = poll_fn(|cx| self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        under_way.over = true;
+        self.noted(link, outcome)
+    }
+
+    /// An error unless there is an answer, or may be one yet.
+    fn poll_answer<T>(
+        &self,
+        link: &Link,
+        send: Pin<&mut impl Future<Output = RedisResult<T>>>,
+        turn: &mut Option<Turn>,
+        timer: Timer,
+        wait: &mut Wait<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RedisResult<T>, Fault>> {
+        let polled = send.poll(cx);
+        // The first poll has sent: the next one in line may.
+        drop(turn.take());
+        if let Poll::Ready(outcome) = polled {
+            return Poll::Ready(Ok(outcome));
+        }
+        wait.poll(cx).map(|over| match over {
+            Over::Late => Err(faults::timeout(timer.within, true)),
+            Over::Gone => Err(self.gone(link)),
+        })
+    }
+
+    /// What came over the link, whose health it tells.
+    fn noted<T>(&self, link: &Link, outcome: RedisResult<T>) -> Result<T, Fault> {
+        match outcome {
+            Ok(reply) => {
+                self.answers.note();
+                Ok(reply)
+            }
+            Err(error) => {
+                // Refusals are replies: an error means that the connection is no good.
+                link.end(Cause::Cut);
+                Err(faults::failed(&error, true))
+            }
+        }
+    }
+
+    fn gone(&self, link: &Link) -> Fault {
+        // The token would not do: it is the last to know that it was cancelled.
+        if self.current.is_closed() {
+            return faults::closed(true);
+        }
+        match link.cause() {
+            Cause::Cut => faults::dropped(),
+            Cause::Silent => faults::silent(),
+        }
+    }
+
+    /// A timer on our own runtime: the caller may have none.
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        let _entered = self.runtime.enter();
+        sleep_until(deadline)
+    }
+
+    pub(super) fn close(&self) {
+        self.current.close();
+        self.closed.cancel();
+    }
+}
+
+/// Replaces the link whenever it ends, one attempt at a time, until the backend is closed.
+async fn keep(node: CloseOnDrop, first: Kept) {
+    let node = &node.0;
+    let mut backoff = Backoff::default();
+    let mut link = first;
+    let replacing = async {
+        loop {
+            let opened = Instant::now();
+            link.0.tend(&node.answers, node.command_timeout).await;
+            node.current.down();
+            tracing::debug!(cause = ?link.0.cause(), "the command link is over");
+            if opened.elapsed() > backoff::CAP {
+                backoff.reset();
+            }
+            // The old socket goes before a new one comes: what stood unsent in it must not arrive.
+            drop(link);
+            link = Kept(reopen(node, &mut backoff).await);
+            node.current.up(link.0.clone());
+        }
+    };
+    node.closed.run_until_cancelled(replacing).await;
+}
+
+async fn reopen(node: &Node, backoff: &mut Backoff) -> Arc<Link> {
+    loop {
+        sleep(backoff.pause(&Chance::System)).await;
+        match Link::open(&node.clients, &node.closed, node.command_timeout).await {
+            Ok(link) => return Arc::new(link),
+            Err(fault) => {
+                tracing::debug!(error = %fault.source, "no command link");
+                node.current.failed(fault);
+            }
+        }
+    }
+}
+
+/// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.
+struct CloseOnDrop(Arc<Node>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
