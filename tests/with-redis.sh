@@ -11,6 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 }
 server=$(redis_server) || exit 2
 folder=$(mktemp -d "${TMPDIR:-/tmp}/relatch.XXXXXX") || exit 1
+# As the server will name it: it tells our own server from another one.
+folder=$(cd "$folder" && pwd -P) || exit 1
 
 # Starts a server on each port that it reads, instead of the one before. The end of its input is the end of the script,
 # a SIGKILL included, and then of the server and its folder.
@@ -22,7 +24,7 @@ watch() {
     end() { [ -z "$pid" ] || { kill -KILL "$pid" && wait "$pid"; }; }
     while read -r port; do
         end
-        "$server" --bind 127.0.0.1 --port "$port" --unixsocket "$folder/redis.sock" --dir "$folder" \
+        "$server" --bind 127.0.0.1 --port "$port" --dir "$folder" \
             --save '' --appendonly no </dev/null >"$folder/log" 2>&1 &
         pid=$!
     done
@@ -47,10 +49,10 @@ trap 'finish 143' TERM
 answers() {
     local line
     { exec 8<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
-    printf 'CONFIG GET unixsocket\r\n' >&8
+    printf 'CONFIG GET dir\r\n' >&8
     while read -r -t 2 line <&8; do
         case $line in
-            "$folder/redis.sock"*) exec 8>&-; return 0 ;;
+            "$folder"$'\r') exec 8>&-; return 0 ;;
             -*) break ;;
         esac
     done

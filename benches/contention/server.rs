@@ -20,9 +20,12 @@ use rustix::{
 use crate::Result;
 
 /// Starts the server `$1`, names its folder, and ends it with the end of its input: of this process, that is.
+/// A socket's path has at most 107 bytes, which not every temporary folder leaves room for.
 const SHELL: &str = r#"
 trap '' INT TERM HUP
-folder=$(mktemp -d "${TMPDIR:-/tmp}/relatch.XXXXXX") || exit 1
+temporary=${TMPDIR:-/tmp}
+[ ${#temporary} -le 70 ] || temporary=/tmp
+folder=$(mktemp -d "$temporary/relatch.XXXXXX") || exit 1
 "$1" --port 0 --unixsocket "$folder/redis.sock" --dir "$folder" --save '' --appendonly no </dev/null >/dev/null 2>&1 &
 server=$!
 echo "$server $folder"

@@ -46,7 +46,6 @@ mod overruns;
 mod owners;
 mod parked;
 mod proxy;
-mod public_api;
 mod pushes;
 mod renewing;
 mod replays;

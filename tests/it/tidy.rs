@@ -197,6 +197,15 @@ fn nothing_speaks_of_the_place_where_it_was_written() {
     }
 }
 
+#[test]
+fn an_empty_array_is_no_fault_to_an_old_shell() {
+    bites(array, "tests/run.sh", "left=()\nrun \"${left[@]}\"");
+    bites(array, "tests/run.sh", "local -a left=() more\nrun \"${left[*]}\"");
+    spares(array, "tests/run.sh", "left=()\nrun ${left[@]+\"${left[@]}\"}\n[ ${#left[@]} = 0 ]");
+    spares(array, "tests/run.sh", "all=(a b)\nrun \"${all[@]}\"\n# \"${left[@]}\" of left=()");
+    everywhere("tests", "sh", array);
+}
+
 fn driver(path: &str, text: &str) -> Vec<String> {
     if path.starts_with("src/backend/redis") {
         return Vec::new();
@@ -317,6 +326,22 @@ fn workplace(_: &str, text: &str) -> Vec<String> {
     in_text(text, "speaks of the place where it was written", |line| {
         places.iter().any(|place| names_a_place(line, &place.concat())) || numbers_an_issue(line)
     })
+}
+
+/// Before bash 4.4, under `set -u`, one that is empty is one that was never set.
+fn array(_: &str, text: &str) -> Vec<String> {
+    let code = |line: &str| line.split(" #").next().filter(|code| !code.starts_with('#')).map(str::to_owned);
+    let code: Vec<String> = text.lines().map(|line| code(line).unwrap_or_default()).collect();
+    let starts_empty = |word: &str| word.strip_suffix("=()").map(str::to_owned);
+    let empty: Vec<String> =
+        code.iter().flat_map(|line| line.split_whitespace().filter_map(starts_empty).collect::<Vec<_>>()).collect();
+    let bare = |line: &str| {
+        empty.iter().any(|name| {
+            let guarded = line.replace(&format!("${{{name}[@]+\"${{{name}[@]}}\"}}"), "");
+            guarded.contains(&format!("${{{name}[@]}}")) || guarded.contains(&format!("${{{name}[*]}}"))
+        })
+    };
+    in_text(&code.join("\n"), "expands an array that may be empty", bare)
 }
 
 fn in_code(path: &str, text: &str, complaint: &str, is_wrong: impl Fn(&Line) -> bool) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! `tests/with-redis.sh` as its users meet it: a server of one's own, the command's status, and nothing left behind.
 
 use std::{
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
@@ -9,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::eventually;
+use crate::harness::{eventually, unique_name};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/with-redis.sh");
 
@@ -59,6 +60,16 @@ fn a_command_keeps_its_status_and_its_input() {
     script.stdin.take().expect("the input is piped").write_all(b"passed on").expect("the command reads");
     let done = script.wait_with_output().expect("the script ends");
     assert_eq!((done.status.code(), done.stdout.as_slice()), (Some(7), b"passed on".as_slice()));
+}
+
+#[test]
+fn a_temporary_folder_with_a_long_name_will_do() {
+    let long = env::temp_dir().join(format!("{}{}", unique_name(), "-long".repeat(24)));
+    fs::create_dir(&long).expect("a folder is made");
+    let said = with_redis("redis-cli -u $REDIS_URL ping").env("TMPDIR", &long).output().expect("the script ends");
+    let left = fs::read_dir(&long).expect("the folder is there").count();
+    fs::remove_dir(&long).expect("nothing is left in the folder");
+    assert_eq!((said.stdout.as_slice(), left), (b"PONG\n".as_slice(), 0));
 }
 
 #[test]

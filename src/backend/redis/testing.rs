@@ -44,7 +44,9 @@ impl Server {
 
     /// With more words for its command line.
     pub(in crate::backend) fn with(config: &[&str]) -> Self {
-        let folder = std::env::temp_dir().join(format!("relatch-{}", Uuid::new_v4().simple()));
+        // A socket's path has at most 107 bytes, which not every temporary folder leaves room for.
+        let temporary = Some(std::env::temp_dir()).filter(|folder| folder.as_os_str().len() <= 50);
+        let folder = temporary.unwrap_or_else(|| "/tmp".into()).join(format!("relatch-{}", Uuid::new_v4().simple()));
         let config: Vec<String> = config.iter().map(|word| (*word).to_owned()).collect();
         let (keeper, id) = spawn(&folder, &config);
         let server = Self { keeper, id, folder, config };

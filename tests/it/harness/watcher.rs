@@ -23,10 +23,13 @@ const STOP: Duration = Duration::from_secs(10);
 /// `$1` is the server's program, `$2` the library that steps its wall clock if that is wanted: it is told by a file how
 /// far, and leaves the monotonic clock alone. The C library comes with it, since a server that brings an allocator of
 /// its own asks for the time before the other one is ready. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
-/// and a server sets its own handlers for them.
+/// and a server sets its own handlers for them. A socket's path has at most 107 bytes, which not every temporary folder
+/// leaves room for.
 const SHELL: &str = r#"
 trap '' HUP INT TERM PIPE
-folder=$(mktemp -d "${TMPDIR:-/tmp}/relatch.XXXXXX") || exit 1
+temporary=${TMPDIR:-/tmp}
+[ ${#temporary} -le 70 ] || temporary=/tmp
+folder=$(mktemp -d "$temporary/relatch.XXXXXX") || exit 1
 pid=
 echo "$folder"
 while read -r order; do

@@ -1,9 +1,10 @@
 //! The server as a caller sees it: what a script answers, leaves behind and publishes.
 
+// Draws its steps with proptest, which is in `tests/foreign` only.
+#[cfg(relatch_proptest)]
 mod differential;
 mod real;
 mod scripts;
-mod steps;
 
 use super::*;
 use crate::script::reentrant;

@@ -4,7 +4,6 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    time::Duration,
 };
 
 use super::super::{Published, Reply};
@@ -13,18 +12,12 @@ use crate::backend::redis::testing;
 pub(super) struct Real {
     /// Ends with this.
     _server: testing::Server,
-    commands: Link,
+    pub(super) commands: Link,
     messages: Link,
 }
 
-/// What was answered to one command, and when it was before.
-pub(super) struct Answered {
-    pub(super) at: Duration,
-    pub(super) reply: Reply,
-}
-
 /// Says that everything before has arrived.
-const END: &str = "the end";
+pub(super) const END: &str = "the end";
 
 impl Real {
     /// With one listener on every channel, one more on `twice`, and one by shard on `sharded`.
@@ -49,32 +42,7 @@ impl Real {
         self.commands.ask(words)
     }
 
-    /// Runs commands in one pipeline, the clock before each and after the last.
-    pub(super) fn run(&mut self, commands: &[Vec<Vec<u8>>]) -> (Vec<Answered>, Duration) {
-        let mut sent = Vec::new();
-        for command in commands {
-            encode(&mut sent, &[b"TIME"]);
-            encode(&mut sent, command);
-        }
-        encode(&mut sent, &[b"TIME"]);
-        self.commands.0.get_mut().write_all(&sent).unwrap();
-        let answered = commands
-            .iter()
-            .map(|_| {
-                let at = time(&self.commands.reply());
-                Answered { at, reply: self.commands.reply() }
-            })
-            .collect();
-        (answered, time(&self.commands.reply()))
-    }
-
-    /// What was published since it was last asked.
-    pub(super) fn all_published(&mut self) -> Vec<Published> {
-        self.commands.ask(&["PUBLISH", END, ""]);
-        self.published()
-    }
-
-    fn published(&mut self) -> Vec<Published> {
+    pub(super) fn published(&mut self) -> Vec<Published> {
         let mut published = Vec::new();
         loop {
             let Reply::Array(parts) = self.messages.reply() else { panic!("no message") };
@@ -93,7 +61,7 @@ impl Real {
     }
 }
 
-struct Link(BufReader<UnixStream>);
+pub(super) struct Link(pub(super) BufReader<UnixStream>);
 
 impl Link {
     fn ask(&mut self, words: &[&str]) -> Reply {
@@ -103,7 +71,7 @@ impl Link {
         self.reply()
     }
 
-    fn reply(&mut self) -> Reply {
+    pub(super) fn reply(&mut self) -> Reply {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).unwrap();
         let text = String::from_utf8_lossy(&line[1..line.len() - 2]).into_owned();
@@ -124,7 +92,7 @@ impl Link {
     }
 }
 
-fn encode(sent: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+pub(super) fn encode(sent: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
     write!(sent, "*{}\r\n", words.len()).unwrap();
     for word in words {
         let word = word.as_ref();
@@ -134,13 +102,7 @@ fn encode(sent: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
     }
 }
 
-fn time(reply: &Reply) -> Duration {
-    let Reply::Array(parts) = reply else { panic!("no time: {reply:?}") };
-    let number = |part: &Reply| String::from_utf8_lossy(bytes(part)).parse::<u64>().unwrap();
-    Duration::from_secs(number(&parts[0])) + Duration::from_micros(number(&parts[1]))
-}
-
-fn bytes(reply: &Reply) -> &[u8] {
+pub(super) fn bytes(reply: &Reply) -> &[u8] {
     match reply {
         Reply::Bulk(bytes) => bytes,
         _ => b"",

@@ -1,6 +1,6 @@
-//! The public surface as text, against `public_api.txt`. It says nothing about behaviour.
+//! The public surface as text, against `tests/it/public_api.txt`. It says nothing about behaviour.
 //!
-//! `UPDATE_PUBLIC_API=1 cargo test --test it public_api` writes the file anew; its diff is the change of the surface.
+//! `UPDATE_PUBLIC_API=1 cargo test -p foreign --test public_api` writes the file anew; its diff is the change of the surface.
 //! Reading a surface takes rustdoc's JSON, which only a nightly toolchain can write: without one the test is left out.
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
 /// Features that may add names. TLS adds none and would only cost a build.
 const FEATURES: &str = "cluster,sentinel,embedded";
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Fault D77.
 #[test]

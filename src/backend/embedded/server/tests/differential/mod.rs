@@ -2,6 +2,9 @@
 //!
 //! `RELATCH_DIFF_SEQUENCES` says how many sequences are tried. What fails is shrunk, and shown as steps.
 
+mod pipeline;
+mod steps;
+
 use std::{cell::RefCell, env, time::Duration};
 
 use proptest::{
@@ -9,10 +12,13 @@ use proptest::{
     test_runner::{Config, TestCaseError, TestRunner},
 };
 
+use self::{
+    pipeline::Answered,
+    steps::{CHANNELS, KEYS, Step},
+};
 use super::{
     super::{Reply, Server},
-    real::{Answered, Real},
-    steps::{self, CHANNELS, KEYS, Step},
+    real::Real,
 };
 use crate::script::CATALOGUE;
 

@@ -2,12 +2,12 @@
 //! sent raw. How much goes through a lock that many want is in `contention`.
 //!
 //! ```text
-//! cargo bench --bench latency
+//! cargo bench -p foreign --bench latency
 //! ```
 
-#[path = "contention/raw.rs"]
+#[path = "../../../benches/contention/raw.rs"]
 mod raw;
-#[path = "contention/server.rs"]
+#[path = "../../../benches/contention/server.rs"]
 mod server;
 
 use std::time::{Duration, Instant};
