@@ -15,6 +15,8 @@ use crate::{
     locks::{Mutex, ReentrantLock, Scope},
 };
 
+pub use server::RespVersion;
+
 /// A connection to one Redis, from which locks are made.
 ///
 /// Clones are the same client. Two clients are two processes, wherever they live: a hold of one is somebody else's to
@@ -204,6 +206,7 @@ pub struct ClientBuilder {
     unreachable_after: Duration,
     handover_slice: Duration,
     name_prefix: Arc<str>,
+    protocol: RespVersion,
 }
 
 /// Where the locks are.
@@ -223,6 +226,7 @@ impl Default for ClientBuilder {
             unreachable_after: Duration::from_secs(9),
             handover_slice: Duration::from_millis(10),
             name_prefix: Arc::from(""),
+            protocol: RespVersion::Auto,
         }
     }
 }
@@ -305,6 +309,25 @@ impl ClientBuilder {
         self
     }
 
+    /// Which version of the server's protocol is spoken on the link for commands; the newest that the server knows by
+    /// default. What is asked for here goes before what the URL says.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: relatch::redis::Client) -> relatch::Result<()> {
+    /// use relatch::RespVersion;
+    ///
+    /// // Behind a proxy that ends the connection where it does not know a command.
+    /// let client = relatch::Client::builder().redis_client(client).protocol(RespVersion::Resp2).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn protocol(mut self, version: RespVersion) -> Self {
+        self.protocol = version;
+        self
+    }
+
     /// Checks the options and connects.
     ///
     /// # Errors
@@ -347,7 +370,7 @@ impl ClientBuilder {
         }
         match target? {
             Target::Server(target) => {
-                let options = server::Options { command_timeout: settings.command_timeout };
+                let options = server::Options { command_timeout: settings.command_timeout, version: self.protocol };
                 let connected = server::connect(&target, options).await;
                 let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
                 let chance = Chance::default();

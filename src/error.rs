@@ -44,7 +44,8 @@ const REPLY_SHOWN: usize = 200;
 #[non_exhaustive]
 pub enum Error {
     /// Refused before anything was sent: an empty name, an absurd lease, a second acquisition by an owner that already
-    /// waits for the name, a future that was polled on a foreign runtime. Repeating the call gives the same error.
+    /// waits for the name, a future that was polled on a foreign runtime. So is a server that this client cannot work
+    /// with, when it is connected: a node of a cluster. Repeating the call gives the same error.
     #[error("{what}: {why}")]
     #[non_exhaustive]
     Invalid {
@@ -162,6 +163,14 @@ impl Error {
         Self::Invalid { what, why: why.into() }
     }
 
+    /// The same, said of a lock: of many that are taken with one option, it is this one.
+    pub(crate) fn for_lock(self, name: &str) -> Self {
+        match self {
+            Self::Invalid { what, why } => Self::invalid(what, format!("{why}, for lock {}", Shown(name))),
+            other => other,
+        }
+    }
+
     /// What a fault of the backend means to the caller of `op`. An empty name stands for no lock.
     pub(crate) fn from_fault(fault: Fault, name: &Arc<str>, op: Op) -> Self {
         let Fault { kind, may_have_run, source } = fault;
@@ -172,6 +181,9 @@ impl Error {
             }
             FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),
             FaultKind::Permission => refused(RefusedKind::Permission, source),
+            FaultKind::Credentials => refused(RefusedKind::Credentials, source),
+            FaultKind::Certificate => refused(RefusedKind::Certificate, source),
+            FaultKind::Invalid => Self::invalid("server", source.to_string()),
             FaultKind::WrongType => refused(RefusedKind::WrongType, source),
             FaultKind::OutOfMemory => refused(RefusedKind::OutOfMemory, source),
             FaultKind::ScriptDisabled => refused(RefusedKind::ScriptDisabled, source),
@@ -219,8 +231,13 @@ impl fmt::Display for LostCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusedKind {
-    /// The credentials are missing or wrong, or the user may not run the command or touch the key.
+    /// The user may not run the command, or not touch the key.
     Permission,
+    /// The password or the user's name is wrong, or there is none.
+    Credentials,
+    /// A certificate was not accepted: the server's by us (its issuer is not known, it has expired, it is for another
+    /// host), or ours by the server.
+    Certificate,
     /// The key holds something that is not a lock.
     WrongType,
     /// The server may not write: a replica, or a master that protects itself. The only kind that heals by itself.
@@ -237,6 +254,8 @@ impl fmt::Display for RefusedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Permission => "this user lacks the permission",
+            Self::Credentials => "the password is wrong or missing",
+            Self::Certificate => "a certificate was not accepted",
             Self::WrongType => "the key holds something that is not a lock",
             Self::ReadOnly => "it is read-only",
             Self::OutOfMemory => "it is out of memory",
@@ -424,6 +443,9 @@ mod tests {
             (FaultKind::Unready, true),
             (FaultKind::ReadOnly, true),
             (FaultKind::Permission, false),
+            (FaultKind::Credentials, false),
+            (FaultKind::Certificate, false),
+            (FaultKind::Invalid, false),
             (FaultKind::WrongType, false),
             (FaultKind::OutOfMemory, false),
             (FaultKind::ScriptDisabled, false),
@@ -446,6 +468,8 @@ mod tests {
         let kinds = [
             (FaultKind::ReadOnly, RefusedKind::ReadOnly),
             (FaultKind::Permission, RefusedKind::Permission),
+            (FaultKind::Credentials, RefusedKind::Credentials),
+            (FaultKind::Certificate, RefusedKind::Certificate),
             (FaultKind::WrongType, RefusedKind::WrongType),
             (FaultKind::OutOfMemory, RefusedKind::OutOfMemory),
             (FaultKind::ScriptDisabled, RefusedKind::ScriptDisabled),

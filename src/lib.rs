@@ -39,7 +39,7 @@ pub use uuid::Uuid;
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
 pub use crate::embedded::EmbeddedStore;
 pub use crate::{
-    client::{Client, ClientBuilder},
+    client::{Client, ClientBuilder, RespVersion},
     engine::{Acquire, LockGuard, Released, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,

@@ -42,8 +42,14 @@ pub(crate) enum FaultKind {
     Unready,
     /// READONLY or MISCONF: a replica, or a master that may not write.
     ReadOnly,
-    /// NOPERM, NOAUTH, WRONGPASS.
+    /// NOPERM.
     Permission,
+    /// NOAUTH, WRONGPASS.
+    Credentials,
+    /// One of the certificates of a TLS link is not accepted, by us or by the server.
+    Certificate,
+    /// What leads to the server cannot be served, whatever the server does.
+    Invalid,
     /// WRONGTYPE.
     WrongType,
     /// OOM.

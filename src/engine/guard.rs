@@ -254,11 +254,12 @@ impl LockGuard {
     #[doc(alias = "renew")]
     pub async fn extend(&self, lease: Duration) -> Result<()> {
         self.place.engine.on_own_runtime()?;
-        let lease = lease::fixed_lease("lease", lease)?;
         let (place, clock) = (&self.place, self.place.engine.clock());
+        let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(place.name()))?;
         let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
         let Some((number, term)) = asked else {
-            return Err(Error::invalid("lease", "it would reach beyond the max_hold of this hold"));
+            let why = "it would reach beyond the max_hold of this hold";
+            return Err(Error::invalid("lease", why).for_lock(place.name()));
         };
         let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
         let hold = (&**place.entry.protocol.key(), number);

@@ -49,9 +49,9 @@ impl Plan {
         self.handle.ready()?;
         let lease = match self.lease {
             Lease::Watchdog => Lease::Watchdog,
-            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease)?),
+            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease).map_err(|error| self.said(error))?),
         };
-        let max_hold = self.max_hold.map(lease::max_hold).transpose()?;
+        let max_hold = self.max_hold.map(lease::max_hold).transpose().map_err(|error| self.said(error))?;
         let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
             (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
             (Waits::AsTold, Wait::None) => Patience::Once,
@@ -59,13 +59,19 @@ impl Plan {
         };
         let owner = match (&self.owner, self.nesting) {
             (Some(_), Nesting::Never) => {
-                return Err(Error::invalid("owner", "a mutex gives every acquisition an owner of its own"));
+                let error = Error::invalid("owner", "a mutex gives every acquisition an owner of its own");
+                return Err(self.said(error));
             }
             (Some(owner), Nesting::Current) => owner.clone(),
             (None, Nesting::Current) => Owner::current(),
             (None, Nesting::Never) => Owner::new(),
         };
         Ok(Ask { owner, lease, max_hold, patience })
+    }
+
+    /// What is wrong with an option, and of which lock.
+    fn said(&self, error: Error) -> Error {
+        error.for_lock(self.handle.name())
     }
 
     fn acquire(self, waits: Waits) -> Acquiring {

@@ -255,7 +255,7 @@ async fn a_wrong_password_is_a_refusal_and_no_password_is_ever_shown() {
         let builder = Client::builder().url(&url).command_timeout(COMMAND);
         shown += &format!("{builder:?}");
         let error = said(in_time(COMMAND, builder.connect()).await, "");
-        refused(&error, RefusedKind::Permission, Op::Connect, words);
+        refused(&error, RefusedKind::Credentials, Op::Connect, words);
         shown += &everything(&error);
     }
     // With the right one nothing shows it either, while all goes well and when the server goes.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ptr};
 
 use redis::Cmd;
 
-use super::{faults, spare::Spared};
+use super::{faults, secrets::Secrets, spare::Spared};
 use crate::{
     backend::{Arg, Call, Fault, Value},
     script::{CATALOGUE, Script},
@@ -87,14 +87,17 @@ pub(super) fn is_unknown_script(reply: &redis::Value) -> bool {
 }
 
 /// A reply as the seam has it.
-pub(super) fn value(reply: redis::Value) -> Result<Value, Fault> {
+pub(super) fn value(reply: redis::Value, secrets: &Secrets) -> Result<Value, Fault> {
     match reply {
-        redis::Value::ServerError(error) => Err(faults::refused(&error)),
-        other => inner_value(other),
+        redis::Value::ServerError(error) => Err(faults::refused(&error, secrets)),
+        // No script of ours answers with a text of its own: it is only ever shown.
+        redis::Value::SimpleString(text) => Ok(Value::Bytes(secrets.hide(text).into_bytes())),
+        redis::Value::BulkString(bytes) => Ok(Value::Bytes(secrets.hide_in(bytes))),
+        other => inner_value(other, secrets),
     }
 }
 
-fn inner_value(reply: redis::Value) -> Result<Value, Fault> {
+fn inner_value(reply: redis::Value, secrets: &Secrets) -> Result<Value, Fault> {
     match reply {
         redis::Value::Nil => Ok(Value::Nil),
         redis::Value::Int(int) => Ok(Value::Int(int)),
@@ -103,12 +106,16 @@ fn inner_value(reply: redis::Value) -> Result<Value, Fault> {
         redis::Value::Okay => Ok(Value::Bytes(b"OK".to_vec())),
         redis::Value::Array(parts) => match Value::of_numbers(&parts, number) {
             Some(numbers) => Ok(numbers),
-            None => parts.into_iter().map(inner_value).collect::<Result<_, _>>().map(Value::Array),
+            None => {
+                let parts = parts.into_iter().map(|part| inner_value(part, secrets));
+                parts.collect::<Result<_, _>>().map(Value::Array)
+            }
         },
-        redis::Value::ServerError(error) => Err(faults::refused_within(&error)),
-        other => Err(faults::unexpected(&other)),
+        redis::Value::ServerError(error) => Err(faults::refused_within(&error, secrets)),
+        other => Err(faults::unexpected(&other, secrets)),
     }
 }
+
 fn number(part: &redis::Value) -> Option<i64> {
     if let redis::Value::Int(int) = part { Some(*int) } else { None }
 }
@@ -165,16 +172,16 @@ mod tests {
             (b"*0\r\n", Value::Array(Vec::new())),
             (b"*2\r\n:1\r\n*1\r\n$-1\r\n", Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Nil])])),
         ] {
-            assert_eq!(value(reply(bytes)).unwrap(), expected);
+            assert_eq!(value(reply(bytes), &Secrets::default()).unwrap(), expected);
         }
     }
 
     #[test]
     fn an_error_inside_an_array_and_a_strange_type_are_faults() {
-        let fault = value(reply(b"*2\r\n:1\r\n-ERR broken\r\n")).unwrap_err();
+        let fault = value(reply(b"*2\r\n:1\r\n-ERR broken\r\n"), &Secrets::default()).unwrap_err();
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
         assert_eq!(fault.source.to_string(), "ERR broken");
-        let fault = value(reply(b",1.5\r\n")).unwrap_err();
+        let fault = value(reply(b",1.5\r\n"), &Secrets::default()).unwrap_err();
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Unexpected, true));
     }
 }

@@ -1,35 +1,39 @@
-//! What went wrong, in the seam's words: the driver's errors and the server's refusals as [`Fault`]s. Decides nothing, and
-//! leaves what a server's words mean to `words.rs`.
+//! What went wrong, in the seam's words: the driver's errors and the server's refusals as [`Fault`]s, without anything that
+//! was shown to be let in. Decides nothing, and leaves what a server's words mean to `words.rs`.
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use redis::{ErrorKind, RedisError, ServerError};
+use redis::{ConnectionAddr, ErrorKind, RedisError, ServerError};
 
-use super::words::{self, Meaning};
+use super::{
+    options::Clients,
+    secrets::Secrets,
+    words::{self, Meaning},
+};
 use crate::backend::{Fault, FaultKind};
 
 /// A server's refusal.
-pub(super) fn refused(error: &ServerError) -> Fault {
+pub(super) fn refused(error: &ServerError, secrets: &Secrets) -> Fault {
     let words = match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
     };
-    refused_in(words)
+    refused_in(words, secrets)
 }
 
 /// A reply of which only a part is a refusal: the script ran.
-pub(super) fn refused_within(error: &ServerError) -> Fault {
-    Fault { kind: FaultKind::Other, may_have_run: true, ..refused(error) }
+pub(super) fn refused_within(error: &ServerError, secrets: &Secrets) -> Fault {
+    Fault { kind: FaultKind::Other, may_have_run: true, ..refused(error, secrets) }
 }
 
 /// An error of the driver's own, where it is not a reply.
-pub(super) fn failed(error: &RedisError, may_have_run: bool) -> Fault {
+pub(super) fn failed(error: &RedisError, may_have_run: bool, secrets: &Secrets) -> Fault {
     if let Some(code) = error.code() {
         let words = match error.detail() {
             Some(detail) => format!("{code} {detail}"),
             None => code.to_owned(),
         };
-        return refused_in(words);
+        return refused_in(words, secrets);
     }
     let listed = KINDS.iter().find(|(kind, _)| *kind == error.kind());
     let kind = match listed {
@@ -37,21 +41,75 @@ pub(super) fn failed(error: &RedisError, may_have_run: bool) -> Fault {
         Some((_, kind)) => *kind,
         None => FaultKind::Other,
     };
-    fault(kind, may_have_run, error.to_string())
+    fault(kind, may_have_run, secrets.hide(error.to_string()))
 }
 
-/// The same for a link that could not be opened: whoever reads it must know where it was to lead. Never with credentials.
-pub(super) fn unconnected(error: &RedisError, address: &str) -> Fault {
-    let failed = failed(error, false);
+/// The driver will not make a client of what it was given.
+pub(super) fn unopened(error: &RedisError) -> Fault {
+    fault(FaultKind::Invalid, false, unserved(error, error.to_string()))
+}
+
+/// The same for a link that could not be opened: whoever reads it must know where it was to lead, and what it looks like
+/// where one side speaks TLS and the other does not.
+pub(super) fn unconnected(error: &RedisError, clients: &Clients) -> Fault {
+    let failed = failed(error, false, &clients.secrets);
     if error.code().is_some() {
         return failed;
     }
-    fault(failed.kind, false, format!("{address}: {}", failed.source))
+    let words = failed.source.to_string();
+    let address = clients.address();
+    let looks = match address {
+        ConnectionAddr::TcpTls { .. } if is_no_tls(&words) => NO_TLS,
+        ConnectionAddr::Tcp(..) if is_no_redis(error) => WANTS_TLS,
+        _ => "",
+    };
+    let kind = match error.kind() {
+        _ if is_about_certificates(&words) => FaultKind::Certificate,
+        ErrorKind::InvalidClientConfig => return fault(FaultKind::Invalid, false, unserved(error, words)),
+        // A failed handshake, with the system's TLS.
+        ErrorKind::Client => FaultKind::Dropped,
+        _ => failed.kind,
+    };
+    fault(kind, false, format!("{address}: {words}{looks}"))
 }
 
 /// A link that was not open in time.
-pub(super) fn too_slow(within: Duration, address: &str) -> Fault {
-    fault(FaultKind::Timeout, false, format!("{address}: no answer within {within:?}"))
+pub(super) fn too_slow(within: Duration, clients: &Clients) -> Fault {
+    let address = clients.address();
+    let looks = if let ConnectionAddr::TcpTls { .. } = address { NO_TLS } else { "" };
+    fault(FaultKind::Timeout, false, format!("{address}: no answer within {within:?}{looks}"))
+}
+
+const NO_TLS: &str = "; a port without TLS looks like this, for which the scheme is redis://";
+const WANTS_TLS: &str = "; a port that wants TLS looks like this, for which the scheme is rediss://";
+
+/// Whether a TLS link met somebody who answered without.
+fn is_no_tls(words: &str) -> bool {
+    let words = words.to_lowercase();
+    ["corrupt message", "invalidcontenttype", "wrong version number"].iter().any(|sign| words.contains(sign))
+}
+
+/// Whether somebody took up the connection and did not speak as a server of ours does.
+fn is_no_redis(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Parse || (error.is_connection_dropped() && !error.is_connection_refusal())
+}
+
+/// By whichever TLS library and whoever refused. An issuer that is not known is a certificate's, too.
+fn is_about_certificates(words: &str) -> bool {
+    let words = words.to_lowercase();
+    ["certificate", "unknownca", "unknown ca"].iter().any(|sign| words.contains(sign))
+}
+
+/// Why the driver will not even try.
+fn unserved(error: &RedisError, words: String) -> String {
+    if words.contains("insecure") {
+        return "TLS without a look at certificates is not served by the feature \"rustls\": \"native-tls\" does, or give a \
+                redis_client(..) that knows the server's own issuer"
+            .to_owned();
+    }
+    // The driver appends its kind.
+    let kind = format!(" - {:?}", error.kind());
+    words.replacen(&kind, "", 1)
 }
 
 /// No answer in time.
@@ -80,8 +138,8 @@ pub(super) fn closed(may_have_run: bool) -> Fault {
 }
 
 /// A reply of a type that no script gives.
-pub(super) fn unexpected(reply: &redis::Value) -> Fault {
-    fault(FaultKind::Unexpected, true, format!("{reply:?}"))
+pub(super) fn unexpected(reply: &redis::Value, secrets: &Secrets) -> Fault {
+    fault(FaultKind::Unexpected, true, secrets.hide(format!("{reply:?}")))
 }
 
 /// What the server or the system said, word for word. It outlives the driver's error, whose type stays in here.
@@ -100,14 +158,14 @@ fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
     Fault { kind, may_have_run, source: Arc::new(Words(words.into())) }
 }
 
-fn refused_in(words: String) -> Fault {
+fn refused_in(words: String, secrets: &Secrets) -> Fault {
     let Meaning { kind, may_have_run } = words::meaning(&words);
-    fault(kind, may_have_run, words)
+    fault(kind, may_have_run, secrets.hide(words))
 }
 
 /// The driver's kinds of error where no server said anything; any other is not for us to understand.
 const KINDS: &[(ErrorKind, FaultKind)] = &[
-    (ErrorKind::AuthenticationFailed, FaultKind::Permission),
+    (ErrorKind::AuthenticationFailed, FaultKind::Credentials),
     // Or a timeout, if the error says so.
     (ErrorKind::Io, FaultKind::Dropped),
     // After bytes that are no reply nothing on that link can be trusted: it is as good as cut.
@@ -119,6 +177,7 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::backend::redis::{Target, testing::options};
 
     #[test]
     fn errors_that_are_no_reply_have_their_kind() {
@@ -132,7 +191,7 @@ mod tests {
             (made(io::ErrorKind::UnexpectedEof), ErrorKind::Io, FaultKind::Dropped),
             (made(io::ErrorKind::InvalidData), ErrorKind::Io, FaultKind::Dropped),
             (unreadable, ErrorKind::Parse, FaultKind::Dropped),
-            ((ErrorKind::AuthenticationFailed, "no").into(), ErrorKind::AuthenticationFailed, FaultKind::Permission),
+            ((ErrorKind::AuthenticationFailed, "no").into(), ErrorKind::AuthenticationFailed, FaultKind::Credentials),
             ((ErrorKind::InvalidClientConfig, "no").into(), ErrorKind::InvalidClientConfig, FaultKind::Other),
             ((ErrorKind::UnexpectedReturnType, "no").into(), ErrorKind::UnexpectedReturnType, FaultKind::Other),
         ];
@@ -142,7 +201,7 @@ mod tests {
         for (error, kind, expected) in rows {
             assert_eq!(error.kind(), kind, "{error:?}");
             for sent in [true, false] {
-                let fault = failed(&error, sent);
+                let fault = failed(&error, sent, &Secrets::default());
                 assert_eq!((fault.kind, fault.may_have_run), (expected, sent), "{error:?}");
             }
         }
@@ -151,8 +210,9 @@ mod tests {
     #[test]
     fn a_part_that_is_a_refusal_says_that_the_script_ran() {
         let redis::Value::ServerError(error) = redis::parse_redis_value(b"-READONLY no\r\n").unwrap() else { panic!() };
-        assert_eq!((refused(&error).kind, refused(&error).may_have_run), (FaultKind::ReadOnly, false));
-        let fault = refused_within(&error);
+        let fault = refused(&error, &Secrets::default());
+        assert_eq!((fault.kind, fault.may_have_run), (FaultKind::ReadOnly, false));
+        let fault = refused_within(&error, &Secrets::default());
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Other, true));
         assert_eq!(fault.source.to_string(), "READONLY no");
     }
@@ -160,10 +220,40 @@ mod tests {
     #[test]
     fn whoever_cannot_connect_hears_where_and_a_server_s_words_stay_as_they_are() {
         let refused = RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
-        let fault = unconnected(&refused, "host:1");
+        let fault = unconnected(&refused, &clients("redis://host:1"));
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Dropped, false));
         assert!(fault.source.to_string().starts_with("host:1: "), "{}", fault.source);
         let said = redis::parse_redis_value(b"-NOAUTH no\r\n").unwrap().extract_error().unwrap_err();
-        assert_eq!(unconnected(&said, "host:1").source.to_string(), "NOAUTH no");
+        assert_eq!(unconnected(&said, &clients("redis://host:1")).source.to_string(), "NOAUTH no");
+    }
+
+    fn clients(url: &str) -> Clients {
+        Target::parse(url).unwrap().clients(options(3000)).unwrap()
+    }
+
+    #[test]
+    fn nothing_that_was_shown_to_be_let_in_is_shown_again() {
+        let clients = clients("redis://ann:s3cret@host:1");
+        let secrets = &clients.secrets;
+        let said = redis::parse_redis_value(b"-ERR who is s3cret?\r\n").unwrap();
+        let redis::Value::ServerError(refusal) = &said else { panic!("{said:?}") };
+        let error = RedisError::from(refusal.clone());
+        let own = RedisError::from((ErrorKind::Client, "no", "s3cret".to_owned()));
+        for fault in [
+            refused(refusal, secrets),
+            refused_within(refusal, secrets),
+            failed(&error, true, secrets),
+            failed(&own, true, secrets),
+            unconnected(&error, &clients),
+            unconnected(&own, &clients),
+            unexpected(&said, secrets),
+            unexpected(
+                &redis::Value::VerbatimString { format: redis::VerbatimFormat::Text, text: "s3cret".into() },
+                secrets,
+            ),
+        ] {
+            let shown = format!("{fault:?} {}", fault.source);
+            assert!(!shown.contains("s3cret") && shown.contains("<hidden>"), "{shown}");
+        }
     }
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     codec, faults,
     options::{Clients, link_config},
+    secrets::Secrets,
     waiting::Waiting,
 };
 use crate::backend::{Fault, Value};
@@ -59,11 +60,10 @@ pub(super) enum Cause {
 impl Link {
     /// Connects. `parent` ends the link, too.
     pub(super) async fn open(clients: &Clients, parent: &CancellationToken, within: Duration) -> Result<Self, Fault> {
-        let address = || clients.resp2.get_connection_info().addr().to_string();
         match timeout_at(Instant::now() + within, connect(clients, parent)).await {
             Ok(Ok(link)) => Ok(link),
-            Ok(Err(error)) => Err(faults::unconnected(&error, &address())),
-            Err(_) => Err(faults::too_slow(within, &address())),
+            Ok(Err(error)) => Err(faults::unconnected(&error, clients)),
+            Err(_) => Err(faults::too_slow(within, clients)),
         }
     }
 
@@ -107,18 +107,18 @@ impl Link {
     }
 
     /// Whether scripts may be run here at all, in both ways: a script that nobody has is asked for, and one is sent.
-    pub(super) async fn probe(&self, within: Duration) -> Result<(), Fault> {
+    pub(super) async fn probe(&self, within: Duration, secrets: &Secrets) -> Result<(), Fault> {
         let mut probe = redis::pipe();
         probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(0);
         probe.cmd("EVAL").arg("return 1").arg(0);
         let mut connection = self.connection();
         let deadline = Instant::now() + within;
         let replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, 2)).await {
-            Ok(replies) => replies.map_err(|error| faults::failed(&error, false))?,
+            Ok(replies) => replies.map_err(|error| faults::failed(&error, false, secrets))?,
             Err(_) => return Err(faults::timeout(within, false)),
         };
         let refused = replies.into_iter().filter(|reply| !codec::is_unknown_script(reply));
-        refused.map(codec::value).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
+        refused.map(|reply| codec::value(reply, secrets)).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
     }
 
     /// Looks after the link until it is over, and after those who wait for its answers.
@@ -181,7 +181,7 @@ async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, 
         });
         match client.get_multiplexed_async_connection_with_config(&config).await {
             Ok(connection) => return Ok(Link::new(connection, gone, true)),
-            Err(error) if refuses_hello(&error) => {}
+            Err(error) if clients.falls_back && refuses_hello(&error) => {}
             Err(error) => return Err(error),
         }
     }

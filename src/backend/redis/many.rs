@@ -29,6 +29,7 @@ impl Node {
             return Vec::new();
         }
         let (started, count) = (Instant::now(), scripts.len());
+        let secrets = self.secrets().clone();
         let replies = match self.way() {
             Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
             Ok(way @ Way::Wait(_)) => {
@@ -40,7 +41,9 @@ impl Node {
             Err(fault) => Err(fault),
         };
         match replies {
-            Ok(replies) => replies.into_iter().map(|reply| reply.and_then(codec::value)).collect(),
+            Ok(replies) => {
+                replies.into_iter().map(|reply| reply.and_then(|reply| codec::value(reply, &secrets))).collect()
+            }
             Err(fault) => vec![Err(fault); count],
         }
     }

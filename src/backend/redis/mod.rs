@@ -15,6 +15,7 @@
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
+//! | `secrets` | what is never shown of them |
 
 mod codec;
 mod command;
@@ -25,6 +26,7 @@ mod many;
 mod node;
 mod options;
 mod pubsub;
+mod secrets;
 mod spare;
 mod standalone;
 mod task;
@@ -36,5 +38,6 @@ pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;
+pub use options::RespVersion;
 pub(crate) use options::{Options, Target};
 pub(crate) use standalone::connect;

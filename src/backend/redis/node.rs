@@ -24,6 +24,7 @@ use super::{
     faults,
     link::{Answers, Cause, Kept, Link},
     options::{Clients, Options},
+    secrets::Secrets,
     spare::Spared,
     task::Task,
     waiting::{Over, Wait},
@@ -60,7 +61,7 @@ pub(super) async fn connect(
 ) -> Result<Arc<Node>, Fault> {
     let within = options.command_timeout;
     let link = Arc::new(Link::open(&clients, &closed, within).await?);
-    link.probe(within.saturating_sub(started.elapsed())).await?;
+    link.probe(within.saturating_sub(started.elapsed()), &clients.secrets).await?;
     let runtime = Handle::current();
     let node = Arc::new(Node {
         hashes: Hashes::of_catalogue(),
@@ -98,7 +99,7 @@ impl Node {
         under_way.over = true;
         let reply = self.noted(&link, outcome)?;
         if !codec::is_unknown_script(&reply) {
-            return codec::value(reply);
+            return codec::value(reply, self.secrets());
         }
         Box::pin(self.run_by_source(&link, &cmd, script, &mut timer, &dispatches)).await
     }
@@ -117,7 +118,7 @@ impl Node {
             let (link, turn) = self.link(wait, &mut timer).await?;
             let reply = self.sent(&link, &cmd, Some(turn), timer, &dispatches).await?;
             if !codec::is_unknown_script(&reply) {
-                return codec::value(reply);
+                return codec::value(reply, self.secrets());
             }
             self.run_by_source(&link, &cmd, script, &mut timer, &dispatches).await
         };
@@ -134,7 +135,8 @@ impl Node {
         dispatches: &Dispatches,
     ) -> Result<Value, Fault> {
         timer.sent = Instant::now();
-        codec::value(self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?)
+        let reply = self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?;
+        codec::value(reply, self.secrets())
     }
 
     /// The answer to one command, which leaves in the first poll if it is still wanted.
@@ -226,9 +228,14 @@ impl Node {
             Err(error) => {
                 // Refusals are replies: an error means that the connection is no good.
                 link.end(Cause::Cut);
-                Err(faults::failed(&error, true))
+                Err(faults::failed(&error, true, self.secrets()))
             }
         }
+    }
+
+    /// What is not to be shown of what comes over the link.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.clients.secrets
     }
 
     fn gone(&self, link: &Link) -> Fault {

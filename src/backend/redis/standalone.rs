@@ -26,8 +26,8 @@ pub(crate) struct Standalone {
 /// Connects within the command timeout, and makes sure that the server lets us run scripts.
 pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standalone, Fault> {
     let started = Instant::now();
-    let clients = target.clients(options).map_err(|error| faults::failed(&error, false))?;
-    let (listens, closed) = (clients.resp2.clone(), CancellationToken::new());
+    let clients = target.clients(options).map_err(|error| faults::unopened(&error))?;
+    let (listens, closed) = (clients.clone(), CancellationToken::new());
     let node = node::connect(clients, options, started, closed.clone()).await?;
     let pubsub = PubSub::start(listens, options.command_timeout, &closed, &Handle::current());
     Ok(Standalone { node, pubsub })

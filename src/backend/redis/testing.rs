@@ -13,7 +13,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{Options, Target};
+use super::{Options, RespVersion, Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.
@@ -129,7 +129,7 @@ impl Drop for Server {
 }
 
 pub(super) fn options(milliseconds: u64) -> Options {
-    Options { command_timeout: Duration::from_millis(milliseconds) }
+    Options { command_timeout: Duration::from_millis(milliseconds), version: RespVersion::Auto }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

@@ -31,9 +31,10 @@ fn of_code(code: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| matches!(row.says, Says::Code(known) if known == code))
 }
 
-/// Whether a running script raised it. Redis 6 and 7 both name the script's chunk then.
+/// Whether a running script raised it. The script's chunk is named then, but for a refusal that the script itself handed
+/// on: that is known by its words.
 fn raised_inside(words: &str) -> bool {
-    words.contains("user_script")
+    ["user_script", "The user executing the script", "ACL failure in script"].iter().any(|sign| words.contains(sign))
 }
 
 #[derive(Debug)]
@@ -69,7 +70,7 @@ const fn says(words: &'static str, kind: FaultKind, written: Written) -> Row {
 }
 
 const ROWS: &[Row] = {
-    use FaultKind::{Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
+    use FaultKind::{Credentials, Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
     use Written::{Nothing, Perhaps};
     &[
         // It cannot now.
@@ -92,12 +93,15 @@ const ROWS: &[Row] = {
         code("ASK", Other, Nothing),
         code("CROSSSLOT", Other, Nothing),
         // It does not let us.
-        code("NOAUTH", Permission, Nothing),
-        code("WRONGPASS", Permission, Nothing),
+        code("NOAUTH", Credentials, Nothing),
+        code("WRONGPASS", Credentials, Nothing),
+        says("invalid password", Credentials, Nothing),
+        says("called without any password configured", Credentials, Nothing),
         code("DENIED", Permission, Nothing),
         code("NOPERM", Permission, Perhaps),
+        // Until version 7.0, and from 7.2 on.
         says("the user executing the script can't", Permission, Perhaps),
-        says("called without any password configured", Permission, Nothing),
+        says("acl failure in script", Permission, Perhaps),
         // It will not, until somebody does something about it.
         code("WRONGTYPE", WrongType, Perhaps),
         code("OOM", OutOfMemory, Nothing),

@@ -239,7 +239,7 @@ async fn a_renewal_that_is_answered_gone_loses_the_hold_at_once_and_for_ever() {
 }
 
 /// Each kind of fault, in its own place.
-const KINDS: [FaultKind; 11] = [
+const KINDS: [FaultKind; 14] = [
     FaultKind::Timeout,
     FaultKind::Dropped,
     FaultKind::Unready,
@@ -251,6 +251,9 @@ const KINDS: [FaultKind; 11] = [
     FaultKind::Other,
     FaultKind::Unexpected,
     FaultKind::Closed,
+    FaultKind::Credentials,
+    FaultKind::Certificate,
+    FaultKind::Invalid,
 ];
 
 /// A kind that is new does not compile here before it has a place above.
@@ -267,6 +270,9 @@ fn place_of(kind: FaultKind) -> usize {
         FaultKind::Other => 8,
         FaultKind::Unexpected => 9,
         FaultKind::Closed => 10,
+        FaultKind::Credentials => 11,
+        FaultKind::Certificate => 12,
+        FaultKind::Invalid => 13,
         // Nothing that happens to a renewal: it is the engine's own doing.
         FaultKind::Withdrawn => usize::MAX,
     }

@@ -1,25 +1,46 @@
 //! Who listens where, and how far the server is with it. Knows no connection, only what it asks of one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use super::{
     Order,
     requests::{Answer, Outcome, Requests, Verb},
 };
-use crate::backend::{FaultKind, Heard, Listener, redis::faults};
+use crate::{
+    backend::{
+        FaultKind, Heard, Listener,
+        redis::{faults, secrets::Secrets},
+    },
+    chance::Chance,
+};
+
+/// Rights may be granted while a client lives: the first time that a refused channel is asked for again is this far off,
+/// each later one twice as far, up to the longest.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+const ASK_AGAIN_LONGEST: Duration = Duration::from_secs(30);
 
 /// Who listens where, and how far the server is with it.
-#[derive(Default)]
 pub(super) struct Channels {
     by_name: HashMap<Arc<str>, Channel>,
     /// The server refuses SUBSCRIBE as such: asking for another channel is pointless.
     forbidden: bool,
+    /// Whether there may be refused channels.
+    refused: bool,
+    /// When one of them is asked for again, and how long after that the next one.
+    ask_again: Instant,
+    pause: Duration,
+    asked_again: u64,
+    secrets: Secrets,
 }
 
 #[derive(Default)]
 struct Channel {
     listeners: Vec<(u64, Arc<dyn Listener>)>,
     stage: Stage,
+    /// Which of the repeated requests was the last for this one; none is zero.
+    asked_again: u64,
 }
 
 /// At most one command for a channel is under way, so that its answer says where the channel stands.
@@ -31,11 +52,18 @@ enum Stage {
     Subscribing,
     Subscribed,
     Unsubscribing,
-    /// The server said no; it is not asked again for as long as anybody listens.
+    /// The server said no.
     Refused,
+    /// It said no, and is asked once more.
+    AskedAgain,
 }
 
 impl Channels {
+    pub(super) fn new(secrets: Secrets) -> Self {
+        let (ask_again, pause) = (Instant::now(), ASK_AGAIN);
+        Self { by_name: HashMap::new(), forbidden: false, refused: false, ask_again, pause, asked_again: 0, secrets }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
@@ -47,7 +75,7 @@ impl Channels {
                 let entry = self.by_name.entry(channel.clone()).or_default();
                 match entry.stage {
                     Stage::Subscribed => listener.hear(Heard::Subscribed),
-                    Stage::Refused => listener.hear(Heard::Refused),
+                    Stage::Refused | Stage::AskedAgain => listener.hear(Heard::Refused),
                     Stage::Silent | Stage::Subscribing | Stage::Unsubscribing => {}
                 }
                 entry.listeners.push((id, listener));
@@ -83,7 +111,10 @@ impl Channels {
             _ if channel.is_over() => {
                 self.by_name.remove(name);
             }
-            Stage::Silent if self.forbidden => channel.enter(Stage::Refused, Heard::Refused),
+            Stage::Silent if self.forbidden => {
+                channel.enter(Stage::Refused, Heard::Refused);
+                self.refused();
+            }
             Stage::Silent => {
                 channel.stage = Stage::Subscribing;
                 requests.send(Verb::Subscribe, Some(name));
@@ -92,7 +123,50 @@ impl Channels {
                 channel.stage = Stage::Unsubscribing;
                 requests.send(Verb::Unsubscribe, Some(name));
             }
-            Stage::Subscribed | Stage::Subscribing | Stage::Unsubscribing | Stage::Refused => {}
+            Stage::Subscribed | Stage::Subscribing | Stage::Unsubscribing | Stage::Refused | Stage::AskedAgain => {}
+        }
+    }
+
+    /// When a refused channel is to be asked for again; `None` while there is none.
+    pub(super) fn ask_again_at(&self) -> Option<Instant> {
+        self.refused.then_some(self.ask_again)
+    }
+
+    /// Asks for one of the refused channels again, each in its turn: if that one is let through, so may the others be.
+    pub(super) fn ask_again(&mut self, requests: &mut Requests) {
+        self.pause = (self.pause * 2).min(ASK_AGAIN_LONGEST);
+        let half = self.pause / 2;
+        self.ask_again = Instant::now() + half + Chance::System.part_of(half);
+        self.asked_again += 1;
+        let refused = self.by_name.iter_mut().filter(|(_, channel)| channel.stage == Stage::Refused);
+        if let Some((name, channel)) = refused.min_by_key(|(_, channel)| channel.asked_again) {
+            channel.asked_again = self.asked_again;
+            channel.stage = Stage::AskedAgain;
+            requests.send(Verb::Subscribe, Some(name));
+        } else {
+            self.refused = false;
+        }
+    }
+
+    /// The server refuses a channel.
+    fn refused(&mut self) {
+        if !self.refused {
+            self.refused = true;
+            self.ask_again = self.ask_again.max(Instant::now() + ASK_AGAIN);
+        }
+    }
+
+    /// One that was refused before was let through.
+    fn granted(&mut self, requests: &mut Requests) {
+        let refused = self.by_name.iter_mut().filter(|(_, channel)| channel.stage == Stage::Refused);
+        for (name, channel) in refused {
+            channel.stage = Stage::AskedAgain;
+            requests.send(Verb::Subscribe, Some(name));
+        }
+        if self.pause > ASK_AGAIN {
+            self.pause = ASK_AGAIN;
+            self.ask_again = Instant::now() + ASK_AGAIN;
+            tracing::info!("the server takes subscriptions that it refused before");
         }
     }
 
@@ -100,7 +174,7 @@ impl Channels {
     pub(super) fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), &'static str> {
         let refusal = match answer.outcome {
             Outcome::Done => None,
-            Outcome::Refused(error) => Some(faults::failed(&error, false)),
+            Outcome::Refused(error) => Some(faults::failed(&error, false, &self.secrets)),
             Outcome::Cut => return Err("cut"),
             Outcome::Silent => return Err("silent"),
         };
@@ -112,14 +186,26 @@ impl Channels {
         };
         match (answer.verb, refusal) {
             (Verb::Ping, _) => {}
-            (Verb::Subscribe, None) => channel.enter(Stage::Subscribed, Heard::Subscribed),
+            (Verb::Subscribe, None) => {
+                let was_refused = channel.stage == Stage::AskedAgain;
+                channel.enter(Stage::Subscribed, Heard::Subscribed);
+                self.forbidden = false;
+                if was_refused {
+                    self.granted(requests);
+                }
+            }
             (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
                 return Err("not ready");
             }
             (Verb::Subscribe, Some(fault)) => {
                 let words = fault.source.to_string().to_lowercase();
                 self.forbidden |= words.contains("'subscribe'") || words.contains("`subscribe`");
-                channel.enter(Stage::Refused, Heard::Refused);
+                match channel.stage {
+                    // They know.
+                    Stage::AskedAgain => channel.stage = Stage::Refused,
+                    _ => channel.enter(Stage::Refused, Heard::Refused),
+                }
+                self.refused();
             }
             // Refused or not, nobody here listens any more.
             (Verb::Unsubscribe, _) => channel.stage = Stage::Silent,
@@ -139,6 +225,7 @@ impl Channels {
         self.by_name.retain(|_, channel| {
             match channel.stage {
                 Stage::Refused => {}
+                Stage::AskedAgain => channel.stage = Stage::Refused,
                 Stage::Subscribed => channel.enter(Stage::Silent, Heard::Interrupted),
                 _ => channel.stage = Stage::Silent,
             }

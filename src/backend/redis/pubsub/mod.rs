@@ -4,6 +4,7 @@ mod channels;
 mod requests;
 
 use std::{
+    future::pending,
     pin::pin,
     sync::{
         Arc,
@@ -13,14 +14,11 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use redis::{
-    Client,
-    aio::{PubSubSink, PubSubStream},
-};
+use redis::aio::{PubSubSink, PubSubStream};
 use tokio::{
     runtime::Handle,
     sync::mpsc,
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +26,7 @@ use self::{
     channels::Channels,
     requests::{Requests, Verb},
 };
-use super::faults;
+use super::{faults, options::Clients};
 use crate::{
     backend::{
         Listener, Subscription,
@@ -47,14 +45,14 @@ pub(super) struct PubSub {
 
 impl PubSub {
     pub(super) fn start(
-        client: Client,
+        clients: Clients,
         command_timeout: Duration,
         closed: &CancellationToken,
         runtime: &Handle,
     ) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
-        let server =
-            Server { client, command_timeout, orders, channels: Channels::default(), backoff: Backoff::default() };
+        let channels = Channels::new(clients.secrets.clone());
+        let server = Server { clients, command_timeout, orders, channels, backoff: Backoff::default() };
         let closed = closed.clone();
         runtime.spawn(async move {
             closed.run_until_cancelled(server.serve()).await;
@@ -80,7 +78,7 @@ enum Order {
 
 /// The task behind all subscriptions.
 struct Server {
-    client: Client,
+    clients: Clients,
     command_timeout: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
     channels: Channels,
@@ -114,7 +112,7 @@ impl Server {
                 self.channels.apply(order);
             }
             let pause = self.backoff.pause(&Chance::System);
-            let client = self.client.clone();
+            let client = self.clients.resp2.clone();
             let within = self.command_timeout;
             let mut attempt = pin!(async move {
                 sleep(pause).await;
@@ -128,7 +126,7 @@ impl Server {
                     attempt = attempt.as_mut() => match attempt {
                         Ok(Ok(connection)) => return Ok(connection.split()),
                         Ok(Err(error)) => {
-                            let fault = faults::failed(&error, false);
+                            let fault = faults::unconnected(&error, &self.clients);
                             tracing::debug!(error = %fault.source, "no subscription link");
                             break;
                         }
@@ -168,12 +166,21 @@ impl Server {
                         return Ok(());
                     }
                 },
+                () = until(self.channels.ask_again_at()) => self.channels.ask_again(&mut requests),
                 // A link that only ever listens would never find out that nobody speaks any more.
                 // One at a time: answers belong to requests by their order, so a ping that is always followed by another would
                 // never be missed where one answer was lost.
                 _ = beat.tick(), if !self.channels.is_empty() && !requests.pings() => requests.send(Verb::Ping, None),
             }
         }
+    }
+}
+
+/// For ever, if there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }
 
@@ -386,6 +393,41 @@ mod tests {
         let stats = asked();
         let subscribe = stats.lines().find(|line| line.starts_with("cmdstat_subscribe")).unwrap();
         assert!(subscribe.contains("calls=1,") && subscribe.contains("rejected_calls=2,"), "{subscribe}");
+    }
+
+    #[tokio::test]
+    async fn a_right_that_is_granted_later_is_noticed_and_asked_for_seldom() {
+        // The command itself, and the channels.
+        for (rights, granted) in [("-subscribe ~* &*", "+subscribe"), ("~* resetchannels", "&*")] {
+            let server = Server::start();
+            let user = |rights: &str| {
+                let words = format!("ACL SETUSER ann on >pw +@all {rights}");
+                let _: () = server.ask(&words.split(' ').collect::<Vec<_>>());
+            };
+            user(rights);
+            let target = format!("{}?user=ann&pass=pw", server.url());
+            let target = crate::backend::redis::Target::parse(&target).unwrap();
+            let backend = connect(&target, options(300)).await.unwrap();
+            let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+            let _one = backend.subscribe("", name("a"), one.clone());
+            let _two = backend.subscribe("", name("b"), two.clone());
+            one.hears(&["Refused"]).await;
+            two.hears(&["Refused"]).await;
+            // Long enough for a request or two, and too short for a third.
+            sleep(Duration::from_millis(2200)).await;
+            let stats: String = server.ask(&["INFO", "commandstats"]);
+            let line = stats.lines().find(|line| line.starts_with("cmdstat_subscribe")).unwrap();
+            let refused: u32 =
+                line.split("rejected_calls=").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+            assert!((2..=4).contains(&refused), "{line}");
+            assert_eq!((one.heard().len(), two.heard().len()), (1, 1), "nobody hears of it");
+            user(granted);
+            one.hears(&["Refused", "Subscribed"]).await;
+            two.hears(&["Refused", "Subscribed"]).await;
+            let late = Arc::new(Ear::default());
+            let _late = backend.subscribe("", name("c"), late.clone());
+            late.hears(&["Subscribed"]).await;
+        }
     }
 
     #[tokio::test]

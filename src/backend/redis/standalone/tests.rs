@@ -93,7 +93,7 @@ async fn connecting_tells_a_wrong_password_and_forbidden_scripts() {
     let target = |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
     for protocol in ["", "&protocol=resp2"] {
         let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
-        assert!(fault.kind == FaultKind::Permission && fault.source.to_string().contains("WRONGPASS"), "{fault:?}");
+        assert!(fault.kind == FaultKind::Credentials && fault.source.to_string().contains("WRONGPASS"), "{fault:?}");
         assert!(!format!("{fault:?} {}", fault.source).contains("wr0ng"));
         let fault = refused(&target("bob", &format!("s3cret{protocol}")), options(3000)).await;
         assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");

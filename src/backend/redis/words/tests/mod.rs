@@ -2,6 +2,7 @@
 //! its source, with the reason. A row without evidence fails.
 
 mod asked;
+mod recorded;
 
 use std::thread;
 
@@ -9,7 +10,7 @@ use self::asked::{full, killed, loading, master_down, migrating, moved, node, to
 use super::*;
 use crate::backend::{
     Fault,
-    redis::{faults, testing::Server},
+    redis::{faults, secrets::Secrets, testing::Server},
 };
 
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
@@ -33,10 +34,11 @@ enum Source {
 use self::Source::{Quoted, Said};
 
 fn evidence() -> Vec<Evidence> {
-    use FaultKind::{Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
+    use FaultKind::{Credentials, Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
     use Says::{Code, Words};
     const WAIT: Expected = (Unready, false, true);
     const DENIED: Expected = (Permission, false, false);
+    const UNKNOWN: Expected = (Credentials, false, false);
     const OTHER: Expected = (Other, false, false);
     vec![
         (Code("LOADING"), Said(loading), WAIT),
@@ -54,8 +56,9 @@ fn evidence() -> Vec<Evidence> {
         (Code("MOVED"), Said(|| moved("GET {s}here")), OTHER),
         (Code("ASK"), Said(|| migrating("GET {s}gone")), OTHER),
         (Code("CROSSSLOT"), Said(|| node(&["CLUSTER ADDSLOTSRANGE 0 16383"]).says("MGET a b")), OTHER),
-        (Code("NOAUTH"), Said(|| Server::with(&["--requirepass", "pw"]).says("GET a")), DENIED),
-        (Code("WRONGPASS"), Said(|| Server::with(&["--requirepass", "pw"]).says("AUTH default no")), DENIED),
+        (Code("NOAUTH"), Said(|| Server::with(&["--requirepass", "pw"]).says("GET a")), UNKNOWN),
+        (Code("WRONGPASS"), Said(|| Server::with(&["--requirepass", "pw"]).says("AUTH default no")), UNKNOWN),
+        (Words("invalid password"), Quoted("ERR invalid password", "servers before Redis 6"), UNKNOWN),
         (
             Code("DENIED"),
             Quoted("DENIED Redis is running in protected mode because", "it is for addresses of other machines"),
@@ -67,7 +70,15 @@ fn evidence() -> Vec<Evidence> {
             Said(|| told("ACL SETUSER default -get", r#"EVAL "return redis.call('GET', 'a')" 0"#)),
             (Permission, true, false),
         ),
-        (Words("called without any password configured"), Said(|| Server::start().says("AUTH pw")), DENIED),
+        (Words("called without any password configured"), Said(|| Server::start().says("AUTH pw")), UNKNOWN),
+        (
+            Words("acl failure in script"),
+            Quoted(
+                "ERR ACL failure in script: User ann has no permissions to run the 'del' command script: 7192, on @user_script:1.",
+                "servers from 7.2 on",
+            ),
+            (Permission, true, false),
+        ),
         (Code("WRONGTYPE"), Said(|| told("SET a b", "HGET a b")), (WrongType, false, false)),
         (Code("OOM"), Said(|| told("CONFIG SET maxmemory 1", "SET a b")), (OutOfMemory, false, false)),
         (
@@ -162,8 +173,9 @@ fn comes_to(words: &str, expected: Expected) {
         assert_eq!(fault.source.to_string(), words);
         (fault.kind, fault.may_have_run, fault.kind.heals())
     };
-    assert_eq!(told(faults::refused(&refusal)), expected, "{words}");
-    assert_eq!(told(faults::failed(&refusal.into(), true)), expected, "{words}");
+    let secrets = Secrets::default();
+    assert_eq!(told(faults::refused(&refusal, &secrets)), expected, "{words}");
+    assert_eq!(told(faults::failed(&refusal.into(), true, &secrets)), expected, "{words}");
 }
 
 #[test]
