@@ -145,7 +145,11 @@ impl LockGuard {
     fn take(&self) -> bool {
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
-            state.live(&self.tenure).map(|hold| hold.untaken = false).is_some()
+            let taken = state.live(&self.tenure).map(|hold| hold.untaken = false).is_some();
+            if taken {
+                state.turn_taken();
+            }
+            taken
         })
     }
 }

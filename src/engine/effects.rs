@@ -27,6 +27,7 @@ pub(super) enum Said {
     Released { owner: Owner, held: Duration },
     Lost { owner: Owner, cause: LostCause, held: Duration },
     OutOfOrder { owner: Owner },
+    Parked { owner: Owner },
 }
 
 impl Said {
@@ -42,6 +43,11 @@ impl Said {
                 %lock,
                 %owner,
                 "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
+            ),
+            Self::Parked { owner } => tracing::warn!(
+                %lock,
+                %owner,
+                "an acquisition is neither polled nor dropped: when its turn came others waited, and now go first"
             ),
         }
     }

@@ -57,6 +57,9 @@ impl State {
         let out_of_order = newer.filter(|ticket| !ticket.detached).count() > 0;
         let Some(ticket) = hold.tickets.remove(id) else { return ended(place, tenure) };
         let left = hold.count();
+        if left > 0 && hold.granted() == 0 {
+            hold.counting.left_alone(moment.date);
+        }
         if !live {
             self.forget_lost(place, tenure, fx);
             return ended(place, tenure);
@@ -135,7 +138,8 @@ impl State {
     }
 
     pub(super) fn expire_at(&mut self, place: &Place, moment: Moment, fx: &mut Effects) {
-        if let Some(cause) = self.hold.as_mut().and_then(|hold| hold.expires(moment)) {
+        let left = self.is_left(place, moment).then_some(LostCause::Expired);
+        if let Some(cause) = self.hold.as_mut().and_then(|hold| hold.expires(moment)).or(left) {
             self.lose(place, cause, fx);
         }
     }
@@ -145,16 +149,21 @@ impl State {
         let Some(mut hold) = self.hold.take() else { return };
         let now = place.engine.clock().now();
         let held = hold.held_for(now);
-        fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
+        let untaken = hold.untaken_since().is_some();
+        if untaken && cause == LostCause::Expired {
+            self.turn_missed(hold.owner(), place, fx);
+        } else {
+            fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
+        }
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);
         let turn = self.turn_of_lost(now);
         let forced = cause == LostCause::Forced && !without(Rule::ForcedIsReleased);
         let may_be_there = cause == LostCause::Expired || forced;
         let until = (now + hold.lease()).into();
-        hold.leave(Wake { until, release: may_be_there && !hold.untaken });
+        hold.leave(Wake { until, release: may_be_there && !untaken });
         // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
-        if cause == LostCause::MaxHold || may_be_there && hold.untaken {
+        if cause == LostCause::MaxHold || may_be_there && untaken {
             let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
             fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         } else {

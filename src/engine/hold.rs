@@ -8,6 +8,7 @@
 //! | held, pending | it is answered gone or busy | lost (Gone); it goes on as a fresh one |
 //! | held | one of several tickets ends | held, the server is told the newest count |
 //! | held | the last ticket ends | passed on, handed over or released: `hand_over.rs` |
+//! | held | nobody works under it for too long | lost (Expired), one release: `parked.rs` |
 //! | held | a renewal is answered renewed | held, the deadline moves |
 //! | held | a renewal is answered gone | lost (Gone) |
 //! | held | the deadline passes, or the machine slept past it | lost (Expired, or `MaxHold` where that bound cut it) |
@@ -22,8 +23,8 @@ use tokio::time::Instant;
 use super::{
     HoldNumber,
     clock::{self, Clock, Moment},
+    counting::Counting,
     date::{Date, nanos},
-    nest::Counting,
     tenure::{End, Loss, Tenure},
     term::{Deadline, Raised},
     ticket::Tickets,
@@ -59,7 +60,7 @@ pub(crate) struct Hold {
     pub(crate) probe: bool,
     /// One of its acquires was sent and never answered: an old copy may still run.
     pub(crate) unclean: bool,
-    /// Passed on or handed over, and its new owner has not looked yet.
+    /// Passed on or handed over, and its new owner has not looked yet. It is not renewed.
     pub(crate) untaken: bool,
 }
 
@@ -122,6 +123,11 @@ impl Hold {
         self.tickets.iter().find(|ticket| ticket.id == id)
     }
 
+    /// Since when nobody works under it: its new owner has not looked yet, or nested acquisitions are all that keeps it.
+    pub(super) fn untaken_since(&self) -> Option<Date> {
+        if self.untaken { Some(self.taken) } else { self.counting.alone_since() }
+    }
+
     /// The watchdog runs while one ticket asks for it.
     pub(crate) fn watched(&self) -> bool {
         let tickets = if without(Rule::WatchdogForAnyTicket) { self.tickets.len().saturating_sub(1) } else { 0 };
@@ -180,6 +186,7 @@ impl Hold {
         let moment = clock.moment();
         let (raised, watched) = (term.raised(moment), ticket.watched);
         self.tickets.push(ticket);
+        self.counting.joined();
         if watched {
             self.renewed(raised, moment);
         } else {
@@ -305,7 +312,7 @@ impl Hold {
 
     /// When the watchdog has to renew it; `None` for a hold of fixed leases.
     pub(super) fn due(&self, watchdog: Duration) -> Option<Date> {
-        if self.renewing {
+        if self.renewing || self.untaken_since().is_some() {
             return None;
         }
         let short = self.kept_back(watchdog).is_some();

@@ -3,12 +3,14 @@
 //! | rule | file |
 //! | --- | --- |
 //! | who may enter, who waits | `admit.rs`, nested entries in `nest.rs` |
+//! | what the server was told of a hold's count | `counting.rs` |
 //! | one acquisition, from the first poll to the guard | `acquisition.rs` |
 //! | try, listen, try again, sleep | `acquire.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
+//! | turns that nobody takes | `parked.rs` |
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
@@ -41,6 +43,7 @@
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
 //! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
+//! | turns that nobody takes | about one watchdog timeout together | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
 //! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
@@ -58,6 +61,7 @@ mod admit;
 mod ask;
 mod batches;
 mod clock;
+mod counting;
 mod date;
 mod effects;
 mod errand;
@@ -69,6 +73,7 @@ mod handle;
 mod hold;
 mod nest;
 mod outcome;
+mod parked;
 mod pause;
 mod queue;
 mod reap;

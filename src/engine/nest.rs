@@ -1,5 +1,4 @@
-//! Nested acquisitions of an owner that already holds, and the count that the server is told. Counts are set, never
-//! counted: each command says what shall be afterwards, so the newest one heals whatever an older one left.
+//! Nested acquisitions of an owner that already holds, and the telling of the count. What was told is in `counting.rs`.
 
 use std::sync::Arc;
 
@@ -38,33 +37,6 @@ pub(crate) struct Nest {
     granted: bool,
 }
 
-/// A hold's nested acquisitions, and what the server was told of its count. Most holds have none, and none of this.
-#[derive(Debug, Default)]
-pub(super) struct Counting(Option<Box<Count>>);
-
-#[derive(Debug)]
-struct Count {
-    /// Nested acquisitions under way; a hold does not end while there is one.
-    pending: u32,
-    /// The count on the server as far as answers told; `None` while one is missing.
-    told: Option<u32>,
-    /// The newest count-changing command: the answers to older ones tell nothing any more.
-    asked: u64,
-    /// Who tells the server the newest count in the background: one at a time.
-    teller: Teller,
-    /// Count-changing commands go one at a time.
-    commands: Arc<Semaphore>,
-}
-
-/// Whether a count is being told in the background.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Teller {
-    None,
-    UnderWay,
-    /// It changed again: to be told once more before it ends.
-    Again,
-}
-
 /// What a nested acquire asks for, and what was known before.
 #[derive(Clone, Copy)]
 struct Asked {
@@ -79,66 +51,6 @@ pub(crate) enum Nested {
     OuterLost,
 }
 
-impl Counting {
-    pub(super) fn pending(&self) -> u32 {
-        self.0.as_ref().map_or(0, |count| count.pending)
-    }
-
-    /// What a fresh hold counts is what its acquire asked for.
-    pub(super) fn told(&self) -> Option<u32> {
-        self.0.as_ref().map_or(Some(1), |count| count.told)
-    }
-
-    /// Whoever sends the hold's last command waits for the others.
-    pub(super) fn take_commands(&mut self) -> Option<Arc<Semaphore>> {
-        self.0.take().map(|count| count.commands)
-    }
-
-    /// The old tenure's finds that its hold is over.
-    pub(super) fn forget_teller(&mut self) {
-        if let Some(count) = &mut self.0 {
-            count.teller = Teller::None;
-        }
-    }
-
-    /// A nested acquisition starts.
-    fn begins(&mut self) {
-        self.made().pending += 1;
-    }
-
-    /// It was granted, or came to nothing.
-    pub(super) fn ends(&mut self) {
-        self.made().pending -= 1;
-    }
-
-    fn commands(&mut self) -> Arc<Semaphore> {
-        Arc::clone(&self.made().commands)
-    }
-
-    /// A count-changing command is about to leave.
-    fn asks(&mut self) -> u64 {
-        let count = self.made();
-        count.told = None;
-        count.asked += 1;
-        count.asked
-    }
-
-    /// It was answered. Whoever stopped polling may bring an answer that newer commands have overtaken.
-    fn answers(&mut self, asked: u64, holds: u32) {
-        let count = self.made();
-        if asked == count.asked {
-            count.told = Some(holds);
-        }
-    }
-
-    fn made(&mut self) -> &mut Count {
-        self.0.get_or_insert_with(|| {
-            let commands = Arc::new(Semaphore::new(1));
-            Box::new(Count { pending: 0, told: Some(1), asked: 0, teller: Teller::None, commands })
-        })
-    }
-}
-
 impl State {
     /// The live hold of a tenure.
     pub(super) fn live(&mut self, tenure: &Arc<Tenure>) -> Option<&mut Hold> {
@@ -148,10 +60,7 @@ impl State {
     /// The teller of a hold is through: whether it may go.
     fn is_told(&mut self, tenure: &Arc<Tenure>) -> bool {
         let Some(hold) = self.live(tenure) else { return true };
-        let teller = &mut hold.counting.made().teller;
-        let again = *teller == Teller::Again;
-        *teller = if again { Teller::UnderWay } else { Teller::None };
-        !again
+        hold.counting.teller_ends()
     }
 }
 
@@ -317,9 +226,7 @@ pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Resu
 pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     let is_new = place.update(|state, _| {
         let hold = state.live(tenure)?;
-        let teller = &mut hold.counting.made().teller;
-        let next = if *teller == Teller::None { Teller::UnderWay } else { Teller::Again };
-        (std::mem::replace(teller, next) == Teller::None).then_some(())
+        hold.counting.teller_begins().then_some(())
     });
     if is_new.is_none() {
         return;

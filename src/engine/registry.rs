@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
+    /// So many in a row did not take their turn.
+    pub(super) passed_over: u8,
     /// The latest tries had no answer that counts.
     pub(crate) trouble: Option<Box<Trouble>>,
     /// When the driver looks at this entry next.
@@ -108,6 +110,7 @@ impl State {
             reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
+            passed_over: 0,
             trouble: None,
             scheduled: None,
         }
@@ -153,13 +156,14 @@ impl State {
     }
 
     /// When the driver must look at this entry.
-    fn next_look(&self, engine: &Engine) -> Option<Date> {
+    fn next_look(&self, place: &Place) -> Option<Date> {
         let mut next: Option<Date> = None;
         let mut sooner = |at: Option<Date>| next = [next, at].into_iter().flatten().min();
         if let Some(hold) = &self.hold {
             sooner(Some(hold.known_deadline()));
             sooner(hold.bounded());
-            sooner(hold.due(engine.settings().watchdog_timeout));
+            sooner(hold.due(place.engine.settings().watchdog_timeout));
+            sooner(self.taken_back_at(place));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
         sooner(self.reaps.next().map(Date::from));
@@ -248,7 +252,7 @@ impl Place {
         if self.engine.is_closed() && state.is_settled() {
             fx.settled();
         }
-        let at = state.next_look(&self.engine)?;
+        let at = state.next_look(self)?;
         let sooner = state.scheduled.is_none_or(|scheduled| at < scheduled);
         sooner.then(|| (state.scheduled.replace(at), at))
     }

@@ -45,6 +45,8 @@ mod outage;
 mod overruns;
 mod owners;
 mod parked;
+#[cfg(feature = "embedded")]
+mod parked_turns;
 mod proxy;
 mod pushes;
 mod renewing;

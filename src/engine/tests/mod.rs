@@ -18,6 +18,7 @@ mod model;
 mod nest;
 mod numbers;
 mod orders;
+mod parked;
 mod protocol;
 mod reap;
 mod release;

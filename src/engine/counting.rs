@@ -1,0 +1,128 @@
+//! What the server was told of a hold's count. Counts are set, never counted: each command says what shall be afterwards, so
+//! the newest one heals whatever an older one left. Who tells it is in `nest.rs`.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::date::Date;
+
+/// A hold's nested acquisitions, and what the server was told of its count. Most holds have none, and none of this.
+#[derive(Debug, Default)]
+pub(super) struct Counting(Option<Box<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    /// Nested acquisitions under way; a hold does not end while there is one.
+    pending: u32,
+    /// Since when they are all that keeps the hold.
+    alone: Option<Date>,
+    /// The count on the server as far as answers told; `None` while one is missing.
+    told: Option<u32>,
+    /// The newest count-changing command: the answers to older ones tell nothing any more.
+    asked: u64,
+    /// Who tells the server the newest count in the background: one at a time.
+    teller: Teller,
+    /// Count-changing commands go one at a time.
+    commands: Arc<Semaphore>,
+}
+
+/// Whether a count is being told in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Teller {
+    None,
+    UnderWay,
+    /// It changed again: to be told once more before it ends.
+    Again,
+}
+
+impl Counting {
+    pub(super) fn pending(&self) -> u32 {
+        self.0.as_ref().map_or(0, |count| count.pending)
+    }
+
+    /// What a fresh hold counts is what its acquire asked for.
+    pub(super) fn told(&self) -> Option<u32> {
+        self.0.as_ref().map_or(Some(1), |count| count.told)
+    }
+
+    /// Whoever sends the hold's last command waits for the others.
+    pub(super) fn take_commands(&mut self) -> Option<Arc<Semaphore>> {
+        self.0.take().map(|count| count.commands)
+    }
+
+    /// The old tenure's finds that its hold is over.
+    pub(super) fn forget_teller(&mut self) {
+        if let Some(count) = &mut self.0 {
+            count.teller = Teller::None;
+        }
+    }
+
+    /// A nested acquisition starts.
+    pub(super) fn begins(&mut self) {
+        self.made().pending += 1;
+    }
+
+    /// The last ticket ended before they did.
+    pub(super) fn left_alone(&mut self, now: Date) {
+        self.made().alone = Some(now);
+    }
+
+    pub(super) fn alone_since(&self) -> Option<Date> {
+        self.0.as_ref()?.alone
+    }
+
+    /// There is a ticket again.
+    pub(super) fn joined(&mut self) {
+        if let Some(count) = &mut self.0 {
+            count.alone = None;
+        }
+    }
+
+    /// It was granted, or came to nothing.
+    pub(super) fn ends(&mut self) {
+        self.made().pending -= 1;
+    }
+
+    pub(super) fn commands(&mut self) -> Arc<Semaphore> {
+        Arc::clone(&self.made().commands)
+    }
+
+    /// A count-changing command is about to leave.
+    pub(super) fn asks(&mut self) -> u64 {
+        let count = self.made();
+        count.told = None;
+        count.asked += 1;
+        count.asked
+    }
+
+    /// It was answered. Whoever stopped polling may bring an answer that newer commands have overtaken.
+    pub(super) fn answers(&mut self, asked: u64, holds: u32) {
+        let count = self.made();
+        if asked == count.asked {
+            count.told = Some(holds);
+        }
+    }
+
+    /// The newest count is to be told in the background: whether there is nobody yet who does so.
+    pub(super) fn teller_begins(&mut self) -> bool {
+        let teller = &mut self.made().teller;
+        let next = if *teller == Teller::None { Teller::UnderWay } else { Teller::Again };
+        std::mem::replace(teller, next) == Teller::None
+    }
+
+    /// Whoever told it is through: whether it may go.
+    pub(super) fn teller_ends(&mut self) -> bool {
+        let teller = &mut self.made().teller;
+        let again = *teller == Teller::Again;
+        *teller = if again { Teller::UnderWay } else { Teller::None };
+        !again
+    }
+
+    fn made(&mut self) -> &mut Count {
+        self.0.get_or_insert_with(|| {
+            let commands = Arc::new(Semaphore::new(1));
+            Box::new(Count { pending: 0, alone: None, told: Some(1), asked: 0, teller: Teller::None, commands })
+        })
+    }
+}
