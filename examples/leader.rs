@@ -18,12 +18,15 @@ impl Replica {
     async fn lead(&self, lock: &str, term: Duration) -> relatch::Result<()> {
         let guard = self.client.mutex(lock).lock().await?;
         println!("{}: leads", self.name);
-        let mut workers = JoinSet::new();
-        workers.spawn(poll_the_queue(self.name, guard.cancellation()));
+        // Cancelled by a loss, since it is the hold's; and by us, when the term is over.
+        let (mut workers, stop) = (JoinSet::new(), guard.cancellation());
+        workers.spawn(poll_the_queue(self.name, stop.clone()));
 
         let reason = self.until_lost(&guard, term).await;
-        let released = guard.unlock().await; // cancels the token, whichever way the term ended
+        // In this order: the next leader begins as soon as the lock is free, and by then nobody may work for this one.
+        stop.cancel();
         workers.join_all().await;
+        let released = guard.unlock().await;
         match reason {
             Some(reason) => println!("{}: deposed: {reason}", self.name),
             None => println!("{}: steps down: {:?}", self.name, released?),

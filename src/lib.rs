@@ -1,7 +1,7 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
 //! Start at [`Client`]: it makes a [`ReentrantLock`] or a [`Mutex`], these give a [`LockGuard`], whose holder is an
-//! [`Owner`]. What can go wrong is an [`Error`].
+//! [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -20,6 +20,8 @@ mod owner;
 #[cfg(feature = "embedded")]
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
 pub mod embedded;
+
+pub mod guide;
 
 mod backend;
 mod chance;

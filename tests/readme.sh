@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/readme.sh: what the README's section on testing says, done by somebody who believes it: an empty crate, the tables
-# and the code as they stand there, and `cargo test`. No Redis is needed.
+# tests/readme.sh: what the README says of installing and testing, done by somebody who believes it: an empty crate, the
+# tables and the code as they stand there, and `cargo test`. No Redis is needed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 project=$PWD
@@ -9,10 +9,10 @@ crate=$(mktemp -d)
 trap 'rm -rf "$crate"' EXIT
 mkdir "$crate/src"
 
-# block LANGUAGE: the section's first block of it.
+# block SECTION LANGUAGE: the section's first block of it.
 block() {
-    awk -v language="$1" '
-        /^## / { section = ($0 == "## Testing your service") }
+    awk -v title="## $1" -v language="$2" '
+        /^## / { section = ($0 == title) }
         section && $0 == "```" language { inside = 1; next }
         inside && $0 == "```" { exit }
         inside { print }' README.md
@@ -20,11 +20,11 @@ block() {
 
 {
     printf '[package]\nname = "reader"\nversion = "0.1.0"\nedition = "2024"\n\n'
-    block toml
+    block Install toml
     # The version that the table names is this one.
     printf '\n[patch.crates-io]\nrelatch = { path = "%s" }\n\n[workspace]\n' "$project"
 } >"$crate/Cargo.toml"
-block rust >"$crate/src/lib.rs"
+block 'Testing your service' rust >"$crate/src/lib.rs"
 cp Cargo.lock "$crate"
 
 cd "$crate"

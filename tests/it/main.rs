@@ -16,7 +16,6 @@ mod embedded;
 #[cfg(feature = "embedded")]
 mod embedded_faults;
 #[cfg(feature = "embedded")]
-#[expect(unreachable_pub, reason = "it stands in the README as a library's code")]
 mod embedded_readme;
 #[cfg(feature = "embedded")]
 mod embedded_seeds;

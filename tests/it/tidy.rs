@@ -4,6 +4,7 @@
 //! Each check is a function from a path and a text to complaints; it is also shown a text that it must complain about,
 //! since a check that never bites looks just like tidy code.
 
+mod readme;
 mod rust;
 
 use std::{

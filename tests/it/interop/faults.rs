@@ -1,5 +1,5 @@
-//! What was seen to go wrong in Redisson, and the same drive with our client. Each test shows both: the table in README.md
-//! says of this version what the first half asserts.
+//! What was seen to go wrong in Redisson, and the same drive with our client. Each test shows both: the guide's page on
+//! Redisson says of this version what the first half asserts.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
 
 live!(
     Any:
-    the_readme_speaks_of_the_version_that_runs_here_and_of_no_other,
+    the_guide_speaks_of_the_version_that_runs_here_and_of_no_other,
     an_inner_lease_that_is_released_does_not_end_the_renewal_of_the_outer_hold,
     a_caller_that_leaves_while_its_answer_is_on_its_way_leaves_no_lock_behind,
     a_key_that_is_no_lock_any_more_does_not_keep_the_others_from_being_renewed,
@@ -35,9 +35,9 @@ live!(
 const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
 
-async fn the_readme_speaks_of_the_version_that_runs_here_and_of_no_other(site: &Site) {
+async fn the_guide_speaks_of_the_version_that_runs_here_and_of_no_other(site: &Site) {
     let java = site.java().await;
-    let named = include_str!("../../../README.md").split("Redisson ").skip(1);
+    let named = include_str!("../../../src/guide/redisson.rs").split("Redisson ").skip(1);
     let version = |text: &'static str| {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         text[..end].trim_end_matches('.')

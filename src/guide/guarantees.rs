@@ -1,0 +1,48 @@
+//! What is promised, and what is not.
+//!
+//! # Guarantees
+//!
+//! A *process* is one [`Client`](crate::Client), wherever it lives. A *hold* is one lock in the hands of one owner, from its
+//! first acquisition to its last release. The other words are in the [guide](super#six-words).
+//!
+//! 1. **Exclusion.** At most one hold of a name exists on the server, and the guards of at most one owner answer `is_held()`,
+//!    as long as the clocks of client and server run at about the same rate: a difference of 0.4 % is allowed for. The
+//!    server alone decides when a hold expires, and no wall clock of a client matters.
+//! 2. **Nobody touches another's hold.** Releases, renewals and hand-overs name the hold they are meant for, by a name that is
+//!    never used twice; a forced release frees the hold that it saw, or nothing. So a command that is late or repeated cannot
+//!    end a later hold, not even one of the same owner.
+//! 3. **A loss is told.** Every hold has a local deadline, counted from *before* its request was sent and shortened by a
+//!    margin. When it passes, the hold is lost, with or without a network. A renewal without an answer does not move it.
+//!    On Linux this includes a machine that was suspended.
+//! 4. **Nothing is renewed that is over.** Once a guard is released or dropped, or the hold is lost, no acquire or renewal
+//!    of that hold is sent any more.
+//! 5. **Nothing is left behind.** Any future of this crate can be dropped at any await. It leaves no waiter, no subscription and
+//!    no task, and what it may have taken on the server is gone one lease after the last copy of its command ran, at the
+//!    latest. A dropped guard is released in the background. Every key has a TTL.
+//! 6. **Scripts may run twice.** Whenever a reply is lost, the script can run again, with the same result and without
+//!    an effect on anybody else's hold.
+//! 7. **Few round trips.** One command acquires a free lock, one releases it. Between two tasks of one process a lock changes
+//!    hands with one command or none. A waiter does not poll while its subscription lives: it is woken by the release, and
+//!    otherwise looks once when the lease that the server named is over. (The link of the subscriptions is pinged once a command
+//!    timeout, so that a silent one is found.)
+//! 8. **Bounds.** Every command has a deadline, every retry an end, and every map and queue is as large at most as the locks
+//!    and tasks that use it. Nothing in the background panics, aborts or prints.
+//! 9. **Errors say which.** Busy, lost, not held, refused, unreachable, misused and closed are different answers, with
+//!    the server's own words as their source.
+//! 10. **What is not promised is written down**, below, with a remedy for each.
+//!
+//! # What is not promised
+//!
+//! | what | remedy |
+//! | --- | --- |
+//! | A process can be paused *inside* its section (a stopped container, a swapping machine), for longer than its lease, and go on for a moment before it looks. | Let the resource that you protect refuse late writers: a version column, a compare-and-set, a number that only grows. |
+//! | A failover can lose a write that the old master had acknowledged; then somebody else can get the lock, and the holder hears of it at its next renewal. | `min-replicas-to-write` on the server makes it rarer. Where it must not happen, decide by the resource as above. |
+//! | A server that may evict keys can evict a lock: `volatile-*` and `allkeys-*` policies do, since every lock has a TTL. Somebody else can be inside until the holder's next renewal. | `maxmemory-policy noeviction`. |
+//! | A step of the *server's* clock ends leases early or late. Forward by more than a lease: the lock is free at once, the holder hears of it at its next renewal, and until then somebody else can be inside. Back: the lock of a dead process stays for that much longer; a release frees it as ever. | Let the server's time be slewed, not stepped. |
+//! | A process that forks and does not `exec` has two copies of one client, and neither tokio nor this crate can work in the second. | Do not use or drop anything of a client there. With `exec` nothing is inherited: every descriptor is closed, so a child that outlives its parent keeps no lock. |
+//! | On systems other than Linux, a suspended machine's clock may not count the time asleep; its holds believe in themselves for that much longer. | Use `lease` and `max_hold` with work that can be repeated, or do not suspend. |
+//! | `mem::forget` of a guard, or an `Arc` cycle around one, keeps the lock for as long as the process lives. | Acquire with `max_hold`. |
+//! | `protect` drops a future. It cannot stop code that blocks between two awaits, nor tasks that the future spawned. | Give those `guard.cancellation()`, and look at it. |
+//! | Nothing is tested on systems other than Linux. | Run `tests/run.sh` there first. |
+//! | Where the server refuses subscriptions, waiters poll, with pauses of up to 250 ms, and say so in one event. Such a process is no listener: a busy process next to it does not see that somebody waits, and leaves the lock free for one round trip in each hand-over slice. | Grant the channel (`SECURITY.md` has the ACL rule). |
+//! | The order in which *processes* get a lock is not fixed. Tasks of one process queue, first come first served; of processes, one whose slice is over lets up to three of those that listened go first, a moment each. | A smaller `handover_slice` lets others in more often. |

@@ -1,0 +1,23 @@
+//! What is sent when, in nine steps.
+//!
+//! A *hold* is one lock in the hands of one owner; a *process* is one client; a *slice* is how long a process may pass a lock
+//! around among its own tasks while others wait.
+//!
+//! 1. A lock is a hash at its name, with one field: the hold, named by the client's UUID and a number that is drawn for each
+//!    outermost acquisition. Its value is how often it is held; the key's TTL is the lease.
+//! 2. Each operation is one Lua script. It says what the count shall be, not by how much it changes, so it can be repeated.
+//! 3. Tasks of one process queue for a name in memory. Only the first in the queue talks to the server.
+//! 4. It tries; if the lock is taken it subscribes to the lock's channel, tries again, and sleeps until a message comes or the
+//!    lease that the server named is over.
+//! 5. A release goes to the next task of the same process if there is one: under the watchdog without a command, else by
+//!    one script that moves the hold. After one slice of that the lock is freed, and other processes get their turn: a
+//!    process that has just had its own lets up to three of those that listen go first, by a tenth of a slice and a millisecond
+//!    at most each.
+//! 6. One task per client renews all holds under the watchdog, up to 100 in a script, a third of a lease after the last time.
+//! 7. A hold whose local deadline passes is lost without asking anybody.
+//! 8. If a future is dropped while its command is under way, the hold that may exist is released before anything else is tried
+//!    for that name.
+//! 9. One connection carries commands, another one subscriptions. Both are replaced when they fall silent or end.
+//!
+//! In the repository, `lua/README.md` has every key, field, channel and reply, and the table of states; `CONTRIBUTING.md`
+//! says where to read on in the code.

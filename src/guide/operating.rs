@@ -1,0 +1,58 @@
+//! Running the server: rights, settings, eviction, failover, timeouts.
+//!
+//! # Which server
+//!
+//! One Redis with Lua scripts, on its own or as a master with replicas. The tests run on Redis 7.0. Sentinel and Cluster
+//! are planned; the features of these names switch nothing on yet. A client that is pointed at a node of a cluster reaches
+//! that node's share of the names only.
+//!
+//! # Rights
+//!
+//! A client that only locks needs these rights, here for the name prefix `app:` in an ACL file of Redis 7:
+//!
+//! ```text
+//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping
+//! ```
+//!
+//! `SECURITY.md` says what each one is for, and what is missing without it. Give locks a prefix that nothing else writes to:
+//! whoever may write to a lock's key can take the lock away from its holder.
+//!
+//! # Memory and eviction
+//!
+//! A lock that is held is one small key with a TTL. So `volatile-*` and `allkeys-*` eviction may remove it when memory is
+//! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. Set
+//! `maxmemory-policy noeviction`, or keep locks on a server where memory does not run out. Where writes are refused for want of
+//! memory, new acquisitions fail with [`Refused`](crate::Error::Refused); renewals and releases go on.
+//!
+//! # Failover
+//!
+//! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it at its
+//! next renewal. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget all locks.
+//! Where two holders would do harm, let the resource decide: [`losing_a_lock`](super::losing_a_lock).
+//!
+//! # The server's clock
+//!
+//! Leases are the server's. Let its time be slewed, not stepped: a step forward ends leases early, a step back keeps a dead
+//! process's locks for longer.
+//!
+//! # Timeouts
+//!
+//! | what you want | set |
+//! | --- | --- |
+//! | locks of a dead process are free sooner | a shorter `watchdog_timeout`; keep it above 3 × `command_timeout`, so that a slow server costs a renewal and no lock |
+//! | a holder survives a longer outage of the server | a longer `watchdog_timeout` |
+//! | callers hear sooner that the server is away | a shorter `unreachable_after`, or `try_lock().wait(d)` |
+//! | a slow or far server | a longer `command_timeout`: one command must fit into it, connecting included |
+//!
+//! [`options`](super::options) has the defaults and bounds.
+//!
+//! # What a client costs the server
+//!
+//! Two connections. One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
+//! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes.
+//!
+//! # Looking, and freeing by force
+//!
+//! [`inspect`](crate::ReentrantLock::inspect) says who holds a lock and for how long;
+//! [`force_unlock`](crate::ReentrantLock::force_unlock) frees exactly the hold that it saw, and wakes those who wait. By hand,
+//! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody.

@@ -1,0 +1,96 @@
+//! The README: short enough to be read, and without a link that is dead where it is shown, which is on the registry's page and
+//! as the documentation's first page too.
+
+use std::{fs, path::Path};
+
+use super::ROOT;
+
+/// What a busy person reads in five minutes.
+const LINES: usize = 170;
+const WORDS: usize = 1300;
+
+/// Where the pages of the guide are.
+const GUIDE: &str = "https://docs.rs/relatch/latest/relatch/guide/";
+
+#[test]
+fn the_readme_is_read_in_five_minutes() {
+    let readme = readme();
+    let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
+    assert!(lines <= LINES && words <= WORDS, "{lines} lines, {LINES} are allowed; {words} words of {WORDS}");
+}
+
+#[test]
+fn no_link_of_the_readme_is_dead_wherever_it_is_shown() {
+    let title = "# A title: of `two` words\n";
+    for dead in ["[a](SECURITY.md)", "[a](./b.svg)", "![a](benches/b.svg)", "[a](#gone)", "[a][b]\n\n[b]: tests/c.md"] {
+        assert_eq!(dead_links(&format!("{title}{dead}")).len(), 1, "{dead}");
+    }
+    let page = |name: &str| format!("[a]({GUIDE}{name})");
+    for dead in [page("no_such_page/"), page("owners"), page("owners/more/"), "<a href=\"b.md\">a</a>".to_owned()] {
+        assert_eq!(dead_links(&dead).len(), 1, "{dead}");
+    }
+    let good =
+        format!("{title}[a](#a-title-of-two-words) {} {} [b](https://docs.rs/tracing)", page(""), page("owners/"));
+    assert_eq!(dead_links(&good), Vec::<String>::new());
+    let code = "```rust\nlet a = [b](c);\n```\n`[a](b)`";
+    assert_eq!(dead_links(code), Vec::<String>::new());
+
+    assert_eq!(dead_links(&readme()), Vec::<String>::new());
+}
+
+#[test]
+fn every_page_of_the_guide_is_in_its_table_of_contents() {
+    let guide = Path::new(ROOT).join("src/guide");
+    let contents = fs::read_to_string(guide.join("mod.rs")).expect("the guide opens with its contents");
+    for page in fs::read_dir(guide).expect("there is a guide") {
+        let page = page.expect("the folder can be read").path();
+        let name = page.file_stem().expect("a page has a name").to_string_lossy().into_owned();
+        let listed = contents.contains(&format!("//! | [`{name}`]"));
+        assert!(name == "mod" || listed, "{name} is not in the table of contents");
+    }
+}
+
+fn readme() -> String {
+    fs::read_to_string(Path::new(ROOT).join("README.md")).expect("there is a README")
+}
+
+/// The targets of links that lead nowhere from another page than the repository's own.
+fn dead_links(text: &str) -> Vec<String> {
+    let text = without_code(text);
+    let anchors: Vec<String> = text.lines().filter_map(|line| line.strip_prefix('#')).map(anchor).collect();
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let named = text.lines().filter(|line| line.starts_with('[')).filter_map(|line| line.split_once("]: ")?.1.into());
+    let raw = ["href=\"", "src=\""].into_iter().flat_map(|name| text.split(name).skip(1).collect::<Vec<_>>());
+    let raw = raw.filter_map(|rest| rest.split('"').next());
+    let targets = inline.chain(named).chain(raw);
+    targets.filter(|target| !leads_somewhere(target, &anchors)).map(str::to_owned).collect()
+}
+
+fn leads_somewhere(target: &str, anchors: &[String]) -> bool {
+    if let Some(page) = target.strip_prefix(GUIDE) {
+        let name = page.strip_suffix('/').unwrap_or(page);
+        return page.is_empty()
+            || page.ends_with('/') && Path::new(ROOT).join(format!("src/guide/{name}.rs")).is_file();
+    }
+    match target.strip_prefix('#') {
+        Some(anchor) => anchors.iter().any(|known| known == anchor),
+        None => target.starts_with("https://"),
+    }
+}
+
+/// Code has brackets of its own; in a heading it counts without its marks.
+fn without_code(text: &str) -> String {
+    let blocks = text.split("```").step_by(2).collect::<String>();
+    let lines = blocks.lines().map(|line| match line.starts_with('#') {
+        true => line.replace('`', ""),
+        false => line.split('`').step_by(2).collect(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A heading's anchor, as the registry's page makes it.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
