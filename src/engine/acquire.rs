@@ -81,13 +81,13 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
     let mut releases = Releases::Sent;
     loop {
-        let asked = match slot.gate(ask, releases).await? {
-            Opened::At(now) => now,
+        let (asked, link) = match slot.gate(ask, releases).await? {
+            Opened::At { now, link } => (now, link),
             Opened::Busy => return Ok(None),
             Opened::WaitOver => return slot.wait_over(),
         };
         releases = Releases::Sent;
-        match slot.attempt(ask, &mut half).await {
+        match slot.attempt(ask, &mut half, link).await {
             Tried::Granted(guard) => return Ok(Some(guard)),
             Tried::Busy { retry_in } => {
                 acquisition.say_contended();
@@ -174,19 +174,21 @@ async fn queued(
 
 impl ContenderSlot {
     /// One try, from the clearing of the wake flag to the guard.
-    async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt) -> Tried {
+    async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt, link: u64) -> Tried {
         let place = &self.place;
         let engine = &place.engine;
         let dispatch = self.dispatch();
-        half.sent(engine.lease(ask.lease), &dispatch);
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
+                half.sent(engine.lease(ask.lease), &dispatch, Some(link));
                 let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Unsent };
                 let cut_off = self.cut_off(ask, departure.term.sent, departure.troubled);
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             Err(_) => {
+                // It may leave just when it is given up, and behind what undoes it.
+                half.sent(engine.lease(ask.lease), &dispatch, None);
                 let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number(), dispatch));
                 Box::pin(self.in_line(ask, queued)).await.flatten()
             }

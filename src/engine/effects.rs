@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{
     hold::Hold,
     queue::Told,
+    reap::CrowdedOut,
     registry::Place,
     release::ReleaseJob,
     tenure::{End, Tenure},
@@ -69,6 +70,7 @@ pub(crate) struct Effects {
     said: Few<Said>,
     unlisten: Vec<Subscription>,
     listen: Option<u64>,
+    crowded_out: Vec<CrowdedOut>,
     nudge: bool,
     settled: bool,
 }
@@ -144,6 +146,12 @@ impl Effects {
         self.unlisten.push(subscription);
     }
 
+    /// A number of some name is watched for no more.
+    pub(super) fn crowds_out(&mut self, out: CrowdedOut) {
+        self.any = true;
+        self.crowded_out.push(out);
+    }
+
     pub(super) fn settled(&mut self) {
         self.any = true;
         self.settled = true;
@@ -191,6 +199,9 @@ impl Effects {
         self.unlisten.clear();
         if let Some(epoch) = self.listen {
             place.listen(epoch);
+        }
+        for out in self.crowded_out.drain(..) {
+            out.tell(place);
         }
         if self.nudge {
             place.entry.nudge();

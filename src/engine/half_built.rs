@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{HoldNumber, outcome::Outcome, registry::Place, release::Why};
+use super::{HoldNumber, outcome::Outcome, reap::OldCopies, registry::Place, release::Why};
 use crate::{
     backend::Dispatch,
     rules::{Rule, without},
@@ -15,67 +15,82 @@ use crate::{
 /// | --- | --- |
 /// | granted in time | nothing: the hold takes it over, and whether it is unclean |
 /// | every try was answered busy, or never left | nothing |
-/// | a try has no answer yet, or an answer that came too late | release, then reap |
-/// | an earlier try had none, the last was answered | release, then reap |
+/// | a try has no answer yet | release, then reap, unless the release is answered on the same link |
+/// | an answer came too late | release |
+/// | an earlier try had none, the last was answered | release if it was granted; reap, unless both were on one link |
 #[derive(Debug)]
 pub(crate) struct HalfBuilt {
     place: Place,
     number: HoldNumber,
     lease: Duration,
     /// A try that is on its way, or waits for a link: what never leaves the process leaves nothing to undo.
-    in_flight: Option<Arc<Dispatch>>,
+    in_flight: Option<Flight>,
     /// It may hold the key on the server.
     uncertain: bool,
-    /// A try was sent and never answered: an old copy may run at any time.
-    unclean: bool,
+    old_copies: OldCopies,
+}
+
+#[derive(Debug)]
+struct Flight {
+    dispatch: Arc<Dispatch>,
+    /// What is sent later, while the link has this number, comes after it.
+    link: Option<u64>,
 }
 
 impl HalfBuilt {
     pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
-        Self { place, number, lease, in_flight: None, uncertain: false, unclean: false }
+        Self { place, number, lease, in_flight: None, uncertain: false, old_copies: OldCopies::None }
     }
 
     pub(super) fn number(&self) -> HoldNumber {
         self.number
     }
 
-    /// A try is about to leave.
-    pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>) {
-        self.in_flight = Some(Arc::clone(dispatch));
+    /// A try is about to leave. `link`: the link's number, if it leaves in the next poll of whoever asks.
+    pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>, link: Option<u64>) {
+        self.in_flight = Some(Flight { dispatch: Arc::clone(dispatch), link });
         self.lease = self.lease.max(lease);
     }
 
     /// The server said that somebody else holds.
     pub(super) fn busy(&mut self) {
-        self.in_flight = None;
+        self.answered();
         self.uncertain = false;
     }
 
     /// The server granted it.
     pub(super) fn granted(&mut self) {
-        self.in_flight = None;
+        self.answered();
         self.uncertain = true;
+    }
+
+    fn answered(&mut self) {
+        self.in_flight = None;
+        if self.old_copies.have_run(|| self.place.link()) {
+            self.old_copies = OldCopies::None;
+        }
     }
 
     /// There was no answer.
     pub(super) fn unanswered(&mut self, may_have_run: bool) {
-        self.in_flight = None;
-        self.uncertain |= may_have_run;
-        self.unclean |= may_have_run;
+        let link = self.in_flight.take().and_then(|flight| flight.link);
+        if may_have_run {
+            self.uncertain = true;
+            self.old_copies.add(link);
+        }
     }
 
     /// Nobody waits for its answer any longer; whether it left.
     pub(super) fn cut_off(&mut self) -> bool {
-        let left = self.in_flight.take().is_some_and(|dispatch| !dispatch.withdraw());
+        let left = self.in_flight.as_ref().is_some_and(|flight| !flight.dispatch.withdraw());
         self.unanswered(left);
         left
     }
 
     /// The hold exists now, and takes over what is to be known of it.
     pub(super) fn built(&mut self) -> bool {
-        let unclean = self.unclean;
-        (self.in_flight, self.uncertain, self.unclean) = (None, false, false);
-        unclean
+        (self.in_flight, self.uncertain) = (None, false);
+        std::mem::take(&mut self.old_copies) != OldCopies::None
     }
 }
 
@@ -84,15 +99,15 @@ impl Drop for HalfBuilt {
         if self.in_flight.is_some() {
             self.cut_off();
         }
-        let (place, unclean) = (&self.place, self.unclean);
+        let (place, old_copies) = (&self.place, self.old_copies);
         let now = || place.engine.clock().now();
         if self.uncertain && !without(Rule::UncertainIsReleased) {
             let job = place.update(|state, _| {
-                let why = Why::ended(self.number, self.lease, unclean);
+                let why = Why::ended(self.number, self.lease, old_copies);
                 state.release(place, why, Arc::new(Outcome::default()), now())
             });
             drop(job); // goes on in the background
-        } else if unclean {
+        } else if old_copies != OldCopies::None {
             place.update(|state, _| state.reaps.add(self.number, self.lease, place, now()));
         }
     }

@@ -17,6 +17,7 @@ use super::{
     outcome::{Outcome, Released},
     pause::one_at_a_time,
     queue::{Told, Waiter},
+    reap::OldCopies,
     registry::{Heir, Place, State},
     release::{ReleaseJob, Why},
     slice::{Gate, Turn},
@@ -98,7 +99,8 @@ impl State {
         let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
-            let why = Why { number: hold.number, then: None, turn, lease: hold.may_last(now), unclean: hold.unclean };
+            let old_copies = OldCopies::of(hold.unclean);
+            let why = Why { turn, ..Why::ended(hold.number, hold.may_last(now), old_copies) };
             let mut job = self.release(place, why, outcome, now);
             job.commands = hold.counting.take_commands();
             self.promote(place, fx);
@@ -164,7 +166,7 @@ impl State {
         hold.leave(Wake { until, release: may_be_there && !untaken });
         // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
         if cause == LostCause::MaxHold || may_be_there && untaken {
-            let why = Why { turn, ..Why::ended(hold.number, lease, hold.unclean) };
+            let why = Why { turn, ..Why::ended(hold.number, lease, OldCopies::of(hold.unclean)) };
             fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         } else {
             self.slice.lost(now);
@@ -211,7 +213,8 @@ impl State {
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
         if hold.is_to_release() && !without(Rule::LostIsReleased) {
             let now = place.engine.clock().now();
-            let why = Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), false) };
+            let why =
+                Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), OldCopies::None) };
             fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         }
     }
@@ -374,7 +377,7 @@ impl Drop for HandOver {
             Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
             to => (self.from, to),
         };
-        let why = Why { number: first, then, turn: Turn::Keep, lease: self.lease, unclean: false };
+        let why = Why { then, ..Why::ended(first, self.lease, OldCopies::None) };
         let job = place.update(|state, fx| {
             let now = place.engine.clock().now();
             let mut job = state.release(place, why, Arc::clone(&self.outcome), now);

@@ -40,8 +40,9 @@
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
 //! | releases of a name that are not answered | `UNANSWERED`, then tries wait | `release.rs` |
+//! | a wait for a TTL that was told | the watchdog's timeout | `pause.rs` |
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
-//! | numbers of a name that are watched for | `WATCHED`, then the one whose watch ends first is forgotten | `reap.rs` |
+//! | numbers that are watched for, of a name and of all | `WATCHED`, `WATCHED_IN_ALL`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | turns that nobody takes | about one watchdog timeout together | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |

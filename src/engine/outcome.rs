@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{HoldNumber, release::Why};
+use super::{HoldNumber, reap::OldCopies, release::Why};
 use crate::{error::Result, owner::Owner};
 
 /// What a release left.
@@ -95,7 +95,7 @@ impl Outcome {
     /// A release of what is left, for whoever asks first.
     pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
         let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), false) })
+        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), OldCopies::None) })
     }
 
     /// `None` if there is none within the time.

@@ -85,8 +85,11 @@ impl Pauses {
 
 /// Whether this process may try.
 pub(super) enum Opened {
-    /// It may, since this instant.
-    At(Instant),
+    /// It may, since this instant, and the link had this number then.
+    At {
+        now: Instant,
+        link: u64,
+    },
     /// Others are to have their turn first, and the caller does not wait for that.
     Busy,
     WaitOver,
@@ -144,7 +147,7 @@ impl ContenderSlot {
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
-                    return Ok(if over { Opened::WaitOver } else { Opened::At(now) });
+                    return Ok(if over { Opened::WaitOver } else { Opened::At { now, link } });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
                 Gate::Until(at) | Gate::After(at) => Some(at),
@@ -201,8 +204,10 @@ impl ContenderSlot {
     pub(super) async fn sleep(&self, ask: &Ask, retry_in: Option<Duration>, polls: &mut Pauses) -> Result<Slept> {
         let place = &self.place;
         let clock = place.engine.clock();
-        // A TTL that somebody stripped says nothing; an expired one may be a moment early.
-        let ttl = retry_in.unwrap_or(place.engine.settings().watchdog_timeout);
+        // A TTL that somebody stripped says nothing, and a long one may not be true any more: a deletion, an eviction and
+        // a server's stepped clock send no message. An expired one may be a moment early.
+        let longest = place.engine.settings().watchdog_timeout;
+        let ttl = retry_in.map_or(longest, |told| told.min(longest));
         let jitter = (ttl / 64).clamp(Duration::from_millis(1), GRACE);
         let ttl = ttl.max(Duration::from_millis(1)) + place.engine.chance().part_of(jitter);
         let expires = clock.now() + ttl;

@@ -1,9 +1,11 @@
 //! Old copies of acquires. Only an acquire can make something of nothing, so only a copy that was sent, never answered,
 //! and runs late on a free key leaves a hold that nobody believes in. The field of such an attempt is released again
-//! every third of a lease, for one lease and one step more: a ghost lives for a third of a lease at most.
+//! every third of a lease, for one lease and one step more: a ghost lives for a third of a lease at most. A link keeps
+//! its order: what was followed on the same link by an answer has run, and is watched for no more.
 
 use std::{
-    sync::{Arc, Weak},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -12,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     HoldNumber, Letting,
-    registry::{Place, State},
+    registry::{Entry, Place, State},
 };
 use crate::{
     backend::Pending,
@@ -22,6 +24,41 @@ use crate::{
 
 /// So many numbers of one name are watched for. One more, and that is forgotten whose watch ends first.
 pub(super) const WATCHED: usize = 64;
+
+/// So many of all names of a client are. One more, and that is forgotten whose watch ends first.
+pub(super) const WATCHED_IN_ALL: usize = 4096;
+
+/// Which acquires of a number were sent and never answered: old copies of them may run later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OldCopies {
+    #[default]
+    None,
+    /// All of them left on this link.
+    On(u64),
+    Anywhere,
+}
+
+impl OldCopies {
+    /// Of a hold that has some, or none.
+    pub(super) fn of(unclean: bool) -> Self {
+        if unclean { Self::Anywhere } else { Self::None }
+    }
+
+    /// One more, which left on this link if it is known.
+    pub(super) fn add(&mut self, link: Option<u64>) {
+        *self = match (*self, link) {
+            (Self::None, Some(link)) => Self::On(link),
+            (Self::On(known), Some(link)) if known == link => Self::On(link),
+            _ => Self::Anywhere,
+        };
+    }
+
+    /// Whether all of them have run by now: a command that left later was answered, and `link` is the link now, which had
+    /// that number all the while.
+    pub(super) fn have_run(self, link: impl FnOnce() -> u64) -> bool {
+        matches!(self, Self::On(known) if known == link())
+    }
+}
 
 /// The numbers of one name whose old copies are watched for: most names never have any.
 #[derive(Debug, Default)]
@@ -34,6 +71,8 @@ struct Watch {
     next: Option<Instant>,
     /// Lives while a round is under way: the next one waits for its answers.
     round: Weak<()>,
+    /// Somebody else's, for which there was no room any more: to be told.
+    crowded_out: Vec<CrowdedOut>,
 }
 
 #[derive(Debug)]
@@ -42,6 +81,64 @@ struct Reap {
     step: Duration,
     next: Instant,
     until: Instant,
+    /// Its place among all of the client.
+    _place: WatchPlace,
+}
+
+/// A number that is to be watched for no more.
+#[derive(Debug)]
+pub(super) struct CrowdedOut {
+    entry: Weak<Entry>,
+    number: HoldNumber,
+}
+
+/// All numbers of a client that are watched for, those whose watch ends first in front.
+#[derive(Debug, Default)]
+pub(super) struct Watched(Mutex<BTreeMap<Until, Weak<Entry>>>);
+
+type Until = (Instant, HoldNumber);
+
+/// A number's place in the list, which is given up when this is dropped.
+#[derive(Debug)]
+struct WatchPlace {
+    watched: Arc<Watched>,
+    until: Until,
+}
+
+impl Watched {
+    fn list(&self) -> MutexGuard<'_, BTreeMap<Until, Weak<Entry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.list().len()
+    }
+
+    /// A place for one more, and who has to go for it.
+    fn enter(self: &Arc<Self>, until: Until, entry: Weak<Entry>) -> (WatchPlace, Option<CrowdedOut>) {
+        let mut list = self.list();
+        list.insert(until, entry);
+        let first = if list.len() > WATCHED_IN_ALL { list.pop_first() } else { None };
+        let crowded_out = first.map(|((_, number), entry)| CrowdedOut { entry, number });
+        (WatchPlace { watched: Arc::clone(self), until }, crowded_out)
+    }
+}
+
+impl Drop for WatchPlace {
+    fn drop(&mut self) {
+        self.watched.list().remove(&self.until);
+    }
+}
+
+impl CrowdedOut {
+    /// Not to be called under any entry's mutex.
+    pub(super) fn tell(self, place: &Place) {
+        if let Some(entry) = self.entry.upgrade() {
+            let place = Place { engine: Arc::clone(&place.engine), entry };
+            place.update(|state, _| state.reaps.forget(self.number));
+        }
+    }
 }
 
 impl Reaps {
@@ -50,13 +147,29 @@ impl Reaps {
             return;
         }
         let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
+        let until = now + lease + step;
         let watch = self.0.get_or_insert_default();
-        watch.watched.push(Reap { number, step, next: now + step, until: now + lease + step });
+        let (own, crowded_out) = place.engine.watched().enter((until, number), place.entry_weak());
+        watch.crowded_out.extend(crowded_out);
+        watch.watched.push(Reap { number, step, next: now + step, until, _place: own });
         if watch.watched.len() > WATCHED {
             let first = watch.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
             first.map(|(at, _)| at).map(|at| watch.watched.swap_remove(at));
         }
         watch.find_next();
+    }
+
+    /// It has run, or there is no room for it.
+    pub(super) fn forget(&mut self, number: HoldNumber) {
+        if let Some(watch) = &mut self.0 {
+            watch.watched.retain(|reap| reap.number != number);
+            watch.find_next();
+        }
+    }
+
+    /// Those who had to go for numbers of this name.
+    pub(super) fn crowded_out(&mut self) -> Vec<CrowdedOut> {
+        self.0.as_mut().map(|watch| std::mem::take(&mut watch.crowded_out)).unwrap_or_default()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -246,6 +246,7 @@ impl Place {
             state.ear.close(fx);
             state.trouble = None;
         }
+        state.reaps.crowded_out().into_iter().for_each(|out| fx.crowds_out(out));
         if state.dead {
             return None;
         }

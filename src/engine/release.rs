@@ -13,6 +13,7 @@ use super::{
     errand::Errand,
     outcome::{Outcome, Released, Rest},
     pause::{Pauses, one_at_a_time},
+    reap::OldCopies,
     registry::{Place, State},
     slice::{Listeners, Turn},
     wake::Ear,
@@ -65,20 +66,20 @@ pub(crate) struct Why {
     pub(crate) turn: Turn,
     /// The lease that the server may still keep it for.
     pub(crate) lease: Duration,
-    /// An old copy of its acquire may run later: released again for a while after the end.
-    pub(crate) unclean: bool,
+    /// Those of its acquire may run later: released again for a while after the end.
+    pub(super) old_copies: OldCopies,
 }
 
 impl Why {
-    pub(crate) fn ended(number: HoldNumber, lease: Duration, unclean: bool) -> Self {
-        Self { number, then: None, turn: Turn::Keep, lease, unclean }
+    pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
+        Self { number, then: None, turn: Turn::Keep, lease, old_copies }
     }
 }
 
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>, now: Instant) -> ReleaseJob {
-        if why.unclean {
+        if why.old_copies != OldCopies::None {
             self.reaps.add(why.number, why.lease, place, now);
         }
         let own = self.ear.expect_own();
@@ -97,7 +98,8 @@ impl State {
             own,
             until: now + why.lease,
         });
-        ReleaseJob { place: place.clone(), number: why.number, commands: None, outcome, waiting: true }
+        let Why { number, old_copies, .. } = why;
+        ReleaseJob { place: place.clone(), number, old_copies, commands: None, outcome, waiting: true }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -192,6 +194,8 @@ enum Answered {
 pub(crate) struct ReleaseJob {
     place: Place,
     number: HoldNumber,
+    /// Those of its acquire, which may have left before it on the same link.
+    old_copies: OldCopies,
     /// The hold's count-changing commands go before it, one at a time.
     pub(super) commands: Option<Arc<Semaphore>>,
     outcome: Arc<Outcome>,
@@ -253,8 +257,12 @@ impl ReleaseJob {
         let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
         loop {
             let answer = Sending::new(&self.place, self.number).send().await?;
+            let have_run = self.old_copies.have_run(|| self.place.link());
             let answered = self.place.update(|state, fx| {
                 fx.nudge();
+                if have_run {
+                    state.reaps.forget(self.number);
+                }
                 state.release_answered(&self.place, self.number, answer)
             });
             match answered {
@@ -282,6 +290,7 @@ impl Drop for ReleaseJob {
             let rest = Self {
                 place: self.place.clone(),
                 number: self.number,
+                old_copies: self.old_copies,
                 commands: self.commands.take(),
                 outcome: Arc::clone(&self.outcome),
                 waiting: false,

@@ -28,6 +28,7 @@ use super::{
     Clock, HoldNumber, Protocol,
     effects::Effects,
     queue::Told,
+    reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
     watchdog,
@@ -80,6 +81,7 @@ pub(crate) struct Engine {
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
     hears: AtomicBool,
+    watched: Arc<Watched>,
 }
 
 impl Engine {
@@ -104,6 +106,7 @@ impl Engine {
             hasher: RandomState::new(),
             warned: Mutex::default(),
             hears: AtomicBool::new(true),
+            watched: Arc::default(),
         });
         engine.spawn(Box::pin(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept())));
         engine
@@ -150,6 +153,11 @@ impl Engine {
     /// Places for tries that run in the background.
     pub(super) fn queued_tries(&self) -> &Arc<Semaphore> {
         &self.queued_tries
+    }
+
+    /// The old copies of all names that are watched for.
+    pub(super) fn watched(&self) -> &Arc<Watched> {
+        &self.watched
     }
 
     /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.

@@ -1,7 +1,8 @@
 //! Many clients on a store in this process, on a paused clock, while everything that can befall them does: what each of them
 //! sees is judged at the instant at which it sees it. Everything comes from a seed: `RELATCH_SIM_SEED` repeats one,
 //! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long; `RELATCH_SIM_BEFORE` how much is shown before a
-//! complaint, in milliseconds.
+//! complaint, in milliseconds. `RELATCH_SIM_FIRST` is where a range of seeds begins; with `RELATCH_SIM_GO_ON=1` it goes on
+//! after a complaint, and all of them are shown in the end.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -186,15 +187,22 @@ struct Sum {
     reports: Vec<String>,
 }
 
+/// What is done about a complaint while there are more seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Complained {
+    Stop,
+    GoOn,
+}
+
 /// Runs seeds on two threads, each on a runtime of its own, until there were enough of them or for so long.
-fn many(first: u64, seeds: u64, long: Option<Duration>) -> Sum {
+fn many(first: u64, seeds: u64, long: Option<Duration>, complained: Complained) -> Sum {
     let (next, started) = (AtomicU64::new(first), Instant::now());
     let lane = || {
         let mut sum = Sum::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let enough = seed - first >= seeds || long.is_some_and(|long| started.elapsed() >= long);
-            if enough || !sum.reports.is_empty() {
+            if enough || complained == Complained::Stop && !sum.reports.is_empty() {
                 return sum;
             }
             let outcome = watched(seed, false);
@@ -240,9 +248,14 @@ fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
     let long = asked("RELATCH_SIM_SECS").map(Duration::from_secs);
     let (first, seeds) = match asked("RELATCH_SIM_SEED") {
         Some(seed) => (seed, 1),
-        None => (1, asked("RELATCH_SIM_SEEDS").unwrap_or(if long.is_some() { u64::MAX } else { SEEDS })),
+        None => (
+            asked("RELATCH_SIM_FIRST").unwrap_or(1),
+            asked("RELATCH_SIM_SEEDS").unwrap_or(if long.is_some() { u64::MAX } else { SEEDS }),
+        ),
     };
-    let sum = many(first, seeds, long);
+    let complained =
+        if asked("RELATCH_SIM_GO_ON").is_some_and(|on| on > 0) { Complained::GoOn } else { Complained::Stop };
+    let sum = many(first, seeds, long, complained);
     let took = started.elapsed();
     println!(
         "{} seeds in {took:.1?}: {} sections, {:.0} a second, {} holds\n  faults {:?}",

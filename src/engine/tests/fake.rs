@@ -227,6 +227,8 @@ impl World {
             Fate::Gone => keys.iter().for_each(|key| self.delete(key)),
             Fate::Taken(lease) => keys.iter().for_each(|key| self.server(|server| server.other_wrests(key, *lease))),
             Fate::Behind(copies) => copies.run(self),
+            // A link keeps its order: what runs behind later commands was left on one that is over.
+            Fate::Late(_) | Fate::Broken | Fate::Withheld(_) => self.new_link(),
             _ => {}
         }
         let answered = async {

@@ -44,7 +44,7 @@ pub(super) enum Fate {
     Twice { later: Duration, under_way: Duration },
     /// Runs when it is sent, and is never answered.
     Lost,
-    /// Runs so much later, and is never answered.
+    /// Its link is over; it runs so much later, and is never answered.
     Late(Duration),
     /// Never runs, and is never answered.
     Never,

@@ -53,8 +53,11 @@ use self::{
     server::Hearing,
 };
 use super::{
-    Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock, clock::SleepSource,
-    hold::Hold, reap::WATCHED, shared::TRIES,
+    Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock,
+    clock::SleepSource,
+    hold::Hold,
+    reap::{WATCHED, WATCHED_IN_ALL},
+    shared::TRIES,
 };
 use crate::{
     backend::FaultKind,

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// A try that left, and that its caller gave up; its link is over before the server hears of that.
+async fn given_up(bench: &Bench, lock: &Lock, lease: Duration) {
+    bench.world.next(Verb::Acquire, [Fate::Lost]);
+    let tried = timeout(MS, lock.try_lock().lease(lease)).await;
+    assert!(tried.is_err(), "{tried:?}");
+    bench.world.new_link();
+    turn().await;
+}
+
 /// However many tries come to nothing, the numbers that are watched for are bounded, and released in few rounds.
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_thousands_of_tries_has_a_bounded_number_of_them_reaped() {
@@ -9,10 +18,7 @@ async fn whoever_gives_up_thousands_of_tries_has_a_bounded_number_of_them_reaped
     let (world, lock) = (&bench.world, bench.lock("a"));
     let hour = Duration::from_secs(3600);
     for _ in 0..2_000 {
-        world.next(Verb::Acquire, [Fate::Lost]);
-        let tried = timeout(MS, lock.try_lock().lease(hour)).await;
-        assert!(tried.is_err(), "{tried:?}");
-        turn().await;
+        given_up(&bench, &lock, hour).await;
     }
     assert_eq!(world.sent(Verb::Acquire).len(), 2_000);
     world.forget_record();
@@ -34,9 +40,7 @@ async fn whoever_gives_up_thousands_of_tries_has_a_bounded_number_of_them_reaped
 async fn the_next_round_of_reaps_waits_for_the_answers_to_the_last() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
-    world.next(Verb::Acquire, [Fate::Lost]);
-    assert!(timeout(MS, lock.try_lock().lease(900 * MS)).await.is_err());
-    turn().await;
+    given_up(&bench, &lock, 900 * MS).await;
     assert_eq!(world.sent(Verb::Release).len(), 1, "it is answered");
     world.forget_record();
     world.always(Verb::Release, Fate::Never);
@@ -58,9 +62,7 @@ async fn tries_of_short_leases_do_not_crowd_out_one_of_a_long_lease_that_is_watc
     world.next(Verb::Acquire, [Fate::Late(15 * SECOND)]);
     assert!(timeout(MS, lock.try_lock().lease(Duration::from_secs(3600))).await.is_err());
     for _ in 0..2 * WATCHED {
-        world.next(Verb::Acquire, [Fate::Lost]);
-        assert!(timeout(MS, lock.try_lock().lease(LEASE)).await.is_err());
-        turn().await;
+        given_up(&bench, &lock, LEASE).await;
     }
     sleep(16 * SECOND).await;
     let ghost = world.holder("a").is_some();
@@ -75,15 +77,12 @@ async fn tries_of_short_leases_do_not_crowd_out_one_of_a_long_lease_that_is_watc
 async fn a_round_that_is_under_way_puts_nobody_off_for_longer_than_it_takes() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
-    world.next(Verb::Acquire, [Fate::Lost]);
-    assert!(timeout(MS, lock.try_lock().lease(LEASE)).await.is_err());
-    turn().await;
+    given_up(&bench, &lock, LEASE).await;
     let number = world.sent(Verb::Acquire)[0].numbers[0];
     world.always(Verb::Release, Fate::Slow(400 * MS));
     let mut last = Instant::now();
     for _ in 0..150 {
-        world.next(Verb::Acquire, [Fate::Lost]);
-        drop(timeout(MS, lock.try_lock().lease(300 * MS)).await);
+        given_up(&bench, &lock, 300 * MS).await;
         sleep(200 * MS).await;
     }
     for at in world.sent(Verb::Release).iter().filter(|sent| sent.numbers == [number]).map(|sent| sent.at) {
@@ -93,4 +92,88 @@ async fn a_round_that_is_under_way_puts_nobody_off_for_longer_than_it_takes() {
     assert!(last.elapsed() <= LEASE / 3 + SECOND);
     world.heal();
     bench.nothing_is_left("a").await;
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A link keeps its order, so the answer to its release says that the try ran before.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_is_followed_on_its_link_by_an_answered_release_is_watched_for_no_more() {
+    for fate in [Fate::Lost, Fate::Never, Fate::Slow(SECOND)] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.next(Verb::Acquire, [fate]);
+        assert!(timeout(MS, lock.try_lock().lease(DAY)).await.is_err());
+        sleep(LEASE).await;
+        assert_eq!(world.verbs(), [Verb::Acquire, Verb::Release]);
+        assert_eq!(bench.left("a"), [""; 0], "not a trace of it");
+        sleep(2 * DAY).await;
+        assert_eq!(world.verbs(), [Verb::Acquire, Verb::Release]);
+    }
+}
+
+/// The first half of the reckoning: the release that is answered in the end left on another link than the try.
+#[tokio::test(start_paused = true)]
+async fn a_try_whose_release_had_to_take_another_link_is_watched_for() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Lost]);
+    world.next(Verb::Release, [Fate::Lost]);
+    assert!(timeout(MS, lock.try_lock().lease(LEASE)).await.is_err());
+    turn().await;
+    world.new_link();
+    sleep(LEASE / 3 + 2 * COMMAND_TIMEOUT).await;
+    assert!(world.sent(Verb::Release).len() >= 3, "{:?}", world.sent(Verb::Release));
+    bench.nothing_is_left("a").await;
+}
+
+/// A try that runs in the background may leave just as it is given up, and so behind its own release.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_left_from_the_line_is_watched_for() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    bench.engine.tries().forget_permits(TRIES);
+    world.next(Verb::Acquire, [Fate::Lost]);
+    let mut trying = lock.try_lock().lease(LEASE);
+    assert!(polled(&mut trying, 1).await.is_none());
+    turn().await;
+    assert_eq!(world.sent(Verb::Acquire).len(), 1);
+    drop(trying);
+    bench.engine.tries().add_permits(TRIES);
+    sleep(LEASE).await;
+    assert!(world.sent(Verb::Release).len() >= 3);
+    bench.nothing_is_left("a").await;
+}
+
+/// What its repetition found is what it left: nothing of it is on its way any more.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_was_repeated_on_its_link_and_answered_leaves_nothing_to_watch_for() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    world.next(Verb::Acquire, [Fate::Lost]);
+    let guard = bench.lock("a").lock().await.unwrap();
+    assert_eq!(world.sent(Verb::Acquire).len(), 2);
+    guard.unlock().await.unwrap();
+    sleep(LEASE).await;
+    assert_eq!(world.sent(Verb::Release).len(), 1);
+    bench.nothing_is_left("a").await;
+}
+
+/// Over all names too: who came first goes first where the leases are equal, and nothing stays of those who go.
+#[tokio::test(start_paused = true)]
+async fn of_the_tries_of_many_names_a_bounded_number_is_watched_for() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let names = WATCHED_IN_ALL + 100;
+    for n in 0..names {
+        given_up(&bench, &bench.lock(&n.to_string()), DAY).await;
+    }
+    assert_eq!(bench.engine.watched().count(), WATCHED_IN_ALL);
+    // The slices of the last ones are over.
+    sleep(SECOND).await;
+    assert_eq!(bench.engine.places().len(), WATCHED_IN_ALL);
+    assert!(bench.engine.find("0").is_none() && bench.engine.find(&(names - 1).to_string()).is_some());
+    world.forget_record();
+    sleep(LEASE / 3).await;
+    assert!(world.sent(Verb::Release).len() <= 2 * WATCHED_IN_ALL);
 }

@@ -114,7 +114,9 @@ async fn a_release_that_waits_for_its_turn_is_not_taken_for_an_old_copy_s_leftov
     let bench = Bench::new();
     let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
     world.next(Verb::Acquire, [Fate::Lost]);
-    let outer = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
+    let outer = start(lock.lock_as(&owner).lease(6 * SECOND)).await;
+    world.new_link();
+    let outer = outer.await.unwrap().unwrap();
     let inner = lock.lock_as(&owner).lease(6 * SECOND).await.unwrap();
     world.next(Verb::Release, [Fate::Never]);
     drop(inner);
