@@ -99,9 +99,7 @@ impl State {
         let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
-            let old_copies = OldCopies::of(hold.unclean);
-            let why = Why { turn, ..Why::ended(hold.number, hold.may_last(now), old_copies) };
-            let mut job = self.release(place, why, outcome, now);
+            let mut job = self.release(place, Why::of(&hold, turn, now), outcome, now);
             job.commands = hold.counting.take_commands();
             self.promote(place, fx);
             return Ending::Release(job);
@@ -166,8 +164,7 @@ impl State {
         hold.leave(Wake { until, release: may_be_there && !untaken });
         // At its bound the hold ends for everybody: whoever still works was told so. Under an untaken one nobody works yet.
         if cause == LostCause::MaxHold || may_be_there && untaken {
-            let why = Why { turn, ..Why::ended(hold.number, lease, OldCopies::of(hold.unclean)) };
-            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
+            fx.release(self.release(place, Why::of(&hold, turn, now), Arc::new(Outcome::default()), now));
         } else {
             self.slice.lost(now);
             if hold.unclean {
@@ -205,7 +202,7 @@ impl State {
         let now = place.engine.clock().now();
         let over = self.lost.take_if(|hold| hold.remembered_until().is_some_and(|until| until <= now.into()));
         // By then nothing is left on the server, unless more was asked for than was ever answered.
-        for hold in over.iter().filter(|hold| !hold.kept_for(now).is_zero()) {
+        for hold in over.iter().filter(|hold| !hold.is_past(now)) {
             self.release_lost(hold, place, fx);
         }
     }
@@ -213,8 +210,8 @@ impl State {
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
         if hold.is_to_release() && !without(Rule::LostIsReleased) {
             let now = place.engine.clock().now();
-            let why =
-                Why { turn: self.turn_of_lost(now), ..Why::ended(hold.number, hold.may_last(now), OldCopies::None) };
+            // Its old copies are watched for since the loss.
+            let why = Why { old_copies: OldCopies::None, ..Why::of(hold, self.turn_of_lost(now), now) };
             fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         }
     }
@@ -231,7 +228,7 @@ impl State {
 
     /// The server may still have a hold of this process that its deadline or a forced release ended: here that comes first.
     pub(super) fn may_have_lost_one(&self, now: Instant) -> bool {
-        self.lost.iter().any(|hold| hold.may_be_there() && !hold.kept_for(now).is_zero())
+        self.lost.iter().any(|hold| hold.may_be_there() && !hold.is_past(now))
     }
 }
 

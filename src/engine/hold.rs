@@ -54,6 +54,8 @@ pub(crate) struct Hold {
     kept: Date,
     taken: Date,
     deadline: Deadline,
+    /// Commands that raise its TTL and left, less those that were answered.
+    raising: u16,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
     /// Somebody asked for a look at the server now.
@@ -98,6 +100,7 @@ impl Hold {
             kept: raised.reached,
             taken: moment.date,
             deadline: raised.deadline,
+            raising: 0,
             renewing: false,
             probe: false,
             unclean: false,
@@ -146,6 +149,7 @@ impl Hold {
     /// A command that raises the TTL leaves now.
     pub(crate) fn leaves(&mut self, until: Date) {
         self.kept = self.kept.max(until);
+        self.raising = self.raising.saturating_add(1);
         if without(Rule::DeadlineMovesWithAnswer) {
             self.deadline.at = self.deadline.at.max(until);
         }
@@ -157,14 +161,25 @@ impl Hold {
         Some((self.number, term))
     }
 
-    /// How much longer the server may keep it, whatever was answered.
+    /// How much longer the server keeps it, if all that left for it ran at once, answered or not.
     pub(crate) fn kept_for(&self, now: Instant) -> Duration {
         self.kept.saturating_duration_since(now.into())
     }
 
-    /// How long its end may have to be repeated until nothing of it is left on the server.
+    /// How long its end may have to be repeated until nothing of it is left on the server, but for what runs late.
     pub(crate) fn may_last(&self, now: Instant) -> Duration {
         self.lease().max(self.kept_for(now))
+    }
+
+    /// By how much longer the server may keep it then: what has no answer may run for as long as the server keeps the hold,
+    /// and raises its life anew.
+    pub(crate) fn runs_late(&self) -> Duration {
+        if self.raising > 0 { self.lease() } else { Duration::ZERO }
+    }
+
+    /// Whether nothing of it can be on the server any more.
+    pub(crate) fn is_past(&self, now: Instant) -> bool {
+        self.kept + self.runs_late() <= now.into()
     }
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
@@ -174,6 +189,7 @@ impl Hold {
     }
 
     pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
+        self.raising = self.raising.saturating_sub(1);
         if raised.deadline.at > self.deadline.effective(moment) {
             self.deadline = raised.deadline;
         }

@@ -11,6 +11,7 @@ use tokio::{
 use super::{
     HoldNumber, Letting, Published,
     errand::Errand,
+    hold::Hold,
     outcome::{Outcome, Released, Rest},
     pause::{Pauses, one_at_a_time},
     reap::OldCopies,
@@ -66,13 +67,21 @@ pub(crate) struct Why {
     pub(crate) turn: Turn,
     /// The lease that the server may still keep it for.
     pub(crate) lease: Duration,
+    /// And by how much longer, if something that has no answer runs after this was decided.
+    pub(super) late: Duration,
     /// Those of its acquire may run later: released again for a while after the end.
     pub(super) old_copies: OldCopies,
 }
 
 impl Why {
+    /// A hold of ours is over.
+    pub(super) fn of(hold: &Hold, turn: Turn, now: Instant) -> Self {
+        let ended = Self::ended(hold.number, hold.may_last(now), OldCopies::of(hold.unclean));
+        Self { turn, late: hold.runs_late(), ..ended }
+    }
+
     pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
-        Self { number, then: None, turn: Turn::Keep, lease, old_copies }
+        Self { number, then: None, turn: Turn::Keep, lease, late: Duration::ZERO, old_copies }
     }
 }
 
@@ -96,7 +105,7 @@ impl State {
             missing: Missing::Lost,
             turn: why.turn,
             own,
-            until: now + why.lease,
+            until: now + why.lease + why.late,
         });
         let Why { number, old_copies, .. } = why;
         ReleaseJob { place: place.clone(), number, old_copies, commands: None, outcome, waiting: true }

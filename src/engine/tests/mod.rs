@@ -25,6 +25,7 @@ mod release;
 mod repeated;
 mod server;
 mod slice;
+mod told;
 mod watchdog;
 
 use std::{

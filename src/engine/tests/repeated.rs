@@ -29,6 +29,26 @@ async fn after_an_extension_without_an_answer_a_release_is_repeated_for_as_long_
     }
 }
 
+/// What was on its way when the hold ended may run after the release was decided, and the server keeps the hold from then.
+#[tokio::test(start_paused = true)]
+async fn after_a_renewal_that_runs_late_a_release_is_repeated_for_as_long_as_the_hold_may_last() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let guard = lock.lock().await.unwrap();
+    world.next(Verb::Renew, [Fate::Late(LEASE / 2)]);
+    sleep(LEASE / 3 + MS).await;
+    world.always(Verb::Release, Fate::Never);
+    drop(guard);
+    sleep(LEASE + SECOND).await;
+    assert_eq!(world.sent(Verb::Renew).len(), 1);
+    assert!(world.holder("a").is_some(), "it lasts for a lease from when the renewal ran");
+    world.heal();
+    sleep(5 * SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    assert!(lock.try_lock().await.unwrap().is_some());
+    bench.nothing_is_left("a").await;
+}
+
 /// As above, for holds that were lost: with a guard that ends later, and detached, where nobody ends it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_is_forgotten() {
