@@ -7,11 +7,11 @@ use uuid::Uuid;
 #[cfg(feature = "embedded")]
 use crate::backend::embedded::EmbeddedStore;
 use crate::{
-    backend::{Backend, redis as server},
+    backend::{Backend, FaultKind, redis as server},
     chance::Chance,
     engine::{Clock, Engine, Settings},
     error::{Error, Op, Result},
-    lease,
+    keys, lease,
     locks::{Mutex, ReentrantLock, Scope},
 };
 
@@ -35,8 +35,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a URL that is none, or whose scheme needs a feature; [`Error::Unreachable`] and
-    /// [`Error::Refused`] if the server does not answer within the command timeout, or does not let us in.
+    /// [`Error::Invalid`] for a URL that is none, or whose scheme needs a feature, and for one node of a cluster;
+    /// [`Error::Unreachable`] and [`Error::Refused`] if the server does not answer within the command timeout, or does not
+    /// let us in. Whether scripts may run there, and on which keys, is told by the first one.
     ///
     /// # Cancel safety
     ///
@@ -370,9 +371,14 @@ impl ClientBuilder {
         }
         match target? {
             Target::Server(target) => {
-                let options = server::Options { command_timeout: settings.command_timeout, version: self.protocol };
+                let (command_timeout, version) = (settings.command_timeout, self.protocol);
+                let probe_key = &keys::probe_key(&self.name_prefix);
+                let options = server::Options { command_timeout, version, probe_key };
                 let connected = server::connect(&target, options).await;
-                let backend = connected.map_err(|fault| Error::from_fault(fault, &Arc::from(""), Op::Connect))?;
+                let backend = connected.map_err(|fault| match fault.kind {
+                    FaultKind::Invalid => Error::invalid(target.option(), fault.source.to_string()),
+                    _ => Error::from_fault(fault, &Arc::from(""), Op::Connect),
+                })?;
                 let chance = Chance::default();
                 Ok(Client::start(chance.uuid(), Arc::new(backend), settings, Clock::new(), chance, self.name_prefix))
             }

@@ -9,6 +9,11 @@ pub(crate) fn lock_key(prefix: &str, name: &Arc<str>) -> Arc<str> {
     if prefix.is_empty() { Arc::clone(name) } else { [prefix, name].concat().into() }
 }
 
+/// A key that a lock of this client could have, and none has.
+pub(crate) fn probe_key(prefix: &str) -> String {
+    format!("{prefix}relatch:probe")
+}
+
 /// Where the release of a lock is told.
 pub(crate) fn lock_channel(key: &str) -> Built {
     prefixed("redisson_lock__channel", key)

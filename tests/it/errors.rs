@@ -103,6 +103,9 @@ async fn a_key_of_another_type_is_refused_as_that_and_left_alone() {
     ] {
         refused(&said(answer, &name), RefusedKind::WrongType, Op::Acquire, "WRONGTYPE");
     }
+    let error = said(lock.try_lock().await, &name);
+    let told = "the key holds a string, as a lock of another library is";
+    assert!(source(&error).ends_with(told), "{:?}", source(&error));
     refused(&said(lock.inspect().await, &name), RefusedKind::WrongType, Op::Inspect, "WRONGTYPE");
     refused(&said(lock.is_locked().await, &name), RefusedKind::WrongType, Op::Inspect, "WRONGTYPE");
     refused(&said(lock.force_unlock().await, &name), RefusedKind::WrongType, Op::Inspect, "WRONGTYPE");
@@ -159,6 +162,17 @@ fn refused_subscriptions(server: &Server) -> u64 {
     rest.split(',').next().and_then(|count| count.parse().ok()).expect("a number")
 }
 
+/// A right that a script lacks is a missing right, whichever version words it.
+#[tokio::test]
+async fn a_right_that_only_the_script_lacks_is_a_missing_right_too() {
+    for lacks in ["hincrby", "pexpire", "pttl"] {
+        let (server, url) = server_for(&format!("~* &* +@all -{lacks}"));
+        let lock = connected(&url).await.lock("job");
+        refused(&said(lock.try_lock().await, "job"), RefusedKind::Permission, Op::Acquire, "script");
+        assert_eq!(server.keys(), Vec::<String>::new(), "-{lacks}");
+    }
+}
+
 /// A server with a user whose rights are these.
 fn server_for(rights: &str) -> (Server, String) {
     let server = Server::builder().line(format!("user ann on >s3cret {rights}")).start();
@@ -168,11 +182,12 @@ fn server_for(rights: &str) -> (Server, String) {
 
 /// Fault I116.
 #[tokio::test]
-async fn a_user_without_the_right_to_run_scripts_is_told_so_at_once() {
-    for rights in ["~* &* +@all -evalsha", "~* &* +@all -eval"] {
+async fn a_user_without_the_right_to_run_scripts_is_told_so_by_the_first_script() {
+    for (rights, lacks) in [("~* &* +@all -evalsha", "'evalsha'"), ("~* &* +@all -eval", "'eval'")] {
         let (_server, url) = server_for(rights);
-        let error = said(in_time(COMMAND, connect(&url)).await, "");
-        refused(&error, RefusedKind::Permission, Op::Connect, "NOPERM");
+        let error = said(in_time(COMMAND, connected(&url).await.lock("job").try_lock()).await, "job");
+        refused(&error, RefusedKind::Permission, Op::Acquire, lacks);
+        assert!(error.to_string().ends_with("this user lacks the permission"), "{error}");
     }
 
     // And where the right is taken away later.
@@ -256,6 +271,7 @@ async fn a_wrong_password_is_a_refusal_and_no_password_is_ever_shown() {
         shown += &format!("{builder:?}");
         let error = said(in_time(COMMAND, builder.connect()).await, "");
         refused(&error, RefusedKind::Credentials, Op::Connect, words);
+        assert_eq!(error.to_string(), "the server refused to connect: the password is wrong or missing");
         shown += &everything(&error);
     }
     // With the right one nothing shows it either, while all goes well and when the server goes.
@@ -489,15 +505,16 @@ async fn a_scheme_that_is_not_served_is_named_and_garbage_is_no_url() {
 
 /// Fault I116.
 #[tokio::test]
-async fn a_server_without_scripts_is_found_out_when_connecting() {
+async fn a_server_without_scripts_is_found_out_by_the_first_script() {
     for gone in [&["EVALSHA", "EVAL"][..], &["EVALSHA"], &["EVAL"]] {
         let mut server = Server::builder();
         for command in gone {
             server = server.line(format!("rename-command {command} \"\""));
         }
         let server = server.start();
-        let error = said(in_time(COMMAND, connect(server.url())).await, "");
-        refused(&error, RefusedKind::ScriptDisabled, Op::Connect, "unknown command");
+        let lock = connected(server.url()).await.lock("job");
+        let error = said(in_time(COMMAND, lock.try_lock()).await, "job");
+        refused(&error, RefusedKind::ScriptDisabled, Op::Acquire, "unknown command");
     }
 }
 

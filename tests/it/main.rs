@@ -7,6 +7,7 @@ mod callbacks;
 mod children;
 mod closing;
 mod conformance;
+mod connecting;
 mod contention;
 mod detaching;
 mod dropping;

@@ -81,9 +81,41 @@ pub(super) fn eval(evalsha: &Cmd, script: &Script) -> Cmd {
     cmd
 }
 
+/// Whether the server will not.
+pub(super) fn is_refusal(reply: &redis::Value) -> bool {
+    matches!(reply, redis::Value::ServerError(_))
+}
+
 /// Whether the server did not know the script's hash.
 pub(super) fn is_unknown_script(reply: &redis::Value) -> bool {
     matches!(reply, redis::Value::ServerError(error) if error.code() == "NOSCRIPT")
+}
+
+/// In which mode a server is that was greeted.
+pub(super) fn mode(greeting: &redis::Value) -> Option<&str> {
+    let redis::Value::Map(said) = greeting else { return None };
+    said.iter().find(|(what, _)| text(what) == Some("mode")).and_then(|(_, mode)| text(mode))
+}
+
+fn text(reply: &redis::Value) -> Option<&str> {
+    match reply {
+        redis::Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        redis::Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A question for what stands at the key of a call.
+pub(super) fn type_of_key(evalsha: &Cmd) -> Option<Cmd> {
+    let redis::Arg::Simple(key) = evalsha.args_iter().nth(3)? else { return None };
+    let mut cmd = Cmd::new();
+    cmd.arg("TYPE").arg(key);
+    Some(cmd)
+}
+
+/// The answer to it; `None` where nothing stands there any more.
+pub(super) fn type_there(reply: &redis::Value) -> Option<&str> {
+    text(reply).filter(|kind| *kind != "none")
 }
 
 /// A reply as the seam has it.

@@ -73,6 +73,31 @@ pub(super) fn unconnected(error: &RedisError, clients: &Clients) -> Fault {
     fault(kind, false, format!("{address}: {words}{looks}"))
 }
 
+/// The server is none that this backend can serve alone.
+pub(super) fn one_of_a_cluster() -> Fault {
+    let why = "it is one node of a cluster, which has only a part of the names: the scheme for all of it is \
+               redis-cluster://, for which the feature \"cluster\" is not in this version";
+    fault(FaultKind::Invalid, false, why.to_owned())
+}
+
+pub(super) fn sentinel() -> Fault {
+    let why = "it is a sentinel, which knows of a server and has no locks: the scheme is redis-sentinel://, for which \
+               the feature \"sentinel\" is not in this version";
+    fault(FaultKind::Invalid, false, why.to_owned())
+}
+
+/// Whether only a node of a cluster says so.
+pub(super) fn is_of_a_cluster(fault: &Fault) -> bool {
+    let words = fault.source.to_string();
+    ["MOVED ", "ASK ", "CLUSTERDOWN "].iter().any(|code| words.starts_with(code))
+}
+
+/// The same fault, and what stands at the key.
+pub(super) fn in_place_of_a_lock(fault: &Fault, kind: &str) -> Fault {
+    let hint = if kind == "string" { ", as a lock of another library is" } else { "" };
+    Fault { source: words(format!("{}; the key holds a {kind}{hint}", fault.source)), ..fault.clone() }
+}
+
 /// A link that was not open in time.
 pub(super) fn too_slow(within: Duration, clients: &Clients) -> Fault {
     let address = clients.address();
@@ -155,7 +180,11 @@ impl fmt::Display for Words {
 impl StdError for Words {}
 
 fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
-    Fault { kind, may_have_run, source: Arc::new(Words(words.into())) }
+    Fault { kind, may_have_run, source: self::words(words) }
+}
+
+fn words(words: String) -> Arc<dyn StdError + Send + Sync> {
+    Arc::new(Words(words.into()))
 }
 
 fn refused_in(words: String, secrets: &Secrets) -> Fault {

@@ -21,7 +21,7 @@ use super::{
     secrets::Secrets,
     waiting::Waiting,
 };
-use crate::backend::{Fault, Value};
+use crate::backend::{Fault, FaultKind};
 
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
@@ -106,19 +106,33 @@ impl Link {
         }
     }
 
-    /// Whether scripts may be run here at all, in both ways: a script that nobody has is asked for, and one is sent.
-    pub(super) async fn probe(&self, within: Duration, secrets: &Secrets) -> Result<(), Fault> {
+    /// Finds out who is there, with a key such as a lock may have. What keeps every command from being run is told here;
+    /// what keeps scripts from it, or this key, is told by the first script that meets it.
+    pub(super) async fn probe(&self, key: &str, within: Duration, secrets: &Secrets) -> Result<(), Fault> {
         let mut probe = redis::pipe();
-        probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(0);
-        probe.cmd("EVAL").arg("return 1").arg(0);
+        probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(1).arg(key);
+        // Needs no right, and tells what kind of server is there. Whoever knew no other greeting need not know this one.
+        if self.tells {
+            probe.cmd("HELLO");
+        }
         let mut connection = self.connection();
         let deadline = Instant::now() + within;
-        let replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, 2)).await {
+        let replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, probe.len())).await {
             Ok(replies) => replies.map_err(|error| faults::failed(&error, false, secrets))?,
             Err(_) => return Err(faults::timeout(within, false)),
         };
-        let refused = replies.into_iter().filter(|reply| !codec::is_unknown_script(reply));
-        refused.map(|reply| codec::value(reply, secrets)).find(Result::is_err).unwrap_or(Ok(Value::Nil)).map(drop)
+        let mut replies = replies.into_iter();
+        let (script, greeting) = (replies.next().unwrap_or(redis::Value::Nil), replies.next());
+        match greeting.as_ref().and_then(codec::mode) {
+            Some("cluster") => return Err(faults::one_of_a_cluster()),
+            Some("sentinel") => return Err(faults::sentinel()),
+            _ => {}
+        }
+        match codec::value(script, secrets) {
+            Err(fault) if faults::is_of_a_cluster(&fault) => Err(faults::one_of_a_cluster()),
+            Err(fault) if fault.kind.heals() || fault.kind == FaultKind::Credentials => Err(fault),
+            _ => Ok(()),
+        }
     }
 
     /// Looks after the link until it is over, and after those who wait for its answers.

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     backend::{
-        Fault, Value,
+        Fault, FaultKind, Value,
         backoff::{self, Backoff},
         dispatch::Dispatches,
     },
@@ -51,17 +51,17 @@ pub(super) struct Node {
     closed: CancellationToken,
 }
 
-/// Connects within the command timeout, and makes sure that the server lets us run scripts. The link is replaced from then on,
+/// Connects within the command timeout, and makes sure that there is a server that can be worked with. The link is replaced from then on,
 /// until `closed` is cancelled.
 pub(super) async fn connect(
     clients: Clients,
-    options: Options,
+    options: Options<'_>,
     started: Instant,
     closed: CancellationToken,
 ) -> Result<Arc<Node>, Fault> {
     let within = options.command_timeout;
     let link = Arc::new(Link::open(&clients, &closed, within).await?);
-    link.probe(within.saturating_sub(started.elapsed()), &clients.secrets).await?;
+    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &clients.secrets).await?;
     let runtime = Handle::current();
     let node = Arc::new(Node {
         hashes: Hashes::of_catalogue(),
@@ -98,10 +98,10 @@ impl Node {
         let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
         let reply = self.noted(&link, outcome)?;
-        if !codec::is_unknown_script(&reply) {
+        if !codec::is_refusal(&reply) {
             return codec::value(reply, self.secrets());
         }
-        Box::pin(self.run_by_source(&link, &cmd, script, &mut timer, &dispatches)).await
+        Box::pin(self.refused(reply, &link, &cmd, script, &mut timer, &dispatches)).await
     }
 
     async fn run_waiting(
@@ -117,17 +117,19 @@ impl Node {
             let mut timer = Timer::started(started, self.command_timeout);
             let (link, turn) = self.link(wait, &mut timer).await?;
             let reply = self.sent(&link, &cmd, Some(turn), timer, &dispatches).await?;
-            if !codec::is_unknown_script(&reply) {
+            if !codec::is_refusal(&reply) {
                 return codec::value(reply, self.secrets());
             }
-            self.run_by_source(&link, &cmd, script, &mut timer, &dispatches).await
+            self.refused(reply, &link, &cmd, script, &mut timer, &dispatches).await
         };
         Task::spawn(&runtime, task).answer().await
     }
 
-    /// The server does not know the script by its hash.
-    async fn run_by_source(
+    /// What becomes of a refusal: a script that the server does not know by its hash is sent whole, and where a key holds
+    /// something else it is asked for what that is.
+    async fn refused(
         &self,
+        reply: redis::Value,
         link: &Link,
         cmd: &Cmd,
         script: &'static Script,
@@ -135,8 +137,19 @@ impl Node {
         dispatches: &Dispatches,
     ) -> Result<Value, Fault> {
         timer.sent = Instant::now();
-        let reply = self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?;
-        codec::value(reply, self.secrets())
+        let reply = match codec::is_unknown_script(&reply) {
+            true => self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?,
+            false => reply,
+        };
+        let fault = match codec::value(reply, self.secrets()) {
+            Err(fault) if fault.kind == FaultKind::WrongType => fault,
+            answer => return answer,
+        };
+        let Some(question) = codec::type_of_key(cmd) else { return Err(fault) };
+        timer.sent = Instant::now();
+        let there = self.sent(link, &question, None, *timer, &Dispatches::of([])).await;
+        let known = there.ok().and_then(|there| Some(faults::in_place_of_a_lock(&fault, codec::type_there(&there)?)));
+        Err(known.unwrap_or(fault))
     }
 
     /// The answer to one command, which leaves in the first poll if it is still wanted.

@@ -26,9 +26,11 @@ const ESCAPE: &str =
 
 /// How a backend behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Options<'a> {
     pub(crate) command_timeout: Duration,
     pub(crate) version: RespVersion,
+    /// Asked for when connecting, and never there: a proxy that routes commands by their keys must know where to.
+    pub(crate) probe_key: &'a str,
 }
 
 /// Which version of the server's protocol the link for commands speaks.
@@ -53,6 +55,7 @@ pub(crate) struct Target {
     info: ConnectionInfo,
     /// What the URL asks for.
     version: RespVersion,
+    option: &'static str,
 }
 
 impl Target {
@@ -86,17 +89,23 @@ impl Target {
         })?;
         let redis = info.redis_settings().clone().set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let version = if asks_for_resp2(url) { RespVersion::Resp2 } else { RespVersion::Auto };
-        Ok(Self { info: info.set_redis_settings(redis), version })
+        Ok(Self { info: info.set_redis_settings(redis), version, option: "url" })
     }
 
     /// From the driver's client: its address, TLS, credentials and database stay as they are. Of its TCP settings only
     /// the keepalive and a shorter user timeout are kept, since what was sent on a link must die with it.
     pub(crate) fn from_client(client: &Client) -> Self {
-        Self { info: client.get_connection_info().clone(), version: RespVersion::Auto }
+        let info = client.get_connection_info().clone();
+        Self { info, version: RespVersion::Auto, option: "redis_client" }
+    }
+
+    /// Which option named it.
+    pub(crate) fn option(&self) -> &'static str {
+        self.option
     }
 
     /// The driver's clients for links under these options.
-    pub(super) fn clients(&self, options: Options) -> Result<Clients, redis::RedisError> {
+    pub(super) fn clients(&self, options: Options<'_>) -> Result<Clients, redis::RedisError> {
         #[cfg(any(feature = "rustls", feature = "native-tls"))]
         if let ConnectionAddr::TcpTls { .. } = self.info.addr() {
             have_cryptography();

@@ -23,8 +23,8 @@ pub(crate) struct Standalone {
     pubsub: PubSub,
 }
 
-/// Connects within the command timeout, and makes sure that the server lets us run scripts.
-pub(crate) async fn connect(target: &Target, options: Options) -> Result<Standalone, Fault> {
+/// Connects within the command timeout, and makes sure that there is a server that can be worked with.
+pub(crate) async fn connect(target: &Target, options: Options<'_>) -> Result<Standalone, Fault> {
     let started = Instant::now();
     let clients = target.clients(options).map_err(|error| faults::unopened(&error))?;
     let (listens, closed) = (clients.clone(), CancellationToken::new());

@@ -128,8 +128,9 @@ impl Drop for Server {
     }
 }
 
-pub(super) fn options(milliseconds: u64) -> Options {
-    Options { command_timeout: Duration::from_millis(milliseconds), version: RespVersion::Auto }
+pub(super) fn options(milliseconds: u64) -> Options<'static> {
+    let (command_timeout, version) = (Duration::from_millis(milliseconds), RespVersion::Auto);
+    Options { command_timeout, version, probe_key: "probe" }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

@@ -349,7 +349,8 @@ fn program() -> PathBuf {
         .expect("redis-server or valkey-server is installed: tests/run.sh does it")
 }
 
-fn free_port() -> u16 {
+/// A port of 127.0.0.1 that nobody has right now.
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("a listener has an address").port()
 }

@@ -1,8 +1,6 @@
 //! One server, as its callers see it: links that are cut, silent or refused, and the order of commands.
 
 use std::{
-    net::TcpListener,
-    os::unix::net::UnixListener,
     pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
     task::{Context, Poll, Waker},
@@ -11,20 +9,17 @@ use std::{
 use tokio::time::sleep;
 
 use super::*;
-use crate::backend::{
-    Dispatch, FaultKind,
-    redis::testing::{COUNT, Server, eventually, options},
+use crate::{
+    backend::{
+        Dispatch, FaultKind,
+        redis::testing::{COUNT, Server, eventually, options},
+    },
+    script::Script,
 };
 
-const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None };
+mod refused;
 
-async fn refused(target: &Target, options: Options) -> Fault {
-    let started = Instant::now();
-    let fault = connect(target, options).await.map(|_| ()).unwrap_err();
-    assert!(started.elapsed() < options.command_timeout + Duration::from_millis(500));
-    assert!(!fault.may_have_run);
-    fault
-}
+const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None };
 
 fn poll<F: Future + Unpin>(pending: &mut F) -> Poll<F::Output> {
     Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
@@ -55,63 +50,6 @@ async fn a_pipeline_answers_one_by_one() {
     assert!(many[1].is_err());
     assert_eq!(many[2].as_ref().unwrap(), &Value::Int(2));
     assert!(backend.run_many(&[], Duration::from_secs(3)).await.is_empty());
-}
-
-#[tokio::test]
-async fn connecting_fails_in_bounded_time_and_says_why() {
-    let folder = Server::start();
-    let path = folder.url();
-    let nobody = Target::parse(&format!("{path}x")).unwrap();
-    assert_eq!(refused(&nobody, options(500)).await.kind, FaultKind::Dropped);
-
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    let tcp = Target::parse(&format!("redis://{address}")).unwrap();
-    let named = |fault: Fault| {
-        assert!(fault.source.to_string().starts_with(&address.to_string()), "{fault:?}");
-        fault.kind
-    };
-    assert_eq!(named(refused(&tcp, options(300)).await), FaultKind::Timeout);
-    drop(free);
-    assert_eq!(named(refused(&tcp, options(500)).await), FaultKind::Dropped);
-
-    let _silent = UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap())).unwrap();
-    assert_eq!(refused(&nobody, options(300)).await.kind, FaultKind::Timeout);
-}
-
-#[tokio::test]
-async fn connecting_tells_a_wrong_password_and_forbidden_scripts() {
-    let server = Server::start();
-    for rules in [
-        "ACL SETUSER dave on >s3cret +@all -eval ~* &*",
-        "ACL SETUSER alice on >s3cret +@all ~* &*",
-        "ACL SETUSER bob on >s3cret +@all -evalsha ~* &*",
-        "ACL SETUSER carol on >s3cret +@all -hello ~* &*",
-    ] {
-        let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
-    }
-    let target = |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
-    for protocol in ["", "&protocol=resp2"] {
-        let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
-        assert!(fault.kind == FaultKind::Credentials && fault.source.to_string().contains("WRONGPASS"), "{fault:?}");
-        assert!(!format!("{fault:?} {}", fault.source).contains("wr0ng"));
-        let fault = refused(&target("bob", &format!("s3cret{protocol}")), options(3000)).await;
-        assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
-        assert!(fault.source.to_string().contains("evalsha"));
-        let fault = refused(&target("dave", &format!("s3cret{protocol}")), options(3000)).await;
-        assert!(fault.kind == FaultKind::Permission && fault.source.to_string().contains("'eval'"), "{fault:?}");
-        for user in ["alice", "carol"] {
-            let target = target(user, &format!("s3cret{protocol}"));
-            assert!(connect(&target, options(3000)).await.is_ok(), "{user}{protocol}");
-        }
-    }
-    let server = Server::with(&["--rename-command", "EVALSHA", ""]);
-    assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
-    let server = Server::with(&["--rename-command", "EVAL", ""]);
-    assert_eq!(refused(&server.target(), options(3000)).await.kind, FaultKind::ScriptDisabled);
-    let server = Server::with(&["--rename-command", "HELLO", ""]);
-    let backend = connect(&server.target(), options(3000)).await.unwrap();
-    assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
 }
 
 #[tokio::test]

@@ -1,0 +1,173 @@
+//! Who is refused when connecting and who is not, and what is said of a key that holds something else.
+
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    thread,
+};
+
+use super::*;
+
+async fn refused(target: &Target, options: Options<'_>) -> Fault {
+    let started = Instant::now();
+    let fault = connect(target, options).await.map(|_| ()).unwrap_err();
+    assert!(started.elapsed() < options.command_timeout + Duration::from_millis(500));
+    assert!(!fault.may_have_run);
+    fault
+}
+
+#[tokio::test]
+async fn connecting_fails_in_bounded_time_and_says_why() {
+    let folder = Server::start();
+    let path = folder.url();
+    let nobody = Target::parse(&format!("{path}x")).unwrap();
+    assert_eq!(refused(&nobody, options(500)).await.kind, FaultKind::Dropped);
+
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    let tcp = Target::parse(&format!("redis://{address}")).unwrap();
+    let named = |fault: Fault| {
+        assert!(fault.source.to_string().starts_with(&address.to_string()), "{fault:?}");
+        fault.kind
+    };
+    assert_eq!(named(refused(&tcp, options(300)).await), FaultKind::Timeout);
+    drop(free);
+    assert_eq!(named(refused(&tcp, options(500)).await), FaultKind::Dropped);
+
+    let _silent = UnixListener::bind(format!("{}x", path.strip_prefix("redis+unix://").unwrap())).unwrap();
+    assert_eq!(refused(&nobody, options(300)).await.kind, FaultKind::Timeout);
+}
+
+#[tokio::test]
+async fn connecting_tells_a_wrong_password_and_leaves_refused_scripts_to_the_first_of_them() {
+    let server = Server::start();
+    for rules in [
+        "ACL SETUSER dave on >s3cret +@all -eval ~* &*",
+        "ACL SETUSER alice on >s3cret +@all ~* &*",
+        "ACL SETUSER bob on >s3cret +@all -evalsha ~* &*",
+        "ACL SETUSER carol on >s3cret +@all -hello ~* &*",
+    ] {
+        let _: () = server.ask(&rules.split(' ').collect::<Vec<_>>());
+    }
+    let target = |user: &str, pass: &str| Target::parse(&format!("{}?user={user}&pass={pass}", server.url())).unwrap();
+    for protocol in ["", "&protocol=resp2"] {
+        let fault = refused(&target("alice", &format!("wr0ng{protocol}")), options(3000)).await;
+        assert!(fault.kind == FaultKind::Credentials && fault.source.to_string().contains("WRONGPASS"), "{fault:?}");
+        assert!(!format!("{fault:?} {}", fault.source).contains("wr0ng"));
+        let refused = async |user| {
+            let backend = connect(&target(user, &format!("s3cret{protocol}")), options(3000)).await.unwrap();
+            backend.run(&CALL).await.unwrap_err()
+        };
+        let fault = refused("bob").await;
+        assert_eq!(fault.kind, FaultKind::Permission, "{fault:?}");
+        assert!(fault.source.to_string().contains("evalsha"));
+        let fault = refused("dave").await;
+        assert!(fault.kind == FaultKind::Permission && fault.source.to_string().contains("'eval'"), "{fault:?}");
+        for user in ["alice", "carol"] {
+            let target = target(user, &format!("s3cret{protocol}"));
+            assert!(connect(&target, options(3000)).await.is_ok(), "{user}{protocol}");
+        }
+    }
+    for command in ["EVALSHA", "EVAL"] {
+        let server = Server::with(&["--rename-command", command, ""]);
+        let backend = connect(&server.target(), options(3000)).await.unwrap();
+        assert_eq!(backend.run(&CALL).await.unwrap_err().kind, FaultKind::ScriptDisabled, "{command}");
+    }
+    let server = Server::with(&["--rename-command", "HELLO", ""]);
+    let backend = connect(&server.target(), options(3000)).await.unwrap();
+    assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1));
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_for_them() {
+    let cluster = |more: &[&str]| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let server = Server::with(&["--cluster-enabled", "yes", "--cluster-port", &port]);
+        more.iter().for_each(|slots| server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", slots]));
+        server
+    };
+    // Whether it serves the key that is asked for or not.
+    for server in [cluster(&[]), cluster(&["16383"])] {
+        for target in [server.target(), Target::from_client(&redis::Client::open(server.url()).unwrap())] {
+            let fault = refused(&target, options(3000)).await;
+            assert_eq!(fault.kind, FaultKind::Invalid);
+            assert!(fault.source.to_string().contains("redis-cluster://"), "{fault:?}");
+        }
+    }
+    // In the older protocol nobody says so: what is said of the key does.
+    const OK: &str = "+OK\r\n";
+    let moved = [OK, OK, "-MOVED 9156 127.0.0.1:7001\r\n"];
+    let sentinel = [
+        "%1\r\n+proto\r\n:3\r\n",
+        OK,
+        OK,
+        "-ERR unknown command 'EVALSHA'\r\n",
+        "%1\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n",
+    ];
+    let rows = [("?protocol=resp2", &moved[..], "redis-cluster://"), ("", &sentinel[..], "redis-sentinel://")];
+    for (query, answers, scheme) in rows {
+        let target = Target::parse(&format!("redis://{}/{query}", answers_in_turn(answers))).unwrap();
+        let fault = refused(&target, options(3000)).await;
+        assert!(fault.kind == FaultKind::Invalid && fault.source.to_string().contains(scheme), "{fault:?}");
+    }
+}
+
+/// Somebody who gives each command of one connection the next of these answers; where that is.
+fn answers_in_turn(answers: &[&str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, answers) = (listener.local_addr().unwrap(), answers.iter().map(|it| (*it).to_owned()));
+    let mut answers: VecDeque<String> = answers.collect();
+    thread::spawn(move || {
+        let stream = listener.accept().unwrap().0;
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        let mut stream = stream;
+        while let Some(answer) = answers.pop_front() {
+            let Some(count) = lines.find_map(|line| line.strip_prefix('*')?.parse::<usize>().ok()) else { return };
+            lines.nth(2 * count - 1);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        // Until the other side goes.
+        lines.next();
+    });
+    address
+}
+
+/// Fault I132.
+#[tokio::test]
+async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
+    let server = Server::start();
+    let _: () = server.ask(&["ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-type"]);
+    let _: i64 = server.ask(&["RPUSH", "list", "x"]);
+    let _: i64 = server.ask(&["HSET", "hash", "x", "y"]);
+    let _: () = server.ask(&["SET", "text", "x"]);
+    let backend = connect(&server.target(), options(3000)).await.unwrap();
+    let less = Target::parse(&format!("{}?user=ann&pass=pw", server.url())).unwrap();
+    let less = connect(&less, options(3000)).await.unwrap();
+    static READ: Script =
+        Script { path: "test/read", source: "return redis.call('GET', KEYS[1])", keys: &["key"], args: &[] };
+    static WRITE: Script = Script {
+        path: "test/write",
+        source: "return redis.call('HSET', KEYS[1], 'f', 'v')",
+        keys: &["key"],
+        args: &[],
+    };
+    let rows = [
+        (&READ, "list", "; the key holds a list"),
+        (&READ, "hash", "; the key holds a hash"),
+        (&WRITE, "text", "; the key holds a string, as a lock of another library is"),
+    ];
+    for (script, key, told) in rows {
+        for _ in ["by source", "by hash"] {
+            let call = Call { script, keys: &[key], args: &[], dispatch: None };
+            let fault = backend.run(&call).await.unwrap_err();
+            assert_eq!((fault.kind, fault.may_have_run), (FaultKind::WrongType, true));
+            let words = fault.source.to_string();
+            assert!(words.starts_with("WRONGTYPE ") && words.ends_with(told), "{words}");
+            // Whoever may not ask hears as much as before.
+            let words = less.run(&call).await.unwrap_err().source.to_string();
+            assert!(words.starts_with("WRONGTYPE ") && !words.contains("the key holds"), "{words}");
+        }
+    }
+}
