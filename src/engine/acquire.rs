@@ -14,6 +14,7 @@ use super::{
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
+    parked::Asked,
     pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
     registry::Place,
     shared::Attended,
@@ -70,10 +71,19 @@ enum Tried {
     },
     /// The client was closed meanwhile.
     Closed,
+    /// It came, and others had gone first meanwhile.
+    PassedOver,
+}
+
+/// How a contender's life ends.
+pub(super) enum Contended {
+    Over(Option<LockGuard>),
+    /// It was not polled for so long that others went first.
+    PassedOver,
 }
 
 /// The contender's life. What it leaves half done is undone by [`HalfBuilt`] and [`ContenderSlot`], in that order.
-pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Option<LockGuard>> {
+pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Contended> {
     let ask = &acquisition.ask;
     let place = &slot.place;
     let mut half = half_built(place, ask, None);
@@ -83,19 +93,21 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     loop {
         let (asked, link) = match slot.gate(ask, releases).await? {
             Opened::At { now, link } => (now, link),
-            Opened::Busy => return Ok(None),
-            Opened::WaitOver => return slot.wait_over(),
+            Opened::Busy => return Ok(Contended::Over(None)),
+            Opened::WaitOver => return slot.wait_over().map(Contended::Over),
         };
         releases = Releases::Sent;
         match slot.attempt(ask, &mut half, link).await {
-            Tried::Granted(guard) => return Ok(Some(guard)),
+            Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
+            Tried::Unsent | Tried::Fault(_) if !slot.stands() => return Ok(Contended::PassedOver),
+            Tried::PassedOver => return Ok(Contended::PassedOver),
             Tried::Busy { retry_in } => {
                 acquisition.say_contended();
                 pauses = Pauses::after_faults(chance);
                 if ask.patience == Patience::Once
                     || Box::pin(slot.sleep(ask, retry_in, &mut polls)).await? == Slept::WaitOver
                 {
-                    return Ok(None);
+                    return Ok(Contended::Over(None));
                 }
             }
             Tried::Overtook => releases = Releases::Answered,
@@ -143,14 +155,14 @@ struct Departure {
 
 impl Departure {
     /// `None` if nothing is left to ask for, or another is the contender by now.
-    fn now(place: &Place, ask: &Ask, contender: u64) -> Option<Self> {
+    fn now(place: &Place, ask: &Ask, contender: u64, asked: Asked) -> Option<Self> {
         let clock = place.engine.clock();
         let bound = ask.max_hold.map(|max_hold| clock.now() + max_hold);
         let term = Term::now(place.engine.lease(ask.lease), bound, clock)?;
         place.update(|state, _| {
-            state.contender.as_ref().filter(|now| now.id == contender)?;
+            let due = term.sent + place.engine.settings().command_timeout + GRACE;
+            state.tries(contender, asked, term.sent, due)?;
             state.ear.clear_flag();
-            state.trying(Some(term.sent));
             let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
             let troubled = state.trouble.as_ref().map(|trouble| trouble.since);
             Some(Self { term, behind, may_find_own: state.may_have_lost_one(term.sent), troubled })
@@ -159,15 +171,10 @@ impl Departure {
 }
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
-async fn queued(
-    place: Place,
-    ask: Ask,
-    contender: u64,
-    number: HoldNumber,
-    dispatch: Arc<Dispatch>,
-) -> Option<(Departure, Result<Attempt, Fault>)> {
+async fn queued(place: Place, ask: Ask, contender: u64, asked: Asked) -> Option<(Departure, Result<Attempt, Fault>)> {
     let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
-    let departure = Departure::now(&place, &ask, contender)?;
+    let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));
+    let departure = Departure::now(&place, &ask, contender, asked)?;
     let answer = place.entry.protocol.acquire(number, departure.term.lease, 1, &dispatch).await;
     Some((departure, answer))
 }
@@ -181,7 +188,8 @@ impl ContenderSlot {
         let asked = match engine.tries().try_acquire() {
             Ok(_place_at_hand) => {
                 half.sent(engine.lease(ask.lease), &dispatch, Some(link));
-                let Some(departure) = Departure::now(place, ask, self.id) else { return Tried::Unsent };
+                let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));
+                let Some(departure) = departure else { return Tried::Unsent };
                 let cut_off = self.cut_off(ask, departure.term.sent, departure.troubled);
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
@@ -189,7 +197,8 @@ impl ContenderSlot {
             Err(_) => {
                 // It may leave just when it is given up, and behind what undoes it.
                 half.sent(engine.lease(ask.lease), &dispatch, None);
-                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.number(), dispatch));
+                self.polls_by(None);
+                let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.asked(&dispatch)));
                 Box::pin(self.in_line(ask, queued)).await.flatten()
             }
         };
@@ -274,7 +283,10 @@ impl ContenderSlot {
         let entered = place.update(|state, _| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
             if place.engine.is_closed() {
-                return false;
+                return Err(Tried::Closed);
+            }
+            if state.contender.as_ref().is_none_or(|contender| contender.id != self.id) {
+                return Err(Tried::PassedOver);
             }
             state.trouble = None;
             state.contender = None;
@@ -283,11 +295,11 @@ impl ContenderSlot {
             let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
             hold.unclean = half.built();
             state.hold = Some(hold);
-            true
+            Ok(())
         });
-        if !entered {
-            return Tried::Closed;
+        match entered {
+            Ok(()) => Tried::Granted(LockGuard::new(place.clone(), tenure, ticket, fence)),
+            Err(not) => not,
         }
-        Tried::Granted(LockGuard::new(place.clone(), tenure, ticket, fence))
     }
 }

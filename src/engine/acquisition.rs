@@ -11,17 +11,19 @@ use tracing::Instrument;
 
 use super::{
     Protocol,
-    acquire::contend,
+    acquire::{Contended, contend},
     admit::Admission,
     ask::{Ask, Patience},
     effects::millis,
     guard::LockGuard,
     nest::Nested,
-    pause::{GRACE, bounded, unanswered},
+    pause::{GRACE, LONGEST_PAUSE, Trouble, bounded, unanswered},
     queue::{QueuePlace, Told},
+    registry::{Place, State},
     shared::Engine,
 };
 use crate::{
+    backend::FaultKind,
     error::{Error, Result},
     name::Field,
     spare::{Boxes, Reused, Spare},
@@ -91,7 +93,9 @@ impl Acquisition {
             Some(Told::Granted(guard)) if guard.take() => return Ok(Some(guard)),
             // What was passed had run out before it was taken: that is nobody's fault, so start over.
             Some(Told::Granted(_)) => self.admission(),
-            Some(Told::Contend(slot)) => Admission::Contend(slot),
+            Some(Told::Contend(slot)) if slot.take() => Admission::Contend(slot),
+            // Others went first meanwhile.
+            Some(Told::Contend(_)) => self.admission(),
             Some(Told::Failed(error)) => return Err(error),
         };
         Box::pin(self.go_on(admission)).await
@@ -105,7 +109,10 @@ impl Acquisition {
                     return Ok(None);
                 }
                 Admission::Refused(error) => return Err(error),
-                Admission::Contend(slot) => return contend(slot, self).await,
+                Admission::Contend(slot) => match contend(slot, self).await? {
+                    Contended::Over(answer) => return Ok(answer),
+                    Contended::PassedOver => None,
+                },
                 Admission::Nest(nest) => match nest.acquire(&self.ask).await? {
                     Nested::Granted(guard) => Some(guard),
                     Nested::OuterLost => None,
@@ -129,7 +136,7 @@ impl Acquisition {
         match bounded(until, waiting.turn()).await {
             Some(Some(told)) => Ok(Some(told)),
             Some(None) => Err(Error::Closed),
-            None => waiting.wait_over(),
+            None => Box::pin(waiting.wait_over()).await,
         }
     }
 
@@ -154,16 +161,49 @@ impl LockGuard {
     }
 }
 
-impl QueuePlace {
-    /// The wait is over: busy, unless the name's contender gets no answers, or is still waiting for its last.
-    fn wait_over<T>(self) -> Result<Option<T>> {
-        let place = self.place();
-        let now = place.engine.clock().now();
-        let trouble = place.update(|state, _| {
-            let silent = state.tries_since().is_some_and(|since| since + GRACE <= now);
-            let silence = || silent.then(|| unanswered(place, false, "no answer before the wait was over"));
-            state.trouble.as_ref().map(|trouble| trouble.error.clone()).or_else(silence)
-        });
-        trouble.map_or(Ok(None), Err)
+/// What is known of a name whose wait is over.
+enum News {
+    /// Somebody else has it.
+    Busy,
+    /// The server did not answer.
+    Trouble(Error),
+    /// The contender has no answer; or has one, and is not polled.
+    None,
+}
+
+impl State {
+    fn news(&self, place: &Place, now: Instant) -> News {
+        let fresh =
+            |trouble: &Trouble| now < trouble.at + place.engine.settings().command_timeout + LONGEST_PAUSE + GRACE;
+        match &self.trouble {
+            Some(trouble) if fresh(trouble) => News::Trouble(trouble.error.clone()),
+            None if self.tries_since().is_none_or(|since| now < since + GRACE) => News::Busy,
+            // What goes before its try has no answer, whoever polls.
+            _ if !self.releases.is_empty() || self.slice.awaits_answer() => News::Trouble(unheard(place)),
+            _ => News::None,
+        }
     }
+}
+
+impl QueuePlace {
+    /// The wait is over: busy, unless the name's contender gets no answers. Where that is not known the server is asked
+    /// whether it answers at all.
+    async fn wait_over<T>(self) -> Result<Option<T>> {
+        let place = self.place().clone();
+        let now = place.engine.clock().now();
+        match place.update(|state, _| state.news(&place, now)) {
+            News::Busy => return Ok(None),
+            News::Trouble(error) => return Err(error),
+            News::None => drop(self),
+        }
+        match bounded(Some(now + GRACE), place.entry.protocol.inspect()).await {
+            Some(Ok(_)) => Ok(None),
+            Some(Err(fault)) if !fault.kind.heals() && fault.kind != FaultKind::Closed => Ok(None),
+            _ => Err(unheard(&place)),
+        }
+    }
+}
+
+fn unheard(place: &Place) -> Error {
+    unanswered(place, false, "no answer before the wait was over")
 }

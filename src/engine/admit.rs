@@ -8,6 +8,7 @@ use super::{
     date::Date,
     effects::Effects,
     nest::Nest,
+    parked::Asked,
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
 };
@@ -25,6 +26,10 @@ pub(crate) struct Contender {
     pub(crate) owner: Owner,
     /// Since when it has been waiting for an answer of the server.
     pub(super) trying: Option<Date>,
+    /// By when it is polled again, if it is polled at all; nothing where nobody knows.
+    pub(super) due: Option<Date>,
+    /// Its latest try.
+    pub(super) asked: Option<Asked>,
 }
 
 /// Being the contender of a name. Dropped, the next in the queue is.
@@ -49,6 +54,7 @@ impl State {
             return Admission::Refused(Error::Closed);
         }
         self.expire(place, fx);
+        self.pass_over_now(place, fx);
         if let Some(hold) = self.held_by(&ask.owner) {
             return Admission::Nest(Nest::begin(place, hold));
         }
@@ -78,7 +84,7 @@ impl State {
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
-        self.contender = Some(Box::new(Contender { id, owner, trying: None }));
+        self.contender = Some(Box::new(Contender { id, owner, trying: None, due: None, asked: None }));
         ContenderSlot { place: place.clone(), id }
     }
 
@@ -110,6 +116,7 @@ impl State {
 
     pub(super) fn promote_waiter(&mut self, waiter: Waiter, place: &Place, fx: &mut Effects) {
         let slot = self.contend(place, waiter.id, waiter.owner);
+        self.polls_by(slot.id, Some(place.engine.clock().now().into()));
         fx.deliver(waiter.turn, Told::Contend(slot));
     }
 }

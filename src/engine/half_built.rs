@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{HoldNumber, outcome::Outcome, reap::OldCopies, registry::Place, release::Why};
+use super::{HoldNumber, outcome::Outcome, parked::Asked, reap::OldCopies, registry::Place, release::Why};
 use crate::{
     backend::Dispatch,
     rules::{Rule, without},
@@ -50,6 +50,13 @@ impl HalfBuilt {
     pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>, link: Option<u64>) {
         self.in_flight = Some(Flight { dispatch: Arc::clone(dispatch), link });
         self.lease = self.lease.max(lease);
+    }
+
+    /// The try that is about to leave, for whoever undoes it if its future is not polled any more.
+    pub(super) fn asked(&self, dispatch: &Arc<Dispatch>) -> Asked {
+        let mut old_copies = self.old_copies;
+        old_copies.add(self.in_flight.as_ref().and_then(|flight| flight.link));
+        Asked { number: self.number, lease: self.lease, dispatch: Arc::clone(dispatch), old_copies }
     }
 
     /// The server said that somebody else holds.

@@ -1,15 +1,22 @@
 //! Turns that nobody takes. An acquisition may be neither polled nor dropped: what it was given is taken back after a while,
 //! as if it had been dropped, and the next one gets it. Polled again, it starts over.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use super::{
+    HoldNumber,
+    admit::{Contender, ContenderSlot},
     clock::Moment,
     date::Date,
     effects::{Effects, Said},
+    outcome::Outcome,
+    reap::OldCopies,
     registry::{Place, State},
+    release::Why,
 };
-use crate::owner::Owner;
+use crate::{backend::Dispatch, owner::Owner};
 
 /// So often in a row a turn is given for half as long as the one before: however many do not take theirs, all of them
 /// together have about one watchdog timeout.
@@ -21,6 +28,16 @@ const SHORTEST: Duration = Duration::from_millis(5);
 /// How long a turn is kept for somebody who does not take it, after so many who did not.
 fn patience(watchdog: Duration, passed_over: u8) -> Duration {
     (watchdog / (2 << passed_over.min(HALVINGS))).max(SHORTEST)
+}
+
+/// What a contender asked the server for, and perhaps never hears of.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) number: HoldNumber,
+    pub(super) lease: Duration,
+    pub(super) dispatch: Arc<Dispatch>,
+    /// Those that there are without an answer to it.
+    pub(super) old_copies: OldCopies,
 }
 
 impl State {
@@ -35,6 +52,63 @@ impl State {
         self.taken_back_at(place).is_some_and(|at| at <= moment.date)
     }
 
+    /// When the next one contends, unless the contender polls before.
+    pub(super) fn passed_over_at(&self, place: &Place) -> Option<Date> {
+        let due = self.contender.as_ref()?.due?;
+        Some(due + patience(place.engine.settings().watchdog_timeout, self.passed_over))
+    }
+
+    /// The clock is read only where there is a contender that waits.
+    pub(super) fn pass_over_now(&mut self, place: &Place, fx: &mut Effects) {
+        if self.contender.as_ref().is_some_and(|contender| contender.due.is_some()) {
+            self.pass_over(place, place.engine.clock().now(), fx);
+        }
+    }
+
+    /// The contender should have been polled long ago: it is one no more, and what it asked for is undone, as if it had been
+    /// dropped.
+    pub(super) fn pass_over(&mut self, place: &Place, now: Instant, fx: &mut Effects) {
+        if self.passed_over_at(place).is_none_or(|at| Date::from(now) < at) {
+            return;
+        }
+        let Some(contender) = self.contender.take() else { return };
+        let Contender { owner, trying, asked, .. } = *contender;
+        self.turn_missed(&owner, place, fx);
+        // What was answered busy left nothing.
+        if let Some(Asked { number, lease, dispatch, old_copies }) = asked.filter(|_| trying.is_some())
+            && !dispatch.withdraw()
+        {
+            let why = Why::ended(number, lease, old_copies);
+            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
+        }
+        self.promote(place, fx);
+    }
+
+    fn contender_of(&mut self, id: u64) -> Option<&mut Contender> {
+        self.contender.as_deref_mut().filter(|contender| contender.id == id)
+    }
+
+    /// This contender's try leaves now; by `due` it is answered. `None` if others went first.
+    pub(super) fn tries(&mut self, id: u64, asked: Asked, now: Instant, due: Instant) -> Option<()> {
+        let contender = self.contender_of(id)?;
+        (contender.asked, contender.trying, contender.due) = (Some(asked), Some(now.into()), Some(due.into()));
+        Some(())
+    }
+
+    /// By when this contender is polled again.
+    pub(super) fn polls_by(&mut self, id: u64, due: Option<Date>) {
+        if let Some(contender) = self.contender_of(id) {
+            contender.due = due;
+        }
+    }
+
+    /// Something was heard: a contender that sleeps is to look now.
+    pub(super) fn wakes_contender(&mut self, now: Instant) {
+        if let Some(Contender { due: Some(due), trying: None, .. }) = self.contender.as_deref_mut() {
+            *due = (*due).min(now.into());
+        }
+    }
+
     /// A turn was taken: the next one is kept for as long as ever.
     pub(super) fn turn_taken(&mut self) {
         self.passed_over = 0;
@@ -46,6 +120,29 @@ impl State {
         if place.engine.first_time("parked", place.name()) {
             fx.say(Said::Parked { owner: owner.clone() });
         }
+    }
+}
+
+impl ContenderSlot {
+    /// Whoever was given the turn looks at it; false if that was too late.
+    pub(super) fn take(&self) -> bool {
+        self.place.update(|state, _| {
+            let stands = state.contender_of(self.id).map(|contender| contender.due = None).is_some();
+            if stands {
+                state.turn_taken();
+            }
+            stands
+        })
+    }
+
+    /// Whether it is still the one that tries.
+    pub(super) fn stands(&self) -> bool {
+        self.place.update(|state, _| state.contender_of(self.id).is_some())
+    }
+
+    /// Right before it waits.
+    pub(super) fn polls_by(&self, at: Option<Instant>) {
+        self.place.update(|state, _| state.polls_by(self.id, at.map(Date::from)));
     }
 }
 

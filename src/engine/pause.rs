@@ -32,12 +32,14 @@ const LONGEST_POLL: Duration = Duration::from_millis(250);
 
 /// The bound of the first pause after an error that may heal, and of the longest: for tries, renewals and releases.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Tries of one name that were not answered, since the first of them was sent. Kept from contender to contender.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) since: Instant,
+    /// When the last of them was over.
+    pub(super) at: Instant,
     pub(crate) error: Error,
 }
 
@@ -173,8 +175,9 @@ impl ContenderSlot {
                     }
                 };
             }
-            let nudged = timeout_at(at.map_or(bound, |at| at.min(bound)), place.entry.nudged());
-            let _ = Box::pin(nudged).await;
+            let until = at.map_or(bound, |at| at.min(bound));
+            self.polls_by(Some(until));
+            let _ = Box::pin(timeout_at(until, place.entry.nudged())).await;
             now = place.engine.clock().now();
         }
     }
@@ -237,7 +240,9 @@ impl ContenderSlot {
                 return Ok(Slept::Awake);
             }
             let until = [Some(expires), wait_over, deaf.then_some(polled)].into_iter().flatten().min();
-            let _ = timeout_at(until.unwrap_or(expires), place.entry.nudged()).await;
+            let until = until.unwrap_or(expires);
+            self.polls_by(Some(until));
+            let _ = timeout_at(until, place.entry.nudged()).await;
         }
     }
 
@@ -258,7 +263,7 @@ impl ContenderSlot {
         let since = place.update(|state, _| {
             let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);
             let since = heard.map_or(since, |heard| since.max(heard.min(now)));
-            state.trouble = Some(Box::new(Trouble { since, error: error.clone() }));
+            state.trouble = Some(Box::new(Trouble { since, at: now, error: error.clone() }));
             since
         });
         let over = since + settings.unreachable_after;
@@ -280,6 +285,7 @@ impl ContenderSlot {
 
     /// Nothing but the end of the client cuts it short.
     async fn rest_until(&self, at: Instant) -> Result<()> {
+        self.polls_by(Some(at));
         loop {
             if self.place.engine.is_closed() {
                 return Err(Error::Closed);
@@ -296,7 +302,7 @@ impl ContenderSlot {
         let place = &self.place;
         let now = place.engine.clock().now();
         let since = place.update(|state, _| {
-            state.trouble.get_or_insert_with(|| Box::new(Trouble { since: now, error: error.clone() })).since
+            state.trouble.get_or_insert_with(|| Box::new(Trouble { since: now, at: now, error: error.clone() })).since
         });
         if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
             self.tell_endless_waiters(&error);

@@ -165,6 +165,9 @@ impl State {
             sooner(hold.due(place.engine.settings().watchdog_timeout));
             sooner(self.taken_back_at(place));
         }
+        if !self.queue.is_empty() {
+            sooner(self.passed_over_at(place));
+        }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
         sooner(self.reaps.next().map(Date::from));
         if self.is_idle() {

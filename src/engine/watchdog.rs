@@ -173,6 +173,7 @@ impl Place {
         let (due, idle) = self.update(|state, fx| {
             state.taken_out(at);
             state.expire_at(self, moment, fx);
+            state.pass_over(self, moment.now, fx);
             state.forget_detached(self, fx);
             if let Some(reaps) = state.reaps_due(self, now) {
                 fx.spawn(reaps);

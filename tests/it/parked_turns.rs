@@ -84,7 +84,7 @@ async fn what_is_passed_to_a_parked_acquisition_is_let_in_to_other_processes_wit
 
 #[tokio::test(start_paused = true)]
 async fn those_behind_a_parked_acquisition_enter_within_a_watchdog_timeout_however_many_are_parked() {
-    for (lease, count) in LEASES.into_iter().flat_map(|lease| [(lease, 1)]) {
+    for (lease, count) in LEASES.into_iter().flat_map(|lease| [(lease, 1), (lease, 3), (lease, 9)]) {
         let store = EmbeddedStore::new();
         let ann = client(&store).await;
         let held = ann.mutex("x").lock().await.expect("a free lock");
@@ -120,4 +120,98 @@ async fn a_parked_nested_acquisition_alone_keeps_the_lock_no_longer_than_a_watch
     inside.unlock().await.expect("it is held");
     again.await.expect("no panic").expect("its turn").unlock().await.expect("it is held");
     assert!(store.keys().is_empty());
+}
+
+/// A client whose contender is parked with its try on the way, and the other one.
+async fn with_a_parked_contender(store: &EmbeddedStore, lease: Lease) -> (Client, Client, Acquire) {
+    let (ann, ben) = (client(store).await, client(store).await);
+    store.set_weather(far());
+    let contender = parked(asks(&ann, lease)).await;
+    sleep(5 * MS).await;
+    assert!(!store.hash("x").is_empty(), "it was granted, and nobody has read so");
+    (ann, ben, contender)
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_parked_contender_a_timed_wait_is_busy_and_others_enter_within_a_watchdog_timeout() {
+    for lease in LEASES {
+        let traces = Traces::here();
+        let store = EmbeddedStore::new();
+        let (ann, ben, contender) = with_a_parked_contender(&store, lease).await;
+        for wait in [1, 20, 100, 1_000] {
+            let waited = ann.mutex("x").try_lock().wait(wait * MS).await;
+            assert!(waited.expect("the server answers").is_none(), "{lease:?} {wait} ms");
+        }
+        assert!(ann.mutex("x").try_lock().await.expect("the server answers").is_none());
+        assert!(warnings(&traces).is_empty(), "it may come yet");
+        let started = Instant::now();
+        let behind = entered(&ann, WATCHDOG).await;
+        assert!(behind.is_held(), "{lease:?} after {:?}", started.elapsed());
+        assert_eq!(warnings(&traces).len(), 1);
+        // Polled again it starts over, and takes nothing from anybody.
+        let again = tokio::spawn(contender);
+        sleep(SECOND).await;
+        assert!(!again.is_finished() && behind.is_held());
+        behind.unlock().await.expect("it is held");
+        again.await.expect("no panic").expect("its turn").unlock().await.expect("it is held");
+        sleep(HOUR).await;
+        assert!(store.keys().is_empty());
+        entered(&ben, SECOND).await.unlock().await.expect("it is held");
+        assert_eq!(warnings(&traces).len(), 1, "once a name");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_try_behind_a_parked_contender_gets_the_lock_after_a_while() {
+    let store = EmbeddedStore::new();
+    let (ann, _ben, contender) = with_a_parked_contender(&store, Lease::Fixed(HOUR)).await;
+    assert!(ann.mutex("x").try_lock().await.expect("the server answers").is_none());
+    sleep(WATCHDOG).await;
+    let guard = ann.mutex("x").try_lock().await.expect("the server answers").expect("nobody is there");
+    // An answer that is read late is worth nothing, however long its lease was to be.
+    let again = tokio::spawn(contender);
+    sleep(SECOND).await;
+    assert!(!again.is_finished() && guard.is_held());
+    drop(guard);
+    assert!(again.await.expect("no panic").expect("its turn").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_parked_while_it_sleeps_is_passed_over_once_the_lock_is_free() {
+    let traces = Traces::here();
+    let store = EmbeddedStore::new();
+    let (ann, ben) = (client(&store).await, client(&store).await);
+    let held = ben.mutex("x").lock().await.expect("a free lock");
+    let mut contender = ann.mutex("x").lock();
+    assert!(timeout(SECOND, &mut contender).await.is_err());
+    let behind = tokio::spawn(ann.mutex("x").lock());
+    sleep(10 * WATCHDOG).await;
+    assert!(!behind.is_finished() && held.is_held());
+    let said = warnings(&traces).len();
+    held.unlock().await.expect("it is held");
+    let guard = timeout(WATCHDOG, behind).await.expect("it is not held up").expect("no panic").expect("its turn");
+    assert!(said <= 1 && warnings(&traces).len() == 1);
+    drop((guard, contender));
+    sleep(SECOND).await;
+    assert!(store.keys().is_empty() && store.listeners().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_polled_is_never_passed_over_however_long_it_waits() {
+    let traces = Traces::here();
+    let store = EmbeddedStore::new();
+    let (ann, ben) = (client(&store).await, client(&store).await);
+    let held = ben.mutex("x").lock().await.expect("a free lock");
+    let first = tokio::spawn(ann.mutex("x").lock());
+    sleep(SECOND).await;
+    let second = tokio::spawn(ann.mutex("x").lock());
+    for _ in 0..100 {
+        sleep(WATCHDOG).await;
+        assert!(ann.mutex("x").try_lock().await.expect("the server answers").is_none());
+    }
+    held.unlock().await.expect("it is held");
+    let guard = first.await.expect("no panic").expect("first come, first served");
+    assert!(!second.is_finished() && warnings(&traces).is_empty());
+    drop(guard);
+    drop(second.await.expect("no panic").expect("its turn"));
 }
