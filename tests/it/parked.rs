@@ -99,6 +99,8 @@ async fn a_parked_unlock_that_hands_nothing_over_lets_the_waiter_and_later_ones_
 async fn the_outer_one_ends_beside(parks: impl AsyncFn(&Client, &str)) {
     let (server, name) = (Server::shared(), unique_name());
     let client = connected(Client::builder().url(server.url()).command_timeout(COMMAND)).await;
+    // A script that the server does not know yet takes one more poll.
+    client.lock(&name).lock().await.expect("it is free").unlock().await.expect("it is held");
     timeout(SOON, parks(&client, &name)).await.expect("nobody is waited for who does not poll");
     eventually_async(SOON, async || kept(server, &name).is_none()).await;
 }
