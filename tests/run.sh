@@ -71,6 +71,17 @@ package() {
     cargo package --allow-dirty --no-verify --quiet || cargo package --allow-dirty --no-verify --quiet --offline
 }
 
+# The oldest versions that the manifest names must fit together: somebody may have just these.
+oldest() {
+    local aside status
+    aside=$(mktemp -d) || return
+    cp -r Cargo.toml src examples benches tests "$aside" &&
+        (cd "$aside" && cargo +nightly -Z direct-minimal-versions generate-lockfile --quiet)
+    status=$?
+    rm -rf "$aside"
+    return "$status"
+}
+
 # licences PROGRAM: asks for the packages of every system; without a network those that are here must do.
 licences() { "$1" check licenses sources || "$1" --offline check licenses sources; }
 
@@ -154,7 +165,11 @@ if deny=$(cargo_deny); then
 else
     left_out "licences" "cargo install cargo-deny"
 fi
-installed nightly || left_out "public surface" "rustup toolchain install nightly --profile minimal"
+if installed nightly; then
+    step "the oldest versions fit together" oldest
+else
+    left_out "public surface, oldest versions" "rustup toolchain install nightly --profile minimal"
+fi
 
 echo
 printf '%s\n' ${summary[@]+"${summary[@]}"}
