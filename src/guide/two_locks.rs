@@ -9,7 +9,10 @@
 //! # #[cfg(feature = "embedded")]
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> relatch::Result<()> {
+//! use std::time::Duration;
+//!
 //! use relatch::{Client, EmbeddedStore, LockGuard, Result};
+//! use tokio::time::{sleep, timeout};
 //!
 //! /// Both locks, whichever way round they are asked for.
 //! async fn both(client: &Client, a: &str, b: &str) -> Result<[LockGuard; 2]> {
@@ -19,7 +22,7 @@
 //!
 //! async fn transfer(client: Client, from: &str, to: &str) -> Result<()> {
 //!     let guards = both(&client, from, to).await?;
-//!     tokio::time::sleep(std::time::Duration::from_millis(20)).await; // … the transfer …
+//!     sleep(Duration::from_millis(20)).await; // … the transfer …
 //!     for guard in guards {
 //!         guard.unlock().await?;
 //!     }
@@ -29,7 +32,8 @@
 //! let store = EmbeddedStore::new();
 //! let one = Client::builder().embedded(&store).connect().await?;
 //! let two = Client::builder().embedded(&store).connect().await?;
-//! tokio::try_join!(transfer(one, "acc:1", "acc:2"), transfer(two, "acc:2", "acc:1"))?;
+//! let opposite = async { tokio::try_join!(transfer(one, "acc:1", "acc:2"), transfer(two, "acc:2", "acc:1")) };
+//! timeout(Duration::from_secs(60), opposite).await.expect("neither waits for the other for ever")?;
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "embedded"))]
