@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Op, Result},
     keys, lease,
     locks::{Mutex, ReentrantLock, Scope},
+    runtime,
 };
 
 pub use server::RespVersion;
@@ -20,7 +21,12 @@ pub use server::RespVersion;
 /// A connection to one Redis, from which locks are made.
 ///
 /// Clones are the same client. Two clients are two processes, wherever they live: a hold of one is somebody else's to
-/// the other. A client belongs to the tokio runtime that connected it.
+/// the other.
+///
+/// A client lives on the tokio runtime that connected it: its links, its timers and its watchdog are there. It may be used
+/// from everywhere, from other runtimes and from none: a call that is awaited elsewhere runs at home, and costs a way there
+/// and back. Where its runtime makes no progress for [`unreachable_after`](ClientBuilder::unreachable_after), such a call
+/// answers [`Error::Unreachable`]; where it ends, the client is closed.
 ///
 /// Dropping the last clone lets the links go once no guard and no acquisition is left; [`Client::close`] is the way to
 /// end in order.
@@ -35,9 +41,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a URL that is none, or whose scheme needs a feature, and for one node of a cluster;
-    /// [`Error::Unreachable`] and [`Error::Refused`] if the server does not answer within the command timeout, or does not
-    /// let us in. Whether scripts may run there, and on which keys, is told by the first one.
+    /// [`Error::Invalid`] for a URL that is none, or whose scheme needs a feature, for one node of a cluster, and on a runtime
+    /// without timers or I/O (see `enable_all` of tokio's builder); [`Error::Unreachable`] and [`Error::Refused`] if the
+    /// server does not answer within the command timeout, or does not let us in. Whether scripts may run there, and on
+    /// which keys, is told by the first one.
     ///
     /// # Cancel safety
     ///
@@ -63,7 +70,8 @@ impl Client {
     /// A client on a fresh store in this process, with the default options: the same scripts without a server. For tests
     /// with more than one client, or with faults, see [`EmbeddedStore`].
     ///
-    /// It lives on the runtime in which it is made. Made outside of any, it answers every call with [`Error::Invalid`].
+    /// It lives on the runtime in which it is made. Made outside of any, or on one without timers, it answers every call with
+    /// [`Error::Invalid`].
     ///
     /// # Examples
     ///
@@ -150,7 +158,8 @@ impl Client {
     /// Ends the client: new calls and waiters get [`Error::Closed`], live holds are told that they are lost, what was
     /// released is sent, within one command timeout. It does not wait for guards: stop, join, then close.
     ///
-    /// Holds that live are neither renewed nor released, since their work may still run. Calling it again does no harm.
+    /// Holds that live are neither renewed nor released, since their work may still run. Calling it again does no harm. From
+    /// another runtime it returns too where the client's own makes no progress: after one command timeout, with nothing sent.
     ///
     /// # Cancel safety
     ///
@@ -363,14 +372,9 @@ impl ClientBuilder {
                 "no server was named: give a url(..), a redis_client(..) or an embedded(..) store",
             ));
         };
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(Error::invalid(
-                "runtime",
-                "a client must be connected inside the tokio runtime it will live on",
-            ));
-        }
         match target? {
             Target::Server(target) => {
+                runtime::with_sockets()?;
                 let (command_timeout, version) = (settings.command_timeout, self.protocol);
                 let probe_key = &keys::probe_key(&self.name_prefix);
                 let options = server::Options { command_timeout, version, probe_key };
@@ -384,6 +388,7 @@ impl ClientBuilder {
             }
             #[cfg(feature = "embedded")]
             Target::Store(store) => {
+                runtime::here()?;
                 let (id, chance) = (store.chance().uuid(), store.chance().clone());
                 let link = Arc::new(store.open(id, settings.command_timeout)?);
                 Ok(Client::start(id, link, settings, Clock::of_this_process(), chance, self.name_prefix))

@@ -1,6 +1,11 @@
 //! What can go wrong, said once for the whole crate. It decides nothing: no retry, no back-off, no logging.
 
-use std::{error::Error as StdError, fmt, sync::Arc, time::Instant};
+use std::{
+    error::Error as StdError,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::{
     backend::{Fault, FaultKind},
@@ -44,8 +49,8 @@ const REPLY_SHOWN: usize = 200;
 #[non_exhaustive]
 pub enum Error {
     /// Refused before anything was sent: an empty name, an absurd lease, a second acquisition by an owner that already
-    /// waits for the name, a future that was polled on a foreign runtime. So is a server that this client cannot work
-    /// with, when it is connected: a node of a cluster. Repeating the call gives the same error.
+    /// waits for the name, a runtime without timers. So is a server that this client cannot work with, when it is
+    /// connected: a node of a cluster. Repeating the call gives the same error.
     #[error("{what}: {why}")]
     #[non_exhaustive]
     Invalid {
@@ -97,11 +102,12 @@ pub enum Error {
         source: Arc<dyn StdError + Send + Sync>,
     },
 
-    /// There was no usable answer in time: no link, silence, or a server that stayed unready.
+    /// There was no usable answer in time: no link, silence, or a server that stayed unready; or the call was awaited
+    /// elsewhere than on the client's own runtime, and that ran nothing for `unreachable_after`.
     ///
     /// Trying again later is right. What an acquisition may have left behind is cleaned up in the background, and ends
     /// with its lease at the latest; a release goes on being repeated.
-    #[error("could not {}: the server is unreachable{}", Task { op: *op, name }, MayHaveRun(*may_have_run))]
+    #[error("could not {}: {}{}", Task { op: *op, name }, WhoIsSilent(source), MayHaveRun(*may_have_run))]
     #[non_exhaustive]
     Unreachable {
         /// The lock; empty when no lock is involved.
@@ -124,7 +130,7 @@ pub enum Error {
         reply: Arc<str>,
     },
 
-    /// The client was closed. It stays closed; connect another one.
+    /// The client was closed, or the runtime that it lives on has ended. It stays closed; connect another one.
     // Not `non_exhaustive` itself: a unit variant that is cannot be matched as `Error::Closed` by others.
     #[error("the client is closed")]
     Closed,
@@ -327,6 +333,25 @@ impl fmt::Display for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { op, name } = self;
         if name.is_empty() { write!(f, "{op}") } else { write!(f, "{op} lock {}", Shown(name)) }
+    }
+}
+
+/// The client's own runtime stands still: the source of an [`Error::Unreachable`] that is no fault of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("the runtime that the client lives on ran nothing for {0:?}: it is not driven, or something blocks it")]
+pub(crate) struct Stalled(pub(crate) Duration);
+
+/// Who did not answer.
+struct WhoIsSilent<'a>(&'a Arc<dyn StdError + Send + Sync>);
+
+impl fmt::Display for WhoIsSilent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is::<Stalled>() {
+            "the runtime that the client lives on makes no progress; give the client one of its own with \
+             ClientBuilder::own_thread()"
+        } else {
+            "the server is unreachable"
+        })
     }
 }
 

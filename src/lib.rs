@@ -27,6 +27,7 @@ mod backend;
 mod chance;
 mod keys;
 mod rules;
+mod runtime;
 mod script;
 mod spare;
 

@@ -14,10 +14,10 @@ use super::{
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
+    home::Attended,
     parked::Asked,
     pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
     registry::Place,
-    shared::Attended,
     tenure::Tenure,
 };
 use crate::{

@@ -90,7 +90,7 @@ impl Acquisition {
     async fn queue(&self, waiting: QueuePlace) -> Result<Option<LockGuard>> {
         let admission = match self.turn(waiting).await? {
             None => return Ok(None),
-            Some(Told::Granted(guard)) if guard.take() => return Ok(Some(guard)),
+            Some(Told::Granted(guard)) if self.takes(&guard) => return Ok(Some(guard)),
             // What was passed had run out before it was taken: that is nobody's fault, so start over.
             Some(Told::Granted(_)) => self.admission(),
             Some(Told::Contend(slot)) if slot.take() => Admission::Contend(slot),
@@ -119,11 +119,16 @@ impl Acquisition {
                 },
                 Admission::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
             };
-            if let Some(guard) = granted.filter(LockGuard::take) {
+            if let Some(guard) = granted.filter(|guard| self.takes(guard)) {
                 return Ok(Some(guard));
             }
             admission = self.admission();
         }
+    }
+
+    /// Whether what was given is still good. Who is elsewhere takes it there.
+    fn takes(&self, guard: &LockGuard) -> bool {
+        if self.ask.elsewhere { guard.is_held() } else { guard.take() }
     }
 
     /// Waits for the turn in the local queue.
@@ -148,8 +153,18 @@ impl Acquisition {
 }
 
 impl LockGuard {
+    /// It lies somewhere until its owner comes for it.
+    pub(super) fn leave(&self) {
+        self.place.update(|state, _| {
+            // With others in it, somebody works under it.
+            if let Some(hold) = state.live(&self.tenure).filter(|hold| hold.count() == 1) {
+                hold.untaken = true;
+            }
+        });
+    }
+
     /// The owner it was given to takes it; false if the hold ran out meanwhile.
-    fn take(&self) -> bool {
+    pub(super) fn take(&self) -> bool {
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
             let taken = state.live(&self.tenure).map(|hold| hold.untaken = false).is_some();

@@ -13,6 +13,8 @@ pub(crate) struct Ask {
     pub(crate) lease: Lease,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Patience,
+    /// The caller is elsewhere, and takes what it is given when it is polled there.
+    pub(crate) elsewhere: bool,
 }
 
 /// How long a caller waits.

@@ -34,7 +34,7 @@ pub(super) struct Errand {
 impl Errand {
     /// Polls it here and now.
     pub(super) fn start(engine: &Arc<Engine>, work: Pending<()>) {
-        if engine.on_own_runtime().is_ok() {
+        if engine.is_home() {
             let work = Mutex::new(Some(work));
             Arc::new(Self { engine: Arc::clone(engine), stage: AtomicU8::new(POLLED), work }).poll();
         } else {
@@ -81,7 +81,7 @@ impl Wake for Errand {
         if !self.is_woken() {
             return;
         }
-        if tokio::task::try_id().is_some() && self.engine.on_own_runtime().is_ok() {
+        if tokio::task::try_id().is_some() && self.engine.is_home() {
             self.poll();
         } else {
             self.poll_in_a_task();

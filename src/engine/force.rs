@@ -19,6 +19,12 @@ use crate::{
 impl Handle {
     /// Frees exactly what it saw; a holder of this client is told first.
     pub(crate) async fn force_unlock(&self) -> Result<bool> {
+        let (name, forced) = (self.ready()?.name(), self.clone().force());
+        let forced = self.engine.anywhere(Box::pin(forced)).await;
+        forced.unwrap_or_else(|silence| Err(silence.error(name, Op::ForceRelease)))
+    }
+
+    async fn force(self) -> Result<bool> {
         let Some(sight) = self.sight().await? else { return Ok(false) };
         let protocol = Arc::clone(self.ready()?);
         let place = self.engine.find(protocol.key());

@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Renewal,
     effects::Effects,
     hold::Hold,
     outcome::Released,
@@ -23,8 +22,7 @@ use super::{
     unlock::Stage,
 };
 use crate::{
-    backend::{Fault, FaultKind},
-    error::{Error, LostCause, Op, Result},
+    error::{Error, Result},
     lease,
     owner::Owner,
 };
@@ -72,7 +70,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the hold was lost before, without asking the server; [`Error::Unreachable`] if the outcome is
-    /// not known yet; [`Error::Refused`] if the server will not; [`Error::Invalid`] on a foreign runtime.
+    /// not known yet; [`Error::Refused`] if the server will not; [`Error::Closed`] where the client's runtime ended.
     ///
     /// # Cancel safety
     ///
@@ -134,8 +132,8 @@ impl LockGuard {
         self.look(|hold| hold.deadline(moment).saturating_duration_since(moment.now))
     }
 
-    /// Resolves when the hold is lost, with the reason; never if it is released. On a foreign runtime, where nobody
-    /// may be left to tell it, it answers at once with [`Error::Invalid`].
+    /// Resolves when the hold is lost, with the reason; never if it is released. It may be awaited anywhere, with or
+    /// without a runtime.
     ///
     /// # Cancel safety
     ///
@@ -153,11 +151,16 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
-        if let Err(error) = self.place.engine.on_own_runtime() {
-            return error;
-        }
         self.check();
-        self.tenure.token().cancelled().await;
+        let (mut over, mut alarm) = (pin!(self.tenure.token().cancelled()), None);
+        poll_fn(|cx| {
+            let polled = over.as_mut().poll(cx);
+            if polled.is_pending() {
+                self.minds_deadline(&mut alarm, cx);
+            }
+            polled
+        })
+        .await;
         match self.tenure.loss(self.place.name()) {
             // The rest of the hold may be lost after this guard's share was released.
             Some(error) if !self.is_let_go() => error,
@@ -197,8 +200,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the hold is lost first, [`Error::NotHeld`] if this guard or the hold is released first,
-    /// [`Error::Invalid`] on a foreign runtime.
+    /// [`Error::Lost`] if the hold is lost first, [`Error::NotHeld`] if this guard or the hold is released first.
     ///
     /// # Cancel safety
     ///
@@ -214,10 +216,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn protect<F: IntoFuture>(&self, work: F) -> Result<F::Output> {
-        self.place.engine.on_own_runtime()?;
         let mut work = pin!(work.into_future());
         let mut over = pin!(self.tenure.token().cancelled());
         let mut released = pin!(self.released.get_or_init(Box::default).notified());
+        let mut alarm = None;
         poll_fn(|cx| {
             let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
             if ended || !self.is_held() {
@@ -225,7 +227,11 @@ impl LockGuard {
             }
             match work.as_mut().poll(cx) {
                 Poll::Ready(_) if !self.is_held() => Poll::Ready(Err(self.why_not_held())),
-                polled => polled.map(Ok),
+                Poll::Ready(output) => Poll::Ready(Ok(output)),
+                Poll::Pending => {
+                    self.minds_deadline(&mut alarm, cx);
+                    Poll::Pending
+                }
             }
         })
         .await
@@ -253,32 +259,8 @@ impl LockGuard {
     /// ```
     #[doc(alias = "renew")]
     pub async fn extend(&self, lease: Duration) -> Result<()> {
-        self.place.engine.on_own_runtime()?;
-        let (place, clock) = (&self.place, self.place.engine.clock());
-        let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(place.name()))?;
-        let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
-        let Some((number, term)) = asked else {
-            let why = "it would reach beyond the max_hold of this hold";
-            return Err(Error::invalid("lease", why).for_lock(place.name()));
-        };
-        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
-        let hold = (&**place.entry.protocol.key(), number);
-        let mut answers = place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await;
-        let renewal = match answers.pop() {
-            Some(Ok(renewal)) => renewal,
-            Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => return Err(self.why_not_held()),
-            Some(Err(fault)) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
-            None => return Err(Error::from_fault(Fault::unexpected("renew", &"no answer"), place.name(), Op::Extend)),
-        };
-        place.update(|state, fx| {
-            state.expire(place, fx);
-            match (renewal, state.live(&self.tenure)) {
-                (Renewal::Renewed, Some(hold)) => hold.extended(term, clock),
-                (Renewal::Gone, Some(_)) => state.lose(place, LostCause::Gone, fx),
-                _ => {}
-            }
-        });
-        if self.is_held() { Ok(()) } else { Err(self.why_not_held()) }
+        let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
+        self.lengthen(lease).await
     }
 
     /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
@@ -342,11 +324,16 @@ impl LockGuard {
 
     /// Reads from the live hold, if this guard still has its share of it.
     fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        self.place.look_at(&self.tenure, self.ticket, read)
+    }
+
+    /// How long the hold lasts unless it is renewed, whether this guard still has a share of it or not.
+    pub(super) fn lasts(&self) -> Option<Duration> {
+        let moment = self.place.engine.clock().moment();
         self.place.update(|state, fx| {
-            state.expire(&self.place, fx);
+            state.expire_at(&self.place, moment, fx);
             let hold = state.live(&self.tenure)?;
-            hold.ticket(self.ticket)?;
-            Some(read(hold))
+            Some(hold.deadline(moment).saturating_duration_since(moment.now))
         })
     }
 
@@ -356,10 +343,26 @@ impl LockGuard {
     }
 
     fn why_not_held(&self) -> Error {
-        self.check();
-        match self.tenure.end() {
-            Some(End::Lost(loss)) => loss.error(self.place.name()),
-            _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },
+        self.place.why_not_held(&self.tenure)
+    }
+}
+
+impl Place {
+    /// Reads from the live hold, if the ticket still has its share of it.
+    pub(super) fn look_at<R>(&self, tenure: &Arc<Tenure>, ticket: u64, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        self.update(|state, fx| {
+            state.expire(self, fx);
+            let hold = state.live(tenure)?;
+            hold.ticket(ticket)?;
+            Some(read(hold))
+        })
+    }
+
+    pub(super) fn why_not_held(&self, tenure: &Tenure) -> Error {
+        self.update(|state, fx| state.expire(self, fx));
+        match tenure.end() {
+            Some(End::Lost(loss)) => loss.error(self.name()),
+            _ => Error::NotHeld { name: Arc::clone(self.name()), guards: 0 },
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
-//! requests that wait. Those are in `request.rs`, and the forced release in `force.rs`.
+//! requests that wait. Those are in `plan.rs` and `request.rs`, and the forced release in `force.rs`.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,8 @@ use super::{
     Protocol, Sight,
     guard::LockGuard,
     hold::Hold,
-    request::{Acquire, Plan, TryAcquire, Unlock},
+    plan::Plan,
+    request::{Acquire, TryAcquire, Unlock},
     shared::Engine,
 };
 use crate::{
@@ -77,15 +78,17 @@ impl Handle {
     /// Who holds, as the server sees it.
     pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
         let protocol = self.ready()?;
-        protocol.inspect().await.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
+        let sight = self.engine.anywhere(protocol.inspect()).await;
+        let sight = sight.map_err(|silence| silence.error(protocol.name(), Op::Inspect))?;
+        sight.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
     }
 
     pub(super) fn ready(&self) -> Result<&Arc<dyn Protocol>> {
         let protocol = self.protocol.as_ref().map_err(Error::clone)?;
+        self.engine.home().runtime()?;
         if self.engine.is_closed() {
             return Err(Error::Closed);
         }
-        self.engine.on_own_runtime()?;
         Ok(protocol)
     }
 

@@ -7,7 +7,7 @@
 //! | one acquisition, from the first poll to the guard | `acquisition.rs` |
 //! | try, listen, try again, sleep | `acquire.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
-//! | the futures that users hold, and what makes them | `request.rs`, `handle.rs` |
+//! | the futures that users hold, and what makes them | `request.rs`, `plan.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
@@ -17,7 +17,8 @@
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs`, `ticket.rs` |
 //! | what a command asks for, and what its answer promises | `term.rs` |
 //! | what the guards of one owner share | `tenure.rs` |
-//! | what a client's primitives share, name to entry, the end | `shared.rs` |
+//! | what a client's primitives share, name to entry | `shared.rs` |
+//! | the end of a client | `ending.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs` |
 //! | how a release went | `outcome.rs` |
@@ -27,7 +28,8 @@
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
-//! | a forced release | `force.rs` |
+//! | a forced release, a longer lease | `force.rs`, `extend.rs` |
+//! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, their timers in `alarm.rs` |
 //!
 //! Nothing grows without a bound. Each bound is said once, where it is kept:
 //!
@@ -59,23 +61,29 @@
 mod acquire;
 mod acquisition;
 mod admit;
+mod alarm;
 mod ask;
 mod batches;
 mod clock;
 mod counting;
 mod date;
 mod effects;
+mod elsewhere;
+mod ending;
 mod errand;
+mod extend;
 mod force;
 mod guard;
 mod half_built;
 mod hand_over;
 mod handle;
 mod hold;
+mod home;
 mod nest;
 mod outcome;
 mod parked;
 mod pause;
+mod plan;
 mod queue;
 mod reap;
 mod registry;

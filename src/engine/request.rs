@@ -1,5 +1,5 @@
-//! The futures that users hold. A request does nothing before its first poll; then it checks what it was told, settles
-//! whose it is, and starts `acquisition.rs`.
+//! The futures that users hold. A request does nothing before its first poll; then it settles whose it is, and does what
+//! `plan.rs` says: here, if here is where the client lives, and else there.
 
 use std::{
     fmt,
@@ -7,157 +7,68 @@ use std::{
     mem,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
+use tracing::Instrument;
+
 use super::{
-    acquisition::{self, Acquiring, Acquisition},
-    ask::{Ask, Patience},
+    elsewhere::Away,
     guard::LockGuard,
-    handle::{Handle, Nesting},
-    outcome::{Outcome, Released},
-    pause::unanswered,
-    registry::State,
+    outcome::Released,
+    plan::{Plan, Waits},
     shared::Engine,
-    tenure::Tenure,
 };
 use crate::{
-    error::{Error, Result},
-    lease::{self, Lease, Wait},
+    error::{Error, Op, Result},
+    lease::Lease,
     owner::Owner,
-    spare::{Boxes, Reused, Spare},
+    spare::Reused,
 };
 
-/// What was asked for, before the first poll.
-pub(super) struct Plan {
-    handle: Handle,
-    nesting: Nesting,
-    owner: Option<Owner>,
-    lease: Lease,
-    max_hold: Option<Duration>,
-    wait: Option<Duration>,
-}
-
-impl Plan {
-    pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
-        Self { handle, nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None }
-    }
-
-    /// Checks everything that needs no server. The owner is whoever polls first.
-    fn check(&self, waits: Waits) -> Result<Ask> {
-        self.handle.ready()?;
-        let lease = match self.lease {
-            Lease::Watchdog => Lease::Watchdog,
-            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease).map_err(|error| self.said(error))?),
-        };
-        let max_hold = self.max_hold.map(lease::max_hold).transpose().map_err(|error| self.said(error))?;
-        let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
-            (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
-            (Waits::AsTold, Wait::None) => Patience::Once,
-            (Waits::AsTold, Wait::For(wait)) => Patience::Until(self.handle.engine.clock().now() + wait),
-        };
-        let owner = match (&self.owner, self.nesting) {
-            (Some(_), Nesting::Never) => {
-                let error = Error::invalid("owner", "a mutex gives every acquisition an owner of its own");
-                return Err(self.said(error));
-            }
-            (Some(owner), Nesting::Current) => owner.clone(),
-            (None, Nesting::Current) => Owner::current(),
-            (None, Nesting::Never) => Owner::new(),
-        };
-        Ok(Ask { owner, lease, max_hold, patience })
-    }
-
-    /// What is wrong with an option, and of which lock.
-    fn said(&self, error: Error) -> Error {
-        error.for_lock(self.handle.name())
-    }
-
-    fn acquire(self, waits: Waits) -> Acquiring {
-        let ask = match self.check(waits) {
-            Ok(ask) => ask,
-            Err(error) => return acquisition::refused(error),
-        };
-        let Handle { engine, protocol } = self.handle;
-        let Ok(protocol) = protocol else { return acquisition::refused(Error::Closed) };
-        Acquisition::start(engine, protocol, ask)
-    }
-
-    fn unlock(self) -> Reused<Result<Released>> {
-        let owner = self.owner.clone().unwrap_or_else(Owner::current);
-        let handle = self.handle;
-        Reused::new(&UNLOCKS, async move {
-            let protocol = handle.ready()?;
-            let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };
-            let Some(place) = handle.engine.find(protocol.key()) else { return Err(not_held(0)) };
-            let found = place.update(|state, fx| {
-                state.expire(&place, fx);
-                match state.detached(&owner) {
-                    // Taken in the same step, so that nobody else gets it too.
-                    Some((tenure, id)) => {
-                        if let Some(hold) = state.hold_of(&tenure) {
-                            hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
-                        }
-                        Found::Ticket(LockGuard::new(place.clone(), tenure, id, None))
-                    }
-                    None => match state.releases.iter().find(|release| release.outcome.is_detached_of(&owner)) {
-                        Some(release) => Found::UnderWay(Arc::clone(&release.outcome)),
-                        None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
-                    },
-                }
-            });
-            match found {
-                Found::Ticket(guard) => guard.unlock_detached().await,
-                Found::Nothing { guards } => Err(not_held(guards)),
-                Found::UnderWay(outcome) => {
-                    let within = handle.engine.settings().command_timeout;
-                    let why = "the release is not answered yet; it is repeated in the background";
-                    outcome.wait(within).await.unwrap_or_else(|| Err(unanswered(&place, true, why)))
-                }
-            }
-        })
-    }
-}
-
-/// What an owner without a guard may still unlock.
-enum Found {
-    Ticket(LockGuard),
-    /// An earlier `unlock` of it is not answered yet.
-    UnderWay(Arc<Outcome>),
-    Nothing {
-        guards: u32,
-    },
-}
-
-impl State {
-    /// The newest detached ticket of an owner; of a live hold before a lost one.
-    pub(super) fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
-        self.hold.iter().chain(self.lost.iter()).filter(|hold| hold.owner() == owner).find_map(|hold| {
-            let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
-            Some((Arc::clone(&hold.tenure), ticket.id))
-        })
-    }
-}
-
-thread_local! {
-    static UNLOCKS: Boxes<Result<Released>> = const { Spare::new() };
-}
-
-#[derive(Clone, Copy)]
-enum Waits {
-    ForEver,
-    AsTold,
-}
-
-/// A plan until the first poll, a boxed future from then on.
+/// A plan until the first poll, a boxed future from then on: polled here while here is home, and else there.
 enum Request<T: 'static> {
     Planned(Plan),
     Running(Arc<Engine>, Reused<Result<T>>),
+    Away(Box<Absent<T>>),
     Done,
 }
 
-impl<T> Request<T> {
+/// A request that runs at home, and is awaited elsewhere.
+struct Absent<T> {
+    answer: Away<Result<T>>,
+    /// To begin anew with; `None` for one that was begun at home, and carried elsewhere.
+    plan: Option<Plan>,
+    since: std::time::Instant,
+}
+
+/// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
+trait Answer: Send + 'static {
+    fn leaves(&self) {}
+
+    /// Whether it is still good for anything.
+    fn arrives(&self) -> bool {
+        true
+    }
+}
+
+impl Answer for Released {}
+
+impl Answer for Option<LockGuard> {
+    fn leaves(&self) {
+        self.iter().for_each(LockGuard::leave);
+    }
+
+    fn arrives(&self) -> bool {
+        self.as_ref().is_none_or(LockGuard::take)
+    }
+}
+
+/// How a request is begun, at home.
+type Start<T> = fn(Plan) -> Reused<Result<T>>;
+
+impl<T: Answer> Request<T> {
     fn new(plan: Plan) -> Self {
         Self::Planned(plan)
     }
@@ -169,23 +80,77 @@ impl<T> Request<T> {
         self
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, start: impl FnOnce(Plan) -> Reused<Result<T>>) -> Poll<Option<Result<T>>> {
+    fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Option<Result<T>>> {
         if let Self::Planned(_) = self
             && let Self::Planned(plan) = mem::replace(self, Self::Done)
         {
-            *self = Self::Running(Arc::clone(&plan.handle.engine), start(plan));
+            *self = if plan.handle.engine.is_home() {
+                Self::Running(Arc::clone(&plan.handle.engine), start(plan))
+            } else {
+                // What needs no server needs no home either.
+                if let Err(error) = plan.handle.ready() {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Self::Away(Box::new(Absent::begin(plan.of_caller(), start)))
+            };
         }
-        let Self::Running(engine, running) = self else { return Poll::Ready(None) };
         // At every poll: an owned future may be carried elsewhere, where its timers would panic.
-        let polled = match engine.on_own_runtime() {
-            Ok(()) => Pin::new(running).poll(cx),
-            Err(error) => Poll::Ready(Err(error)),
+        if let Self::Running(engine, _) = self
+            && !engine.is_home()
+            && let Self::Running(engine, running) = mem::replace(self, Self::Done)
+        {
+            *self = Self::Away(Box::new(Absent::carried(&engine, running)));
+        }
+        let polled = match self {
+            Self::Running(_, running) => Pin::new(running).poll(cx),
+            Self::Away(away) => away.poll(cx, op, start),
+            Self::Planned(_) | Self::Done => return Poll::Ready(None),
         };
         if polled.is_ready() {
             *self = Self::Done;
         }
         polled.map(Some)
     }
+}
+
+impl<T: Answer> Absent<T> {
+    fn begin(plan: Plan, start: Start<T>) -> Self {
+        let begun = plan.clone();
+        let answer = plan.handle.engine.away(async move { sent(start(begun)).await }.in_current_span());
+        Self { answer, plan: Some(plan), since: std::time::Instant::now() }
+    }
+
+    fn carried(engine: &Arc<Engine>, running: Reused<Result<T>>) -> Self {
+        let answer = engine.away(sent(running));
+        Self { answer, plan: None, since: std::time::Instant::now() }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {
+        loop {
+            let answer = match ready!(Pin::new(&mut self.answer).poll(cx)) {
+                Ok(answer) => answer,
+                Err(silence) => return Poll::Ready(Err(silence.error(&self.name(), op))),
+            };
+            let stale = matches!(&answer, Ok(answer) if !answer.arrives());
+            match self.plan.take() {
+                // It was left lying for longer than it lasts: that is nobody's fault, so start over.
+                Some(plan) if stale => *self = Self::begin(plan.later_by(self.since.elapsed()), start),
+                _ => return Poll::Ready(answer),
+            }
+        }
+    }
+
+    fn name(&self) -> Arc<str> {
+        let protocol = self.plan.as_ref().and_then(|plan| plan.handle.protocol.as_ref().ok());
+        protocol.map_or_else(|| Arc::from(""), |protocol| Arc::clone(protocol.name()))
+    }
+}
+
+/// At home, with its answer ready to leave.
+async fn sent<T: Answer>(running: Reused<Result<T>>) -> Result<T> {
+    let answer = running.await;
+    answer.iter().for_each(T::leaves);
+    answer
 }
 
 fn polled_again<T>() -> Result<T> {
@@ -199,9 +164,9 @@ fn polled_again<T>() -> Result<T> {
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for a bad name, lease or bound, on a foreign runtime, and where this owner already has such an
-/// acquisition on its way; [`Error::Unreachable`] after `unreachable_after` without an answer; [`Error::Refused`] if
-/// the server will not; [`Error::Closed`].
+/// [`Error::Invalid`] for a bad name, lease or bound, and where this owner already has such an acquisition on its way;
+/// [`Error::Unreachable`] after `unreachable_after` without an answer, or in which the client's own runtime made no progress;
+/// [`Error::Refused`] if the server will not; [`Error::Closed`], where that runtime ended too.
 ///
 /// # Cancel safety
 ///
@@ -253,7 +218,7 @@ impl Future for Acquire {
     type Output = Result<LockGuard>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.0.poll(cx, |plan| plan.acquire(Waits::ForEver));
+        let polled = self.0.poll(cx, Op::Acquire, |plan| plan.acquire(Waits::ForEver));
         // Waiting for ever is never answered busy.
         polled.map(|answer| answer.unwrap_or_else(polled_again)?.map_or_else(polled_again, Ok))
     }
@@ -322,7 +287,8 @@ impl Future for TryAcquire {
     type Output = Result<Option<LockGuard>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx, |plan| plan.acquire(Waits::AsTold)).map(|answer| answer.unwrap_or_else(polled_again))
+        let polled = self.0.poll(cx, Op::Acquire, |plan| plan.acquire(Waits::AsTold));
+        polled.map(|answer| answer.unwrap_or_else(polled_again))
     }
 }
 
@@ -367,7 +333,7 @@ impl Future for Unlock {
     type Output = Result<Released>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx, Plan::unlock).map(|answer| answer.unwrap_or_else(polled_again))
+        self.0.poll(cx, Op::Release, Plan::unlock).map(|answer| answer.unwrap_or_else(polled_again))
     }
 }
 

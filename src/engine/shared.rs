@@ -6,37 +6,35 @@ use std::{
     collections::HashSet,
     fmt,
     hash::{BuildHasher, Hash, Hasher, RandomState},
-    pin::{Pin, pin},
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use dashmap::DashMap;
 use tokio::{
-    runtime::{self, Handle},
     sync::{Notify, Semaphore},
-    task::JoinHandle,
-    time::{Instant, timeout},
+    time::Instant,
 };
 use uuid::Uuid;
 
 use super::{
     Clock, HoldNumber, Protocol,
+    alarm::Alarms,
     effects::Effects,
-    queue::Told,
+    ending::HomeEnds,
+    home::Home,
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
     watchdog,
 };
 use crate::{
-    backend::{Line, Pending},
+    backend::Line,
     chance::Chance,
-    error::{Error, LostCause, Result},
+    error::{Error, Result},
     lease::Lease,
     rules::{Rule, without},
 };
@@ -64,8 +62,9 @@ pub(crate) struct Engine {
     line: Arc<dyn Line>,
     settings: Settings,
     clock: Clock,
-    /// Absent where the client was made outside of any: every call says so.
-    runtime: Option<Handle>,
+    home: Home,
+    /// For calls that are awaited elsewhere, once there is one.
+    pub(super) alarm: OnceLock<Alarms>,
     chance: Chance,
     entries: DashMap<ByKey, ()>,
     /// Entries that were made so far.
@@ -75,7 +74,7 @@ pub(crate) struct Engine {
     numbers: AtomicU64,
     tries: Semaphore,
     queued_tries: Arc<Semaphore>,
-    closed: AtomicBool,
+    pub(super) closed: AtomicBool,
     /// Told whenever an entry has nothing left to send, for `close`.
     pub(super) settled: Notify,
     hasher: RandomState,
@@ -93,7 +92,8 @@ impl Engine {
             line,
             settings,
             clock,
-            runtime: Handle::try_current().ok(),
+            home: Home::here(),
+            alarm: OnceLock::new(),
             chance,
             entries: DashMap::new(),
             made: AtomicU64::new(0),
@@ -108,7 +108,14 @@ impl Engine {
             hears: AtomicBool::new(true),
             watched: Arc::default(),
         });
-        engine.spawn(Box::pin(watchdog::drive(Arc::downgrade(&engine), schedule, engine.clock.slept())));
+        if engine.home.runtime().is_ok() {
+            let (ends, slept) = (HomeEnds::of(&engine), engine.clock.slept());
+            let driver = watchdog::drive(Arc::downgrade(&engine), schedule, slept);
+            engine.spawn(Box::pin(async move {
+                let _ends = ends;
+                driver.await;
+            }));
+        }
         engine
     }
 
@@ -118,6 +125,10 @@ impl Engine {
 
     pub(super) fn line(&self) -> &dyn Line {
         &*self.line
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.home
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -184,39 +195,6 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
-    pub(super) fn spawn(&self, work: Pending<()>) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(work);
-        }
-    }
-
-    /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
-    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
-        Attended(self.runtime.as_ref().map(|runtime| runtime.spawn(work)))
-    }
-
-    /// Refuses a caller that runs elsewhere than the client does: its timers and links would never wake it.
-    pub(crate) fn on_own_runtime(&self) -> Result<()> {
-        let here = Handle::try_current().ok().map(|handle| handle.id());
-        let own: Option<runtime::Id> = self.runtime.as_ref().map(Handle::id);
-        match here {
-            _ if own.is_none() => Err(Error::invalid(
-                "runtime",
-                "this client was made outside of any tokio runtime; make it inside the one that it is to live on",
-            )),
-            Some(_) if here == own => Ok(()),
-            Some(_) => Err(Error::invalid(
-                "runtime",
-                "this client lives on another tokio runtime, the one that connected it; connect one client for each",
-            )),
-            None => Err(Error::invalid(
-                "runtime",
-                "this client must be used inside the tokio runtime that connected it, and there is none here",
-            )),
-        }
-    }
-
     /// Whether this is the first time that `what` is to be said of `name`.
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,42 +259,8 @@ impl Engine {
         }
     }
 
-    /// Ends the client. On its own runtime, whoever asks from wherever: the timers are there.
-    pub(crate) async fn close(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
-        match &self.runtime {
-            // An error means that the runtime ended, and the links with it.
-            Some(runtime) => drop(runtime.spawn(async move { engine.end().await }).await),
-            None => self.line.close(),
-        }
-        self.closed.store(true, Ordering::Release);
-    }
-
-    /// Tells everybody that the client ends, sends what was released, within one command timeout, and lets the links go.
-    async fn end(self: &Arc<Self>) {
-        self.closed.store(true, Ordering::Release);
-        let places = self.places();
-        for place in &places {
-            place.update(|state, fx| {
-                for waiter in state.queue.drain(false) {
-                    fx.deliver(waiter.turn, Told::Failed(Error::Closed));
-                }
-                state.lose(place, LostCause::Closed, fx);
-                fx.nudge();
-            });
-        }
-        let settled = async {
-            loop {
-                let mut told = pin!(self.settled.notified());
-                told.as_mut().enable();
-                if places.iter().all(|place| place.entry.lock().is_settled()) {
-                    return;
-                }
-                told.await;
-            }
-        };
-        // What is not answered by then is left to its lease.
-        let _ = timeout(self.settings.command_timeout, settled).await;
+    /// Lets the links go, and forgets everything.
+    pub(super) fn leave(self: &Arc<Self>) {
         self.schedule.end();
         self.line.close();
         // Guards that are still there keep their own; nothing ends while a shard of the map is locked.
@@ -359,28 +303,6 @@ impl PartialEq for ByKey {
 }
 
 impl Eq for ByKey {}
-
-/// Work in the background that ends when nobody wants it any more.
-pub(super) struct Attended<T>(Option<JoinHandle<T>>);
-
-impl<T> Future for Attended<T> {
-    type Output = Option<T>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Some(work) => Pin::new(work).poll(cx).map(Result::ok),
-            None => Poll::Ready(None),
-        }
-    }
-}
-
-impl<T> Drop for Attended<T> {
-    fn drop(&mut self) {
-        if let Some(work) = &self.0 {
-            work.abort();
-        }
-    }
-}
 
 impl Drop for Engine {
     fn drop(&mut self) {

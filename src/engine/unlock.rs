@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{
     effects::Effects,
+    elsewhere::Silence,
     guard::LockGuard,
     hand_over::{Ending, HandOver},
     nest,
@@ -12,7 +13,14 @@ use super::{
     pause::unanswered,
     release::ReleaseJob,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Op, Result},
+    spare::{Boxes, Reused, Spare},
+};
+
+thread_local! {
+    static TOLD: Boxes<Result<Released>> = const { Spare::new() };
+}
 
 /// How far a guard's release has come.
 #[derive(Debug)]
@@ -39,12 +47,13 @@ enum Step {
 impl LockGuard {
     /// [`LockGuard::unlock`].
     pub(super) async fn let_go(&self) -> Result<Released> {
-        self.place.engine.on_own_runtime()?;
+        let engine = &self.place.engine;
+        let silent = |silence: Silence| Err(silence.error(self.place.name(), Op::Release));
         let result = match self.step() {
             Step::Answer(result) => return result,
-            Step::Tell(left) => nest::tell(&self.place, &self.tenure, left).await,
-            Step::Release(job) => job.once().await,
-            Step::HandOver(hand_over) => hand_over.once().await,
+            Step::Tell(left) => engine.anywhere(self.tell(left)).await.unwrap_or_else(silent),
+            Step::Release(job) => engine.heard(job.once()).await.unwrap_or_else(silent),
+            Step::HandOver(hand_over) => engine.heard(hand_over.once()).await.unwrap_or_else(silent),
             Step::Ask(outcome) => self.ask(outcome).await,
         };
         if result.as_ref().err().is_none_or(Error::is_lost) {
@@ -57,7 +66,7 @@ impl LockGuard {
     /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
     pub(super) async fn unlock_detached(self) -> Result<Released> {
         match self.step() {
-            Step::Tell(left) => match nest::tell(&self.place, &self.tenure, left).await {
+            Step::Tell(left) => match self.tell(left).await {
                 Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
                 result => result,
             },
@@ -72,6 +81,12 @@ impl LockGuard {
             Step::Ask(outcome) => self.ask(outcome).await,
             Step::Answer(result) => result,
         }
+    }
+
+    /// Owned, so that it can go on at home wherever this is awaited.
+    fn tell(&self, left: u32) -> Reused<Result<Released>> {
+        let (place, tenure) = (self.place.clone(), Arc::clone(&self.tenure));
+        Reused::new(&TOLD, async move { nest::tell(&place, &tenure, left).await })
     }
 
     /// Whether this guard's share was released, and not lost before.
@@ -120,10 +135,15 @@ impl LockGuard {
     /// The release was decided before: waits for what the background makes of it, or sends anew what that gave up.
     async fn ask(&self, outcome: Arc<Outcome>) -> Result<Released> {
         let place = &self.place;
-        match outcome.wait(place.engine.settings().command_timeout).await {
+        let (waits_for, within) = (Arc::clone(&outcome), place.engine.settings().command_timeout);
+        let known = place.engine.anywhere(Box::pin(async move { waits_for.wait(within).await })).await;
+        match known.map_err(|silence| silence.error(place.name(), Op::Release))? {
             None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
             Some(Err(error)) if !error.is_lost() => match self.again(&outcome) {
-                Some(job) => job.once().await,
+                Some(job) => {
+                    let answer = place.engine.heard(job.once()).await;
+                    answer.unwrap_or_else(|silence| Err(silence.error(place.name(), Op::Release)))
+                }
                 None => Err(error),
             },
             Some(result) => result,

@@ -108,7 +108,7 @@ impl Mutex {
     ///
     /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
     /// [`Error::Refused`](crate::Error::Refused) if the server will not,
-    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name,
     /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety

@@ -102,7 +102,7 @@ impl ReentrantLock {
     ///
     /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
     /// [`Error::Refused`](crate::Error::Refused) if the server will not,
-    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name,
     /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
@@ -200,7 +200,7 @@ impl ReentrantLock {
     ///
     /// [`Error::Unreachable`](crate::Error::Unreachable) without an answer within the command timeout,
     /// [`Error::Refused`](crate::Error::Refused) if the server will not,
-    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name or on a foreign runtime,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name,
     /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety

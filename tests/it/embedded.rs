@@ -219,7 +219,6 @@ fn a_store_belongs_to_the_runtime_of_its_first_client() {
     let ann = first.block_on(client(&store));
     let refused = second.block_on(Client::builder().embedded(&store).connect());
     assert!(is_invalid(refused.map(drop), "runtime"));
-    assert!(is_invalid(second.block_on(ann.lock("a").lock()), "runtime"));
     // It goes on where it lives, and answers questions from everywhere.
     let guard = first.block_on(ann.lock("a").lock()).expect("a free lock");
     assert_eq!(store.keys(), ["a"]);
@@ -244,9 +243,33 @@ fn the_end_of_the_runtime_closes_the_clients_of_a_store() {
     assert!(is_invalid(store.thaw(&ann), "client"));
     drop(waiting);
     let second = runtime();
-    assert!(is_invalid(second.block_on(async { ann.lock("a").is_locked().await }), "runtime"));
+    let ended = second.block_on(async { ann.lock("a").is_locked().await });
+    assert!(ann.is_closed() && matches!(ended, Err(Error::Closed)), "{ended:?}");
     let late = second.block_on(async { Client::builder().embedded(&store).connect().await });
     assert!(is_invalid(late.map(drop), "runtime"));
+}
+
+#[test]
+fn a_client_that_was_made_on_a_runtime_without_timers_says_so_and_does_not_panic() {
+    for sockets in [true, false] {
+        let mut builder = Builder::new_current_thread();
+        if sockets {
+            builder.enable_io();
+        }
+        builder.build().expect("a runtime starts").block_on(async {
+            let lock = Client::embedded().lock("a");
+            match lock.lock().await.map(drop) {
+                Err(Error::Invalid { what: "runtime", why, .. }) => assert!(why.contains("enable_all()"), "{why}"),
+                other => panic!("{other:?}"),
+            }
+            let store = EmbeddedStore::new();
+            assert!(is_invalid(Client::builder().embedded(&store).connect().await.map(drop), "runtime"));
+        });
+    }
+    // Sockets are for servers.
+    let timers = Builder::new_current_thread().enable_time().build().expect("a runtime starts");
+    let guard = timers.block_on(async { Client::embedded().lock("a").lock().await }).expect("a free lock");
+    assert!(guard.is_held());
 }
 
 #[tokio::test]

@@ -1,0 +1,164 @@
+//! Calls that are awaited elsewhere than where their client lives: on another runtime, or on none. They run at home, where
+//! the client's timers and links are, and their answer is awaited here. How long a home that stands still is put up with
+//! is seen to by `alarm.rs`.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    alarm::{Alarm, Alarms},
+    guard::LockGuard,
+    home::Attended,
+    shared::Engine,
+};
+use crate::error::{Error, Op, Result, Stalled};
+
+/// Why there is no answer from home.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Silence {
+    /// Its runtime ended.
+    Ended,
+    /// Nothing has run there for so long.
+    Stalls(Duration),
+}
+
+impl Silence {
+    pub(super) fn error(self, name: &Arc<str>, op: Op) -> Error {
+        match self {
+            Self::Ended => Error::Closed,
+            Self::Stalls(time) => {
+                Error::Unreachable { name: Arc::clone(name), op, may_have_run: true, source: Arc::new(Stalled(time)) }
+            }
+        }
+    }
+}
+
+/// Whether home makes progress, for whoever waits for it elsewhere.
+pub(super) struct Watch {
+    patience: Duration,
+    alarm: Option<Alarm>,
+}
+
+impl Watch {
+    fn new(patience: Duration) -> Self {
+        Self { patience, alarm: None }
+    }
+
+    fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
+        if engine.is_home() {
+            self.alarm = None;
+            return Poll::Pending;
+        }
+        let Some(alarms) = engine.alarms() else { return Poll::Ready(Silence::Ended) };
+        let alarm = self.alarm.get_or_insert_with(|| alarms.when_home_stalls(self.patience));
+        if alarm.has_rung(cx) { Poll::Ready(Silence::Stalls(self.patience)) } else { Poll::Pending }
+    }
+}
+
+/// A call that runs at home whether it is polled or not. Dropped, it ends there.
+pub(super) struct Away<T> {
+    engine: Arc<Engine>,
+    work: Attended<T>,
+    watch: Watch,
+}
+
+impl<T> Future for Away<T> {
+    type Output = Result<T, Silence>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { engine, work, watch } = self.get_mut();
+        match Pin::new(work).poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer.ok_or(Silence::Ended)),
+            Poll::Pending => watch.poll(engine, cx).map(Err),
+        }
+    }
+}
+
+/// A call that is polled where it is awaited while that is home, and runs there from the first poll elsewhere on.
+pub(super) struct Anywhere<F: Future> {
+    engine: Arc<Engine>,
+    at: At<F>,
+}
+
+enum At<F: Future> {
+    Home(F),
+    Away(Away<F::Output>),
+    Over,
+}
+
+impl<F: Future<Output: Send> + Send + Unpin + 'static> Future for Anywhere<F> {
+    type Output = Result<F::Output, Silence>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { engine, at } = self.get_mut();
+        if matches!(at, At::Home(_))
+            && !engine.is_home()
+            && let At::Home(call) = std::mem::replace(at, At::Over)
+        {
+            *at = At::Away(engine.away(call));
+        }
+        match at {
+            At::Home(call) => Pin::new(call).poll(cx).map(Ok),
+            At::Away(away) => Pin::new(away).poll(cx),
+            At::Over => Poll::Ready(Err(Silence::Ended)),
+        }
+    }
+}
+
+impl Engine {
+    /// `None` for a client without a home.
+    fn alarms(&self) -> Option<&Alarms> {
+        let home = self.home().runtime().ok()?;
+        Some(self.alarm.get_or_init(|| Alarms::new(home.clone())))
+    }
+
+    pub(super) fn away<T: Send + 'static>(self: &Arc<Self>, call: impl Future<Output = T> + Send + 'static) -> Away<T> {
+        let watch = Watch::new(self.settings().unreachable_after);
+        Away { engine: Arc::clone(self), work: self.attend(call), watch }
+    }
+
+    pub(super) fn anywhere<F>(self: &Arc<Self>, call: F) -> Anywhere<F>
+    where
+        F: Future<Output: Send> + Send + Unpin + 'static,
+    {
+        Anywhere { engine: Arc::clone(self), at: At::Home(call) }
+    }
+
+    /// For a call that needs nothing of the runtime that polls it, and is answered from home.
+    pub(super) async fn heard<F: Future>(&self, call: F) -> Result<F::Output, Silence> {
+        self.heard_within(self.settings().unreachable_after, call).await
+    }
+
+    pub(super) async fn heard_within<F: Future>(&self, patience: Duration, call: F) -> Result<F::Output, Silence> {
+        let (mut call, mut watch) = (pin!(call), Watch::new(patience));
+        std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending => watch.poll(self, cx).map(Err),
+        })
+        .await
+    }
+}
+
+impl LockGuard {
+    /// Elsewhere no timer of home tells of the hold's deadline in time if home stands still: whoever polls this is woken
+    /// when it comes, and the loss is noticed here.
+    pub(super) fn minds_deadline(&self, alarm: &mut Option<Alarm>, cx: &Context<'_>) {
+        let engine = &self.place.engine;
+        if engine.is_home() {
+            *alarm = None;
+            return;
+        }
+        while alarm.as_ref().is_none_or(|alarm| alarm.has_rung(cx)) {
+            // Noticed: whoever waits for the end is told.
+            let Some(left) = self.lasts() else { break };
+            *alarm = engine.alarms().map(|alarms| alarms.after(left));
+            if alarm.is_none() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A holder asks for a longer lease than it has.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Renewal, guard::LockGuard, hold::Hold, registry::Place, tenure::Tenure};
+use crate::{
+    backend::{Fault, FaultKind},
+    error::{Error, LostCause, Op, Result},
+};
+
+/// A guard's share of a hold, for a call that may outlive the guard's poll.
+struct Share {
+    place: Place,
+    tenure: Arc<Tenure>,
+    ticket: u64,
+}
+
+impl LockGuard {
+    /// [`LockGuard::extend`].
+    pub(super) async fn lengthen(&self, lease: Duration) -> Result<()> {
+        let (place, tenure) = (self.place.clone(), Arc::clone(&self.tenure));
+        let share = Share { place, tenure, ticket: self.ticket };
+        let extended = self.place.engine.anywhere(Box::pin(share.extend(lease))).await;
+        extended.unwrap_or_else(|silence| Err(silence.error(self.place.name(), Op::Extend)))
+    }
+}
+
+impl Share {
+    async fn extend(self, lease: Duration) -> Result<()> {
+        let (place, clock) = (&self.place, self.place.engine.clock());
+        let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
+        let Some((number, term)) = asked else {
+            let why = "it would reach beyond the max_hold of this hold";
+            return Err(Error::invalid("lease", why).for_lock(place.name()));
+        };
+        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
+        let hold = (&**place.entry.protocol.key(), number);
+        let mut answers = place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await;
+        let renewal = match answers.pop() {
+            Some(Ok(renewal)) => renewal,
+            Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => return Err(self.why_not_held()),
+            Some(Err(fault)) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
+            None => return Err(Error::from_fault(Fault::unexpected("renew", &"no answer"), place.name(), Op::Extend)),
+        };
+        place.update(|state, fx| {
+            state.expire(place, fx);
+            match (renewal, state.live(&self.tenure)) {
+                (Renewal::Renewed, Some(hold)) => hold.extended(term, clock),
+                (Renewal::Gone, Some(_)) => state.lose(place, LostCause::Gone, fx),
+                _ => {}
+            }
+        });
+        if self.look(|_| ()).is_some() { Ok(()) } else { Err(self.why_not_held()) }
+    }
+
+    fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        self.place.look_at(&self.tenure, self.ticket, read)
+    }
+
+    fn why_not_held(&self) -> Error {
+        self.place.why_not_held(&self.tenure)
+    }
+}

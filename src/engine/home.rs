@@ -1,0 +1,85 @@
+//! Where a client lives: the runtime that drives its links, its timers and its background work. What is awaited elsewhere
+//! is in `elsewhere.rs`.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    runtime::{Handle, Id},
+    task::JoinHandle,
+};
+
+use super::shared::Engine;
+use crate::{
+    backend::Pending,
+    error::{Error, Result},
+    runtime,
+};
+
+/// A client's home.
+pub(super) struct Home {
+    /// Or why there is none: every call says so.
+    runtime: Result<Handle>,
+    id: Option<Id>,
+}
+
+impl Home {
+    /// The runtime that this runs on.
+    pub(super) fn here() -> Self {
+        let runtime = runtime::here();
+        let id = runtime.as_ref().ok().map(Handle::id);
+        Self { runtime, id }
+    }
+
+    pub(super) fn runtime(&self) -> Result<&Handle> {
+        self.runtime.as_ref().map_err(Error::clone)
+    }
+
+    /// Whether this runs there.
+    fn is_here(&self) -> bool {
+        self.id.is_some() && Handle::try_current().ok().map(|here| here.id()) == self.id
+    }
+}
+
+impl Engine {
+    /// Whether this runs where the client lives.
+    pub(super) fn is_home(&self) -> bool {
+        self.home().is_here()
+    }
+
+    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
+    pub(super) fn spawn(&self, work: Pending<()>) {
+        if let Ok(runtime) = self.home().runtime() {
+            runtime.spawn(work);
+        }
+    }
+
+    /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
+    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
+        Attended(self.home().runtime().ok().map(|runtime| runtime.spawn(work)))
+    }
+}
+
+/// Work in the background that ends when nobody wants it any more.
+pub(super) struct Attended<T>(Option<JoinHandle<T>>);
+
+impl<T> Future for Attended<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Some(work) => Pin::new(work).poll(cx).map(Result::ok),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl<T> Drop for Attended<T> {
+    fn drop(&mut self) {
+        if let Some(work) = &self.0 {
+            work.abort();
+        }
+    }
+}

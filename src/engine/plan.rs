@@ -1,0 +1,159 @@
+//! What was asked for, before the first poll; then it is checked, and done. The futures that users hold, which do so, are in
+//! `request.rs`, and what an acquisition is in `acquisition.rs`.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    acquisition::{self, Acquiring, Acquisition},
+    ask::{Ask, Patience},
+    guard::LockGuard,
+    handle::{Handle, Nesting},
+    outcome::{Outcome, Released},
+    pause::unanswered,
+    registry::State,
+    tenure::Tenure,
+};
+use crate::{
+    error::{Error, Result},
+    lease::{self, Lease, Wait},
+    owner::Owner,
+    spare::{Boxes, Reused, Spare},
+};
+
+/// What was asked for, before the first poll.
+#[derive(Clone)]
+pub(super) struct Plan {
+    pub(super) handle: Handle,
+    pub(super) nesting: Nesting,
+    pub(super) owner: Option<Owner>,
+    pub(super) lease: Lease,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) wait: Option<Duration>,
+    elsewhere: bool,
+}
+
+impl Plan {
+    pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
+        Self { handle, nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None, elsewhere: false }
+    }
+
+    /// Whoever polls first is the owner, though the rest is done at home.
+    pub(super) fn of_caller(mut self) -> Self {
+        self.elsewhere = true;
+        if self.nesting == Nesting::Current {
+            self.owner.get_or_insert_with(Owner::current);
+        }
+        self
+    }
+
+    /// For whoever has waited so long.
+    pub(super) fn later_by(mut self, time: Duration) -> Self {
+        self.wait = self.wait.map(|wait| wait.saturating_sub(time));
+        self
+    }
+
+    /// Checks everything that needs no server. The owner is whoever polls first.
+    fn check(&self, waits: Waits) -> Result<Ask> {
+        self.handle.ready()?;
+        let lease = match self.lease {
+            Lease::Watchdog => Lease::Watchdog,
+            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease).map_err(|error| self.said(error))?),
+        };
+        let max_hold = self.max_hold.map(lease::max_hold).transpose().map_err(|error| self.said(error))?;
+        let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
+            (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
+            (Waits::AsTold, Wait::None) => Patience::Once,
+            (Waits::AsTold, Wait::For(wait)) => Patience::Until(self.handle.engine.clock().now() + wait),
+        };
+        let owner = match (&self.owner, self.nesting) {
+            (Some(_), Nesting::Never) => {
+                let error = Error::invalid("owner", "a mutex gives every acquisition an owner of its own");
+                return Err(self.said(error));
+            }
+            (Some(owner), Nesting::Current) => owner.clone(),
+            (None, Nesting::Current) => Owner::current(),
+            (None, Nesting::Never) => Owner::new(),
+        };
+        Ok(Ask { owner, lease, max_hold, patience, elsewhere: self.elsewhere })
+    }
+
+    /// What is wrong with an option, and of which lock.
+    fn said(&self, error: Error) -> Error {
+        error.for_lock(self.handle.name())
+    }
+
+    pub(super) fn acquire(self, waits: Waits) -> Acquiring {
+        let ask = match self.check(waits) {
+            Ok(ask) => ask,
+            Err(error) => return acquisition::refused(error),
+        };
+        let Handle { engine, protocol } = self.handle;
+        let Ok(protocol) = protocol else { return acquisition::refused(Error::Closed) };
+        Acquisition::start(engine, protocol, ask)
+    }
+
+    pub(super) fn unlock(self) -> Reused<Result<Released>> {
+        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let handle = self.handle;
+        Reused::new(&UNLOCKS, async move {
+            let protocol = handle.ready()?;
+            let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };
+            let Some(place) = handle.engine.find(protocol.key()) else { return Err(not_held(0)) };
+            let found = place.update(|state, fx| {
+                state.expire(&place, fx);
+                match state.detached(&owner) {
+                    // Taken in the same step, so that nobody else gets it too.
+                    Some((tenure, id)) => {
+                        if let Some(hold) = state.hold_of(&tenure) {
+                            hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
+                        }
+                        Found::Ticket(LockGuard::new(place.clone(), tenure, id, None))
+                    }
+                    None => match state.releases.iter().find(|release| release.outcome.is_detached_of(&owner)) {
+                        Some(release) => Found::UnderWay(Arc::clone(&release.outcome)),
+                        None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
+                    },
+                }
+            });
+            match found {
+                Found::Ticket(guard) => guard.unlock_detached().await,
+                Found::Nothing { guards } => Err(not_held(guards)),
+                Found::UnderWay(outcome) => {
+                    let within = handle.engine.settings().command_timeout;
+                    let why = "the release is not answered yet; it is repeated in the background";
+                    outcome.wait(within).await.unwrap_or_else(|| Err(unanswered(&place, true, why)))
+                }
+            }
+        })
+    }
+}
+
+/// What an owner without a guard may still unlock.
+enum Found {
+    Ticket(LockGuard),
+    /// An earlier `unlock` of it is not answered yet.
+    UnderWay(Arc<Outcome>),
+    Nothing {
+        guards: u32,
+    },
+}
+
+impl State {
+    /// The newest detached ticket of an owner; of a live hold before a lost one.
+    pub(super) fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
+        self.hold.iter().chain(self.lost.iter()).filter(|hold| hold.owner() == owner).find_map(|hold| {
+            let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
+            Some((Arc::clone(&hold.tenure), ticket.id))
+        })
+    }
+}
+
+thread_local! {
+    static UNLOCKS: Boxes<Result<Released>> = const { Spare::new() };
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Waits {
+    ForEver,
+    AsTold,
+}
