@@ -55,7 +55,7 @@ scripts! {
         ACQUIRE = acquire("lock"; "field", "lease_ms", "holds_after");
         RELEASE = release("lock"; "field", "holds_left", "publish", "channel");
         RENEW = renew("lock..."; "lease_ms", "field...");
-        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms");
+        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms", "publish", "channel");
         FORCE_RELEASE = force_release("lock"; "publish", "channel", "field...");
         INSPECT = inspect("lock";);
     }

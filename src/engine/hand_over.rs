@@ -299,8 +299,9 @@ impl HandOver {
         let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
         self.lease = self.lease.max(term.lease);
         let to = *self.to.insert(place.engine.draw_hold());
-        match place.entry.protocol.hand_over(self.from, to, term.lease).await {
-            Ok(Moved::Done) => {
+        let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
+        match place.answer_that_may_tell(answer).await {
+            Ok(Moved::Done { .. }) => {
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
                 let moment = clock.moment();
                 if term.holds(moment) {

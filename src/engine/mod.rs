@@ -199,10 +199,10 @@ pub(crate) enum Letting {
     NotHeld,
 }
 
-/// What became of the message that a key is free.
+/// What became of a message to those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Published {
-    /// There was none: something is left, or the server would not let us publish.
+    /// There was none: there was nothing to tell, or the server would not let us publish.
     No,
     /// It reached so many listeners.
     To(u32),
@@ -213,8 +213,8 @@ pub(crate) enum Published {
 /// The end of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// The new number has it, for exactly the lease.
-    Done,
+    /// The new number has it, for exactly the lease. Where that ends sooner than before, those who wait were told.
+    Done { published: Published },
     /// The old number had nothing to give.
     Gone,
 }

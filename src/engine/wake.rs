@@ -9,14 +9,14 @@ use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
 use super::{
-    Published,
+    Moved, Published,
     effects::Effects,
     registry::{Entry, Place, State},
     shared::Engine,
     slice::Listeners,
 };
 use crate::{
-    backend::{Heard, Listener, Subscription},
+    backend::{Fault, Heard, Listener, Pending, Subscription},
     rules::{Rule, without},
 };
 
@@ -106,7 +106,7 @@ impl Ear {
         }
     }
 
-    /// A release of ours is about to publish; whether its message will reach us.
+    /// A release of ours is about to publish, or a hand-over may; whether its message will reach us.
     pub(crate) fn expect_own(&mut self) -> bool {
         let Some(listening) = self.0.as_mut().filter(|listening| listening.hearing == Hearing::Live) else {
             return false;
@@ -115,7 +115,7 @@ impl Ear {
         true
     }
 
-    /// That release published nothing after all.
+    /// It published nothing after all.
     pub(crate) fn unexpect_own(&mut self) {
         if let Some(listening) = &mut self.0 {
             listening.own_to_come = listening.own_to_come.saturating_sub(1);
@@ -188,6 +188,22 @@ impl State {
 }
 
 impl Place {
+    /// The answer to a hand-over. A message of it that comes, or may, is not to be taken for somebody else's release: that
+    /// would end a cool-down at once.
+    pub(super) async fn answer_that_may_tell(&self, answer: Pending<Result<Moved, Fault>>) -> Result<Moved, Fault> {
+        let own = self.entry.lock().ear.expect_own();
+        let answer = answer.await;
+        let comes = match &answer {
+            Ok(Moved::Done { published }) => *published != Published::No,
+            Ok(Moved::Gone) => false,
+            Err(fault) => fault.may_have_run,
+        };
+        if own && !comes {
+            self.entry.lock().ear.unexpect_own();
+        }
+        answer
+    }
+
     /// Subscribes for the ear, outside the entry's mutex.
     pub(crate) fn listen(&self, epoch: u64) {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };

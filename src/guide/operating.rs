@@ -55,4 +55,5 @@
 //!
 //! [`inspect`](crate::ReentrantLock::inspect) says who holds a lock and for how long;
 //! [`force_unlock`](crate::ReentrantLock::force_unlock) frees exactly the hold that it saw, and wakes those who wait. By hand,
-//! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody.
+//! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody:
+//! who waits finds it free within one watchdog timeout.

@@ -133,15 +133,19 @@ impl Protocol for HashLock {
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
-        let (from, to) = (self.field(from), self.field(to));
-        let args = [Arg::Bytes(from.bytes()), Arg::Bytes(to.bytes()), Arg::Int(whole_ms(lease))];
-        self.run(&scripts::HAND_OVER, &args, |answer| match *answer.numbers() {
-            [status] => match Status::read(status)? {
-                Status::Done => Some(Moved::Done),
-                Status::Gone => Some(Moved::Gone),
-                Status::Busy => None,
-            },
-            _ => None,
+        let (from, to, channel) = (self.field(from), self.field(to), keys::lock_channel(&self.key));
+        let publish = self.scope.backend.publish_kind().command();
+        let (lease, counts) = (Arg::Int(whole_ms(lease)), self.scope.backend.counts(&self.key));
+        let [from, to, channel] = [from.bytes(), to.bytes(), channel.bytes()].map(Arg::Bytes);
+        self.run(&scripts::HAND_OVER, &[from, to, lease, Arg::Text(publish), channel], move |answer| {
+            match *answer.numbers() {
+                [status, listeners] => match Status::read(status)? {
+                    Status::Done => Some(Moved::Done { published: published(listeners, counts) }),
+                    Status::Gone => Some(Moved::Gone),
+                    Status::Busy => None,
+                },
+                _ => None,
+            }
         })
     }
 

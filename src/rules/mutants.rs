@@ -251,6 +251,13 @@ static ALL: &[Mutant] = &[
         "a hand-over makes what it was to move",
     ),
     lua(
+        "hand-over-tells",
+        &reentrant::HAND_OVER,
+        "redis.pcall(publish, channel, '0')",
+        "-1",
+        "nobody is told that a hand-over leaves the lock a shorter life",
+    ),
+    lua(
         "forced-release-of-seen",
         &reentrant::FORCE_RELEASE,
         "if redis.call('HEXISTS', lock, field) == 1 then",

@@ -62,6 +62,7 @@ mod starving;
 mod storm;
 mod throttled;
 mod tidy;
+mod told;
 mod ttl;
 mod waiting;
 mod with_redis;

@@ -28,7 +28,7 @@ macro_rules! verb {
 static ACQUIRE: Verb = verb!("acquire", "0 80000 0 0");
 static RELEASE: Verb = verb!("release", "-1 0 -1");
 static RENEW: Verb = verb!("renew", "-1");
-static HAND_OVER: Verb = verb!("hand_over", "-1");
+static HAND_OVER: Verb = verb!("hand_over", "-1 -1");
 static FORCE_RELEASE: Verb = verb!("force_release", "-1 -1");
 static INSPECT: Verb = verb!("inspect", "80000 me:9 1");
 
@@ -90,22 +90,23 @@ fn release_sets_the_count_and_frees_at_zero() {
 }
 
 #[test]
-fn hand_over_moves_the_hold_and_gives_it_its_own_lease() {
+fn hand_over_moves_the_hold_gives_it_its_own_lease_and_tells_that_it_got_shorter() {
     Bench::new().check(
         &HAND_OVER,
         "
-        me:7=1 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
-        me:7=1 ttl=80000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
-        me:7=3 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
-        me:7=1 ttl=none    | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
-        me:8=1 ttl=20000   | me:7 me:8 40000 | 1         | me:8=1 ttl=40000
-        me:8=1 ttl=80000   | me:7 me:8 40000 | 1         | me:8=1 ttl=80000
-        me:8=2 ttl=none    | me:7 me:8 40000 | 1         | me:8=2 ttl=40000
-        free               | me:7 me:8 40000 | -1        | free
-        expired            | me:7 me:8 40000 | -1        | free
-        peer:1=1 ttl=20000 | me:7 me:8 40000 | -1        | peer:1=1 ttl=20000
-        peer:1=1 ttl=none  | me:7 me:8 40000 | -1        | peer:1=1 ttl=none
-        text               | me:7 me:8 40000 | WRONGTYPE | text
+        me:7=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
+        me:7=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
+        me:7=3 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
+        me:7=3 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
+        me:7=1 ttl=none    | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
+        me:8=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
+        me:8=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=80000
+        me:8=2 ttl=none    | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=2 ttl=40000
+        free               | me:7 me:8 40000 PUBLISH channel | -1 -1     | free
+        expired            | me:7 me:8 40000 PUBLISH channel | -1 -1     | free
+        peer:1=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | -1 -1     | peer:1=1 ttl=20000
+        peer:1=1 ttl=none  | me:7 me:8 40000 PUBLISH channel | -1 -1     | peer:1=1 ttl=none
+        text               | me:7 me:8 40000 PUBLISH channel | WRONGTYPE | text
         ",
     );
 }
@@ -185,10 +186,10 @@ fn out_of_memory_refuses_counts_but_neither_releases_nor_hand_overs_nor_renewals
     bench.check(
         &HAND_OVER,
         "
-        me:7=1 ttl=20000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
-        me:7=3 ttl=80000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
-        me:8=1 ttl=20000   | me:7 me:8 40000 | 1  | me:8=1 ttl=40000
-        free               | me:7 me:8 40000 | -1 | free
+        me:7=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1  | me:8=1 ttl=40000
+        me:7=3 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1   | me:8=1 ttl=40000 | 0 | 1 -1
+        me:8=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1  | me:8=1 ttl=40000
+        free               | me:7 me:8 40000 PUBLISH channel | -1 -1 | free
         ",
     );
     bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
@@ -202,7 +203,7 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
         let bench = &mut Bench::new();
         bench.call_as(&format!("~* &* {rights}"));
         bench.check(&ACQUIRE, "free | me:7 40000 1 | NOPERM | free");
-        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 | NOPERM | free | | -1");
+        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | NOPERM | free | | -1 -1");
     }
 }
 
@@ -212,6 +213,7 @@ fn a_message_that_is_refused_does_not_keep_the_lock() {
     bench.call_as("~* resetchannels +@all");
     bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 -1 | free | | -1 0 -1");
     bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 -1 | free | | -1 -1");
+    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | 1 -1 | me:8=1 ttl=40000");
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn few_rights_are_enough() {
     bench.check(&ACQUIRE, "me:7=1 ttl=20000 | me:7 40000 2 | 1 0 2 0 | me:7=2 ttl=40000");
     bench.check(&RELEASE, "me:7=2 ttl=20000 | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000");
     bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 1 | free | 0 | -1 0 -1");
-    bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 | 1 | me:8=1 ttl=40000");
+    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | 1 1 | me:8=1 ttl=40000 | 0 | 1 -1");
     bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
     bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1");
     bench.check(&INSPECT, "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000");

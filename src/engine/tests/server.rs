@@ -217,13 +217,15 @@ impl Server {
     pub(super) fn hand_over(&mut self, key: &Arc<str>, from: u64, to: u64, lease: Duration) -> Moved {
         let expires = Instant::now() + lease;
         if let Some(there) = self.mine(key, from) {
+            let shorter = expires < there.expires;
             *there = Key { holder: Some(to), count: 1, expires };
-            return Moved::Done;
+            let published = if shorter { self.publish(&channel(key)) } else { Published::No };
+            return Moved::Done { published };
         }
         match self.mine(key, to) {
             Some(there) => {
                 there.expires = there.expires.max(expires);
-                Moved::Done
+                Moved::Done { published: Published::No }
             }
             None => Moved::Gone,
         }

@@ -262,7 +262,7 @@ fn script() -> BoxedStrategy<Step> {
         4 => declared(&reentrant::ACQUIRE, "<hold> <lease> <count>"),
         3 => declared(&reentrant::RELEASE, "<hold> <count> <publish> <channel>"),
         2 => renew,
-        2 => declared(&reentrant::HAND_OVER, "<hold> <hold> <lease>"),
+        2 => declared(&reentrant::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
         1 => declared(&reentrant::FORCE_RELEASE, "<publish> <channel> <hold> <hold>"),
         1 => declared(&reentrant::INSPECT, ""),
     ]
