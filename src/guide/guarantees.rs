@@ -22,9 +22,9 @@
 //! 6. **Scripts may run twice.** Whenever a reply is lost, the script can run again, with the same result and without
 //!    an effect on anybody else's hold.
 //! 7. **Few round trips.** One command acquires a free lock, one releases it. Between two tasks of one process a lock changes
-//!    hands with one command or none. A waiter does not poll while its subscription lives: it is woken by the release, and
-//!    otherwise looks once when the lease that the server named is over. (The link of the subscriptions is pinged once a command
-//!    timeout, so that a silent one is found.)
+//!    hands with one command or none. A waiter does not poll while its subscription lives: it is woken by the release. Besides
+//!    it looks when the lease that the server named is over, or after one watchdog timeout if that is sooner. (The link of the
+//!    subscriptions is pinged once a command timeout, so that a silent one is found.)
 //! 8. **Bounds.** Every command has a deadline, every retry an end, and every map and queue is as large at most as the locks
 //!    and tasks that use it. Nothing in the background panics, aborts or prints.
 //! 9. **Errors say which.** Busy, lost, not held, refused, unreachable, misused and closed are different answers, with
@@ -43,6 +43,7 @@
 //! | On systems other than Linux, a suspended machine's clock may not count the time asleep; its holds believe in themselves for that much longer. | Use `lease` and `max_hold` with work that can be repeated, or do not suspend. |
 //! | `mem::forget` of a guard, or an `Arc` cycle around one, keeps the lock for as long as the process lives. | Acquire with `max_hold`. |
 //! | `protect` drops a future. It cannot stop code that blocks between two awaits, nor tasks that the future spawned. | Give those `guard.cancellation()`, and look at it. |
+//! | A future of an acquisition that is neither polled nor dropped (beside a `select!` that takes its time, in a stream of futures that nobody polls) keeps its place: others, of this process and of other ones, enter within one watchdog timeout, and one event says so. | Poll it or drop it. A spawned acquisition is always polled. |
 //! | Nothing is tested on systems other than Linux. | Run `tests/run.sh` there first. |
 //! | Where the server refuses subscriptions, waiters poll, with pauses of up to 250 ms, and say so in one event. Such a process is no listener: a busy process next to it does not see that somebody waits, and leaves the lock free for one round trip in each hand-over slice. | Grant the channel (`SECURITY.md` has the ACL rule). |
 //! | The order in which *processes* get a lock is not fixed. Tasks of one process queue, first come first served; of processes, one whose slice is over lets up to three of those that listened go first, a moment each. | A smaller `handover_slice` lets others in more often. |

@@ -7,8 +7,8 @@
 //!    outermost acquisition. Its value is how often it is held; the key's TTL is the lease.
 //! 2. Each operation is one Lua script. It says what the count shall be, not by how much it changes, so it can be repeated.
 //! 3. Tasks of one process queue for a name in memory. Only the first in the queue talks to the server.
-//! 4. It tries; if the lock is taken it subscribes to the lock's channel, tries again, and sleeps until a message comes or the
-//!    lease that the server named is over.
+//! 4. It tries; if the lock is taken it subscribes to the lock's channel, tries again, and sleeps until a message comes, or the
+//!    lease that the server named is over, or one watchdog timeout.
 //! 5. A release goes to the next task of the same process if there is one: under the watchdog without a command, else by
 //!    one script that moves the hold. After one slice of that the lock is freed, and other processes get their turn: a
 //!    process that has just had its own lets up to three of those that listen go first, by a tenth of a slice and a millisecond

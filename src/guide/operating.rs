@@ -2,9 +2,9 @@
 //!
 //! # Which server
 //!
-//! One Redis with Lua scripts, on its own or as a master with replicas. The tests run on Redis 7.0; of Redis
-//! 6.2, 8.2 and Valkey 9.1 it is recorded what they say when they refuse something. Sentinel and Cluster are planned; the features of these names switch nothing on yet. A client that is pointed at a node of a cluster reaches
-//! that node's share of the names only.
+//! One Redis with Lua scripts, on its own or as a master with replicas. The tests run on Redis 7.0; of Redis 6.2, 8.2 and
+//! Valkey 9.1 it is recorded what they say when they refuse something. Sentinel and Cluster are planned, and the features of
+//! these names switch nothing on yet: a sentinel or a node of a cluster is refused when connecting.
 //!
 //! # Rights
 //!

@@ -1,17 +1,57 @@
-//! One client, one tokio runtime: where a client lives, and what to do where there are several.
+//! Where a client lives, and what to do where there are several runtimes, or none.
 //!
-//! A client lives on the runtime that connected it: its connections, its renewals and its timers run there. It needs a
-//! tokio runtime with time and IO (`enable_all`, which `#[tokio::main]` and `#[tokio::test]` do).
+//! A client lives on the tokio runtime that connected it: its connections, its timers and its renewals are there. That
+//! runtime needs time and IO (`enable_all`, which `#[tokio::main]` and `#[tokio::test]` do); without them `connect` says so.
+//!
+//! It may be *used* from everywhere: from another runtime, from another executor, from a thread without any. A call that is
+//! awaited elsewhere runs at home and comes back, which costs two hops between threads; at home it costs nothing. Who holds
+//! the lock is decided where you await: the task there, or its scope.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! use std::thread;
+//!
+//! use relatch::Client;
+//! use tokio::runtime::Builder;
+//!
+//! let home = Builder::new_multi_thread().enable_all().build()?;
+//! let client = home.block_on(async { Client::embedded() });
+//!
+//! // A worker thread with a runtime of its own, as each worker of actix-web has one.
+//! let worker = thread::spawn(move || {
+//!     let own = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+//!     own.block_on(async { client.lock("report").lock().await?.unlock().await })
+//! });
+//! worker.join().expect("the worker does not panic")?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
+//!
+//! Two things can go wrong with a home:
+//!
+//! - **It makes no progress.** A current-thread runtime runs only while somebody is inside its `block_on`, and blocking code
+//!   can stop it, too. Calls from elsewhere then answer [`Unreachable`](crate::Error::Unreachable) after
+//!   [`unreachable_after`](crate::ClientBuilder::unreachable_after), and locks are not renewed.
+//! - **It ends.** The client is closed then, its holders are told that their locks are lost, and the locks are free when
+//!   their leases are over.
+//!
+//! # actix-web
+//!
+//! Connect in `main`, put the client into `web::Data`, and use it in the handlers. Each worker thread has a runtime of its
+//! own; the client lives on the one of `main`, which runs for as long as `main` awaits the server.
 //!
 //! # `#[tokio::test]`
 //!
-//! Each test has a runtime of its own, and it ends with the test. Connect a client inside each test; do not share one in a
-//! `static`.
+//! Each test has a runtime of its own, and it ends with the test. A client in a `static` would be closed with the first one.
+//! Connect a client inside each test; on the embedded store that takes no time:
 //!
 //! ```no_run
 //! # #[cfg(feature = "embedded")]
 //! #[tokio::test]
-//! async fn locks_are_free_afterwards() -> relatch::Result<()> {
+//! async fn a_report_is_written_once() -> relatch::Result<()> {
 //!     let client = relatch::Client::embedded(); // a store of this test's own
 //!     client.lock("report").lock().await?.unlock().await?;
 //!     Ok(())
@@ -35,5 +75,5 @@
 //!
 //! # Guards and blocking code
 //!
-//! A guard can be dropped anywhere, also on a thread without a runtime: the release is sent by the client's own runtime.
-//! Blocking code that must stop with its lock looks at a token: see [`losing_a_lock`](super::losing_a_lock).
+//! A guard can be dropped anywhere, also on a thread without a runtime: the release is sent from home. Blocking code that
+//! must stop with its lock looks at a token: see [`losing_a_lock`](super::losing_a_lock).

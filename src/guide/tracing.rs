@@ -12,6 +12,7 @@
 //! | `debug` | `forced release` | `lock`, `freed` |
 //! | `debug` | links that end or do not come, and renewals without an answer | `error`, `cause` |
 //! | `trace` | `renewed` | `lock`, `owner` |
+//! | `info` | the server takes subscriptions that it refused before | – |
 //! | `warn` | `lost` | `lock`, `owner`, `cause`, `held_ms` |
 //! | `warn` | an acquisition is neither polled nor dropped: when its turn came, others who waited went first; once a name | `lock`, `owner` |
 //! | `warn` | guards of one hold released out of order: branches that share an owner, most likely; once a name | `lock`, `owner` |

@@ -24,6 +24,12 @@ fn rights() -> Vec<&'static str> {
     line.split(' ').skip(4).collect()
 }
 
+#[test]
+fn the_guide_gives_the_same_rights_as_the_security_page() {
+    let line = format!("//! user locks on >a-long-random-secret {}", rights().join(" "));
+    assert!(include_str!("../../src/guide/operating.rs").lines().any(|guide| guide == line), "it has another line");
+}
+
 fn server() -> (Server, String) {
     let server = Server::builder().line(format!("user ann on >s3cret {}", rights().join(" "))).start();
     let url = format!("redis+unix://{}?user=ann&pass=s3cret", server.socket().display());
