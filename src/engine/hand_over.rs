@@ -117,7 +117,9 @@ impl State {
             fx.deliver(waiter.turn, Told::Granted(guard));
             return Ending::Passed;
         }
-        self.handing = Some(Box::new(Heir { id: waiter.id, owner: Some(waiter.owner.clone()) }));
+        let outcome = Arc::new(Outcome::default());
+        let owner = Some(waiter.owner.clone());
+        self.handing = Some(Box::new(Heir { id: waiter.id, owner, outcome: Arc::clone(&outcome) }));
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,
@@ -126,7 +128,7 @@ impl State {
             unclean: hold.unclean,
             commands: hold.counting.take_commands(),
             waiter: Some(waiter),
-            outcome: Arc::new(Outcome::default()),
+            outcome,
         })
     }
 

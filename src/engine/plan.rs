@@ -109,8 +109,8 @@ impl Plan {
                         }
                         Found::Ticket(LockGuard::new(place.clone(), tenure, id, None))
                     }
-                    None => match state.releases.iter().find(|release| release.outcome.is_detached_of(&owner)) {
-                        Some(release) => Found::UnderWay(Arc::clone(&release.outcome)),
+                    None => match state.ending_of(&owner) {
+                        Some(outcome) => Found::UnderWay(outcome),
                         None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
                     },
                 }

@@ -11,8 +11,9 @@ use once_cell::race::OnceBox;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol, admit::Contender, date::Date, effects::Effects, hold::Hold, pause::Trouble, queue::Queue, reap::Reaps,
-    release::Releasing, seldom::Seldom, shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
+    Protocol, admit::Contender, date::Date, effects::Effects, hold::Hold, outcome::Outcome, pause::Trouble,
+    queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine, slice::Slice, tenure::Tenure,
+    wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -58,6 +59,8 @@ pub(crate) struct Heir {
     pub(crate) id: u64,
     /// `None` once it waits no more.
     pub(crate) owner: Option<Owner>,
+    /// How it goes.
+    pub(super) outcome: Arc<Outcome>,
 }
 
 /// A name of a client: what every operation works on.
@@ -143,6 +146,13 @@ impl State {
     /// Nothing is left to send.
     pub(super) fn is_settled(&self) -> bool {
         self.contender.is_none() && self.handing.is_none() && self.releases.is_empty() && !self.slice.awaits_answer()
+    }
+
+    /// How the end of a hold goes that this owner's `unlock` of a detached one began: a release, or a hand-over.
+    pub(super) fn ending_of(&self, owner: &Owner) -> Option<Arc<Outcome>> {
+        let handing = self.handing.iter().map(|heir| &heir.outcome);
+        let mut endings = self.releases.iter().map(|release| &release.outcome).chain(handing);
+        endings.find(|outcome| outcome.is_detached_of(owner)).map(Arc::clone)
     }
 
     /// The live hold of an owner.

@@ -8,12 +8,13 @@ use relatch::{Error, LostCause, Owner};
 use tokio::time::timeout;
 
 use crate::{
-    harness::{Server, unique_name},
+    harness::{Server, eventually_async, unique_name},
     kept::{client, connected, held, poll_once},
 };
 
 /// What must come comes within this.
 const SOON: Duration = Duration::from_secs(10);
+const WATCHDOG: Duration = Duration::from_millis(600);
 const SHORT: Duration = Duration::from_millis(200);
 const LEASE: Duration = Duration::from_secs(5);
 /// The server counts whole milliseconds.
@@ -57,6 +58,27 @@ async fn after_every_step_of_a_hold_its_key_has_an_end_within_the_lease() {
         lock.unlock().owner(&detached).await.expect("it is held");
         assert_eq!(left(server, &name), -2);
     }
+}
+
+/// Somebody may have stripped a key of its TTL, and may delete it without a word.
+#[tokio::test]
+async fn a_waiter_looks_again_within_a_watchdog_timeout_at_a_key_that_has_no_end() {
+    let (server, name) = (Server::own(), unique_name());
+    let client = connected(relatch::Client::builder().url(server.url()).watchdog_timeout(WATCHDOG)).await;
+    let _: () = server.connection().hset(&name, "somebody:1", 1).expect("HSET answers");
+    assert_eq!(left(&server, &name), -1);
+    let monitor = server.monitor();
+    let waiting = tokio::spawn(client.mutex(&name).lock());
+    let mut tries = 0;
+    // The second one leaves once it listens, and tells it no more than the first.
+    eventually_async(SOON, async || {
+        tries += monitor.take().iter().filter(|ran| ran.name().starts_with("EVAL") && ran.mentions(&name)).count();
+        tries >= 3
+    })
+    .await;
+    let _: () = server.connection().del(&name).expect("DEL answers");
+    let entered = timeout(SOON, waiting).await.expect("it looks again").expect("no panic");
+    entered.expect("it is free").unlock().await.expect("it is held");
 }
 
 /// Fault D66.

@@ -124,3 +124,42 @@ async fn whoever_was_just_woken_does_not_sleep_on_when_a_lost_hold_is_let_go_of(
     assert_eq!(freed.elapsed(), Duration::ZERO);
     bench.nothing_is_left("a").await;
 }
+
+/// Whoever gave up waiting for the end of a detached hold asks again, while that is a release and while it is a hand-over.
+#[tokio::test(start_paused = true)]
+async fn asked_again_an_unlock_of_a_detached_hold_says_what_becomes_of_the_one_under_way() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Ends {
+        Freed,
+        Gone,
+        Undone,
+    }
+    for (waits, ends) in
+        [(false, Ends::Freed), (false, Ends::Gone), (true, Ends::Freed), (true, Ends::Gone), (true, Ends::Undone)]
+    {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        lock.lock_as(&owner).lease(LEASE).await.unwrap().detach();
+        let next = if waits { Some(start(lock.lock().lease(LEASE)).await) } else { None };
+        if ends == Ends::Gone {
+            world.server(|server| server.other_wrests("a", SECOND));
+        }
+        let verb = if waits { Verb::HandOver } else { Verb::Release };
+        // Given up half-way, a hand-over is undone by a release, which is answered.
+        world.next(verb, [if ends == Ends::Undone { Fate::Broken } else { Fate::Slow(SECOND) }]);
+        let mut first = lock.unlock_as(&owner);
+        assert!(polled(&mut first, 1).await.is_none());
+        drop(first);
+        let again = lock.unlock_as(&owner).await;
+        match ends {
+            Ends::Freed | Ends::Undone => assert!(matches!(again, Ok(Released::Freed)), "{ends:?} {waits}: {again:?}"),
+            Ends::Gone => assert_eq!(cause(&again.unwrap_err()), Some(LostCause::Gone)),
+        }
+        // Once that is over there is nothing left to release.
+        assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { .. })));
+        if let Some(next) = next {
+            drop(next.await.unwrap().unwrap());
+        }
+        bench.nothing_is_left("a").await;
+    }
+}

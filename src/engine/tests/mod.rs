@@ -11,6 +11,7 @@ mod fate;
 mod forced;
 mod hand_over;
 mod links;
+mod listeners;
 mod loss;
 mod many;
 mod model;
