@@ -242,7 +242,7 @@ pub enum RefusedKind {
     /// The password or the user's name is wrong, or there is none.
     Credentials,
     /// A certificate was not accepted: the server's by us (its issuer is not known, it has expired, it is for another
-    /// host), or ours by the server.
+    /// host), or ours by the server, who may miss one.
     Certificate,
     /// The key holds something that is not a lock.
     WrongType,

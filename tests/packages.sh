@@ -40,6 +40,9 @@ openssl_headers() {
     pkg-config --exists openssl 2>/dev/null || install pkg-config libssl-dev
 }
 
+# openssl_program: what makes the certificates that servers under test show.
+openssl_program() { command -v openssl || install openssl; }
+
 # clock_library: what steps the wall clock of a server under test. Only where it is loaded into a program: on Linux.
 clock_library() {
     [ "$(uname -s)" = Linux ] || return 0

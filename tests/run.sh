@@ -46,16 +46,19 @@ toolchain() {
     }
 }
 
-# Tests of the member with the crates of others. One that runs none has lost its tests, and says so.
-foreign() {
+# Tests that there must be. Who runs none has lost them, and says so.
+some_tests() {
     local said status
     said=$(mktemp) || return
-    cargo test -p foreign "$@" 2>&1 | tee "$said"
+    cargo test "$@" 2>&1 | tee "$said"
     status=${PIPESTATUS[0]}
     grep -q '^test result: ok. [1-9]' "$said" || status=1
     rm -f "$said"
     return "$status"
 }
+
+# Tests of the member with the crates of others.
+foreign() { some_tests -p foreign "$@"; }
 
 # What ships must hold every script: the crate does not compile without them.
 package() {
@@ -107,6 +110,7 @@ java_program() {
 
 step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
+step "openssl is installed" openssl_program
 step "the library for a stepped clock is installed" clock_library
 step "fmt" cargo fmt --all --check
 for set in "${features[@]}"; do
@@ -153,6 +157,11 @@ fi
 step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
 step "a simulation of $sim_secs s" env RELATCH_SIM_SECS="$sim_secs" cargo test --features embedded --test it "$simulation" -- --exact --nocapture
 step "a storm of $storm_secs s" env RELATCH_STORM_SECS="$storm_secs" cargo test --features embedded --test it "$storm" -- --exact --nocapture
+# Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.
+for set in "rustls" "native-tls"; do
+    step "TLS, --features=$set" some_tests --features "$set" --test it tls::
+done
+step "TLS, rustls by somebody else" some_tests --features "native-tls redis/tokio-rustls-comp" --test it tls::a_lock_lives
 step "unit tests of the backend, --all-features" cargo test --all-features --lib backend::redis
 step "package" package
 if toolchain "$msrv"; then

@@ -280,4 +280,13 @@ async fn who_ends_a_connection_before_a_word_may_want_tls_and_is_said_to() {
     let answer = Client::builder().url(proxy.url()).command_timeout(LOOK).connect().await;
     let Err(Error::Unreachable { op: Op::Connect, source, .. }) = answer else { panic!("{answer:?}") };
     assert!(source.to_string().contains("rediss://"), "{source}");
+
+    // And a port that does want it.
+    let server = Server::builder().tls("good").start();
+    for version in [RespVersion::Auto, RespVersion::Resp2] {
+        let url = format!("redis://ann:s3cret@127.0.0.1:{}/", server.port());
+        let answer = Client::builder().url(url).protocol(version).command_timeout(LOOK).connect().await;
+        let Err(Error::Unreachable { op: Op::Connect, source, .. }) = answer else { panic!("{answer:?}") };
+        assert!(source.to_string().contains("rediss://"), "{source}");
+    }
 }

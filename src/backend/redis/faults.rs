@@ -119,10 +119,12 @@ fn is_no_redis(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Parse || (error.is_connection_dropped() && !error.is_connection_refusal())
 }
 
-/// By whichever TLS library and whoever refused. An issuer that is not known is a certificate's, too.
+/// By whichever TLS library and whoever refused. An issuer that is not known is a certificate's, too; and a server that misses
+/// its client's says no more with TLS 1.2 than that the handshake failed.
 fn is_about_certificates(words: &str) -> bool {
     let words = words.to_lowercase();
-    ["certificate", "unknownca", "unknown ca"].iter().any(|sign| words.contains(sign))
+    let signs = ["certificate", "unknownca", "unknown ca", "handshakefailure", "handshake failure"];
+    signs.iter().any(|sign| words.contains(sign))
 }
 
 /// Why the driver will not even try.

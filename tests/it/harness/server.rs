@@ -17,6 +17,7 @@ use redis::{Client, Commands, Connection, aio::MultiplexedConnection};
 use rustix::process::Signal;
 
 use super::{
+    certificates,
     monitor::Monitor,
     stepping::{self, Step},
     watcher::Watcher,
@@ -45,6 +46,7 @@ pub(crate) struct Server {
 pub(crate) struct Builder {
     lines: Vec<String>,
     tcp: bool,
+    certificate: Option<String>,
     steppable: bool,
     password: Option<String>,
 }
@@ -235,6 +237,15 @@ impl Builder {
         self
     }
 
+    /// Listen on a free port of 127.0.0.1 for TLS alone, with one of the certificates that then are in the server's folder.
+    /// Unless another line says so, it asks its clients for none.
+    pub(crate) fn tls(mut self, certificate: &str) -> Self {
+        self.certificate = Some(certificate.to_owned());
+        self.lines.insert(0, "tls-auth-clients no".to_owned());
+        self.tcp = true;
+        self
+    }
+
     /// Let the test step its wall clock.
     pub(crate) fn steppable_clock(mut self) -> Self {
         self.steppable = true;
@@ -253,6 +264,9 @@ impl Builder {
         let mut watcher = Watcher::new(&program(), stepped_by.as_deref());
         if self.steppable {
             Step::NONE.take(watcher.folder());
+        }
+        if self.certificate.is_some() {
+            certificates::make(watcher.folder());
         }
         let socket = watcher.folder().join("redis.sock");
         for _ in 0..PORTS {
@@ -277,10 +291,13 @@ impl Builder {
             format!("dir {}", folder.display()),
             format!("unixsocket {}", socket.display()),
             "bind 127.0.0.1".to_owned(),
-            format!("port {}", port.unwrap_or(0)),
+            format!("port {}", port.filter(|_| self.certificate.is_none()).unwrap_or(0)),
             "save \"\"".to_owned(),
             "appendonly no".to_owned(),
         ];
+        if let (Some(certificate), Some(port)) = (&self.certificate, port) {
+            lines.extend(certificates::configuration(folder, certificate, port));
+        }
         lines.extend(self.password.as_ref().map(|password| format!("requirepass {password}")));
         lines.extend(self.lines.iter().cloned());
         lines.join("\n") + "\n"
