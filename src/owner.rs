@@ -23,9 +23,9 @@ use tokio::{task, task_local};
 ///
 /// # Where the task is the wrong owner
 ///
-/// The branches of `join!` and `select!` and the elements of `buffer_unordered` all run in *one* task. So do all
-/// requests of one keep-alive connection in many servers, and all messages of an actor. A lock would let them in
-/// together where they are meant to take turns. Give each an owner of its own:
+/// The branches of `join!` and `select!` and the elements of `buffer_unordered` all run in *one* task. So do all messages
+/// of an actor and, one after the other, the requests of one HTTP/1 connection: what one of them leaves locked, the next
+/// one enters. A lock would let them in together where they are meant to take turns. Give each an owner of its own:
 ///
 /// ```
 /// use relatch::Owner;
@@ -45,7 +45,8 @@ use tokio::{task, task_local};
 /// # }
 /// ```
 ///
-/// Where nothing nests at all, a mutex needs no owners and is the shorter remedy.
+/// Where nothing nests at all, a mutex needs no owners and is the shorter remedy. The guide has a
+/// [page](crate::guide::owners) about it.
 ///
 /// # Handing an owner on
 ///

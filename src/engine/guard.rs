@@ -27,7 +27,7 @@ use crate::{
     owner::Owner,
 };
 
-/// A lock that is held, once.
+/// A lock that is held, once. The guard *is* the lock: keep it for as long as nobody else may enter.
 ///
 /// Guards of one hold (an outer acquisition and the nested ones) are equal: they may be released in any order and from
 /// any task, and each answers for the whole hold. Dropping a guard releases it in the background: it never blocks,

@@ -229,6 +229,9 @@ impl Future for Acquire {
 /// Without a wait it never queues and never overtakes: where another owner of this client holds the lock or waits for
 /// it, the answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
 ///
+/// The guard inside *is* the lock. `if lock.try_lock().await?.is_some() { … }` drops it at once and protects nothing: write
+/// `if let Some(guard) = lock.try_lock().await? { … }`.
+///
 /// # Errors
 ///
 /// As for [`Acquire`]; with a wait, [`Error::Unreachable`] if that ended and the last try had no answer.

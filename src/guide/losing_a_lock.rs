@@ -9,7 +9,8 @@
 //! | what happened | told |
 //! | --- | --- |
 //! | the server cannot be reached | when the lease is over, by the local clock: 30 s after the last renewal that was answered, with the default watchdog |
-//! | the lease ran out on the server, was deleted, or was freed by force elsewhere | at the next renewal, a third of the watchdog timeout later at most (10 s by default); at once while others of the process wait for the same name |
+//! | the key was deleted or evicted, or the lease ran out on the server | at the next renewal, a third of the watchdog timeout later at most: 10 s by default |
+//! | it was freed by force elsewhere | at the next renewal; at once while another task of the process waits for the same name, since that hears the message |
 //! | `force_unlock` through the same client | at once, before the command is sent |
 //! | `max_hold` is over | at once |
 //!

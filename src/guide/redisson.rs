@@ -62,8 +62,8 @@
 //!   it. Neither side reads the other's.
 //! - A nested `lock(lease)` shortens a hold of Redisson's, and a nested unlock starts its lease anew. Here a nested acquisition never
 //!   shortens a hold, and a nested release leaves its time alone.
-//! - Tasks of one Rust process hand a lock over without a message. A Java waiter does not see that; it enters after the next
-//!   message, or when the TTL that it saw last is over and nobody holds the lock.
+//! - Tasks of one Rust process hand a lock over without a message, unless that leaves the lock a shorter life. A Java waiter
+//!   does not see it; it enters after the next message, or when the TTL that it saw last is over and nobody holds the lock.
 //! - A Java process frees the lock after each section. A Rust process passes it on among its own tasks for a slice (10 ms, see
 //!   [`handover_slice`](crate::ClientBuilder::handover_slice)) while others wait.
 //! - Redisson tells a holder nothing when its lock is forced away or expires: its `unlock()` throws. Its own `forceUnlock()` frees
