@@ -3,17 +3,24 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    thread,
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::Notify,
+    task::{AbortHandle, JoinHandle},
+    time::sleep,
+};
 
 use crate::error::{Error, Result};
 
 /// The runtime that this runs on, if it has timers.
 pub(crate) fn here() -> Result<Handle> {
     let here = Handle::try_current().map_err(|_| {
-        invalid("there is no tokio runtime here: make the client inside the one that it is to live on".to_owned())
+        invalid("there is no tokio runtime here: make the client inside the one that it is to live on, or give it own_thread()")
     })?;
     has("timers", "enable_time", || drop(sleep(Duration::ZERO)))?;
     Ok(here)
@@ -30,11 +37,14 @@ pub(crate) fn with_sockets() -> Result<Handle> {
 /// does, and it is the first and the last one.
 fn has(what: &str, enabled_by: &str, takes_it: impl FnOnce()) -> Result<()> {
     catch_unwind(AssertUnwindSafe(takes_it)).map_err(|_| {
-        invalid(format!("the tokio runtime here has no {what}: build it with enable_all(), or {enabled_by}() at least"))
+        invalid(format!(
+            "the tokio runtime here has no {what}: build it with enable_all(), or {enabled_by}() at least, or give the \
+             client own_thread()"
+        ))
     })
 }
 
-fn invalid(why: String) -> Error {
+fn invalid(why: impl Into<Arc<str>>) -> Error {
     Error::invalid("runtime", why)
 }
 
@@ -49,4 +59,60 @@ fn socket() -> io::Result<impl Sized> {
     let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     socket.set_nonblocking(true)?;
     tokio::net::UdpSocket::from_std(socket)
+}
+
+/// What a task makes; it ends with whoever waits for it. `None`: its runtime ended.
+pub(crate) async fn attended<T>(task: JoinHandle<T>) -> Option<T> {
+    struct Ends(AbortHandle);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let _ends = Ends(task.abort_handle());
+    task.await.ok()
+}
+
+/// A thread with a runtime, which ends when it is told to or this is dropped. It ends by itself, so that may be anywhere.
+#[derive(Debug)]
+pub(crate) struct OwnThread {
+    runtime: Handle,
+    over: Arc<Notify>,
+}
+
+impl OwnThread {
+    pub(crate) fn start() -> Result<Self> {
+        let failed =
+            |error: io::Error| Error::invalid("own_thread", format!("the system gives no thread for it: {error}"));
+        let (tell, told) = mpsc::sync_channel(1);
+        let over = Arc::new(Notify::new());
+        let until = Arc::clone(&over);
+        let lives = move || match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                let _ = tell.send(Ok(runtime.handle().clone()));
+                runtime.block_on(until.notified());
+                // A name that is just being looked up is not waited for.
+                runtime.shutdown_background();
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        };
+        thread::Builder::new().name("relatch".into()).spawn(lives).map_err(failed)?;
+        let runtime = told.recv().map_err(|_| failed(io::ErrorKind::Other.into()))?.map_err(failed)?;
+        Ok(Self { runtime, over })
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// What is under way there goes with it.
+    pub(crate) fn end(&self) {
+        self.over.notify_one();
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     pin::Pin,
+    sync::OnceLock,
     task::{Context, Poll},
 };
 
@@ -15,7 +16,7 @@ use super::shared::Engine;
 use crate::{
     backend::Pending,
     error::{Error, Result},
-    runtime,
+    runtime::{self, OwnThread},
 };
 
 /// A client's home.
@@ -23,6 +24,8 @@ pub(super) struct Home {
     /// Or why there is none: every call says so.
     runtime: Result<Handle>,
     id: Option<Id>,
+    /// Its thread, if it has one of its own.
+    own: OnceLock<OwnThread>,
 }
 
 impl Home {
@@ -30,11 +33,18 @@ impl Home {
     pub(super) fn here() -> Self {
         let runtime = runtime::here();
         let id = runtime.as_ref().ok().map(Handle::id);
-        Self { runtime, id }
+        Self { runtime, id, own: OnceLock::new() }
     }
 
     pub(super) fn runtime(&self) -> Result<&Handle> {
         self.runtime.as_ref().map_err(Error::clone)
+    }
+
+    /// The client needs it no more.
+    pub(super) fn leave(&self) {
+        if let Some(own) = self.own.get() {
+            own.end();
+        }
     }
 
     /// Whether this runs there.
@@ -44,6 +54,11 @@ impl Home {
 }
 
 impl Engine {
+    /// Nobody else uses the runtime that this client lives on.
+    pub(crate) fn lives_on(&self, own: OwnThread) {
+        let _ = self.home().own.set(own);
+    }
+
     /// Whether this runs where the client lives.
     pub(super) fn is_home(&self) -> bool {
         self.home().is_here()

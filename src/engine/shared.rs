@@ -259,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// Lets the links go, and forgets everything.
+    /// Lets the links go, and forgets everything; a thread of its own ends.
     pub(super) fn leave(self: &Arc<Self>) {
         self.schedule.end();
         self.line.close();
@@ -267,6 +267,7 @@ impl Engine {
         let known = self.places();
         self.entries.clear();
         drop(known);
+        self.home.leave();
     }
 
     /// Forgets an entry that has nothing to remember.

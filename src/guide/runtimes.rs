@@ -38,6 +38,8 @@
 //! - **It ends.** The client is closed then, its holders are told that their locks are lost, and the locks are free when
 //!   their leases are over.
 //!
+//! A client with [a thread of its own](#a-thread-of-its-own) knows neither.
+//!
 //! # actix-web
 //!
 //! Connect in `main`, put the client into `web::Data`, and use it in the handlers. Each worker thread has a runtime of its
@@ -45,8 +47,8 @@
 //!
 //! # `#[tokio::test]`
 //!
-//! Each test has a runtime of its own, and it ends with the test. A client in a `static` would be closed with the first one.
-//! Connect a client inside each test; on the embedded store that takes no time:
+//! Each test has a runtime of its own, and it ends with the test. A client in a `static` would be closed with the first one,
+//! unless it has [a thread of its own](#a-thread-of-its-own). Connect a client inside each test; on the embedded store that takes no time:
 //!
 //! ```no_run
 //! # #[cfg(feature = "embedded")]
@@ -58,9 +60,27 @@
 //! }
 //! ```
 //!
-//! # A static
+//! # A thread of its own
 //!
-//! In a program with one runtime, connect at first use:
+//! In a `static`, in a program that starts and ends runtimes, and in one without tokio, give the client a thread of its own. It
+//! needs no runtime to connect, and every executor will do: `futures::executor::block_on(CLIENT.lock("report").lock())`.
+//!
+//! ```no_run
+//! use std::sync::LazyLock;
+//!
+//! use relatch::Client;
+//!
+//! static CLIENT: LazyLock<Client> = LazyLock::new(|| {
+//!     let builder = Client::builder().url("redis://127.0.0.1/").own_thread();
+//!     builder.connect_blocking().expect("the server answers")
+//! });
+//! ```
+//!
+//! The thread ends with the client: with its last clone and its last guard, or after [`close`](crate::Client::close). Every call
+//! goes there and back. An `EmbeddedStore` belongs to the runtime of its first client, whose clock it goes by, so two clients with
+//! a thread each cannot share one.
+//!
+//! In a program with one runtime a plain client is faster; connect it at first use:
 //!
 //! ```no_run
 //! use relatch::{Client, Result};

@@ -43,6 +43,7 @@ mod nesting;
 mod orders;
 mod outage;
 mod overruns;
+mod own_thread;
 mod owners;
 mod parked;
 #[cfg(feature = "embedded")]
@@ -81,6 +82,7 @@ const ROLES: &[Role] = &[
     ("believe", overruns::believe),
     ("start_programs", children::start_programs),
     ("live_on_one_thread", children::live_on_one_thread),
+    ("live_on_a_thread_of_its_own", own_thread::live_on_a_thread_of_its_own),
     ("hold_many", loaded::hold_many),
     ("try_in_vain", leaks::try_in_vain),
     ("wait_long", leaks::wait_long),

@@ -1,0 +1,304 @@
+//! The options of a client, and how it is connected: here, or on a thread of its own.
+
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use super::{Client, RespVersion};
+#[cfg(feature = "embedded")]
+use crate::backend::embedded::EmbeddedStore;
+use crate::{
+    backend::{FaultKind, redis as server},
+    chance::Chance,
+    engine::{Clock, Settings},
+    error::{Error, Op, Result},
+    keys, lease,
+    runtime::{self, OwnThread},
+};
+
+/// Options of a [`Client`]. Every one is checked by [`ClientBuilder::connect`], before any I/O.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// let client = relatch::Client::builder()
+///     .url("redis://127.0.0.1/")
+///     .watchdog_timeout(Duration::from_secs(10))
+///     .name_prefix("billing:")
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct ClientBuilder {
+    target: Option<Result<Target>>,
+    pub(super) watchdog_timeout: Duration,
+    pub(super) command_timeout: Duration,
+    pub(super) unreachable_after: Duration,
+    pub(super) handover_slice: Duration,
+    pub(super) name_prefix: Arc<str>,
+    protocol: RespVersion,
+    own_thread: bool,
+}
+
+/// Where the locks are.
+#[derive(Clone, Debug)]
+enum Target {
+    Server(Box<server::Target>),
+    #[cfg(feature = "embedded")]
+    Store(EmbeddedStore),
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            target: None,
+            watchdog_timeout: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(3),
+            unreachable_after: Duration::from_secs(9),
+            handover_slice: Duration::from_millis(10),
+            name_prefix: Arc::from(""),
+            protocol: RespVersion::Auto,
+            own_thread: false,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
+    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. Of several targets the last one counts.
+    pub fn url(mut self, url: impl AsRef<str>) -> Self {
+        self.target = Some(server::Target::parse(url.as_ref()).map(|target| Target::Server(Box::new(target))));
+        self
+    }
+
+    /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
+    /// limits are this builder's.
+    pub fn redis_client(mut self, client: server::DriverClient) -> Self {
+        self.target = Some(Ok(Target::Server(Box::new(server::Target::from_client(&client)))));
+        self
+    }
+
+    /// A store in this process instead of a server. Of several targets the last one counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use relatch::{Client, EmbeddedStore};
+    ///
+    /// let store = EmbeddedStore::new();
+    /// let (ann, ben) =
+    ///     (Client::builder().embedded(&store).connect().await?, Client::builder().embedded(&store).connect().await?);
+    /// let guard = ann.mutex("desk").lock().await?;
+    /// assert!(ben.mutex("desk").try_lock().await?.is_none());
+    /// # guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "embedded")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
+    pub fn embedded(mut self, store: &EmbeddedStore) -> Self {
+        self.target = Some(Ok(Target::Store(store.clone())));
+        self
+    }
+
+    /// The lease of a hold under the watchdog, renewed every third of it; 30 s by default, from 100 ms to
+    /// 365 days.
+    ///
+    /// If the process dies, its locks are free within this time.
+    pub fn watchdog_timeout(mut self, timeout: Duration) -> Self {
+        self.watchdog_timeout = timeout;
+        self
+    }
+
+    /// How long one command may take, connecting included; 3 s by default, from 1 ms to 365 days.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a `lock()` without a wait puts up with a server that does not answer; 9 s by default, from 1 ms to 365
+    /// days.
+    pub fn unreachable_after(mut self, after: Duration) -> Self {
+        self.unreachable_after = after;
+        self
+    }
+
+    /// How long this client may keep a lock among its own tasks while others wait; 10 ms by default, 60 s at most.
+    ///
+    /// The longer, the fewer round trips under contention, and the longer other processes wait. Zero: every release
+    /// frees the lock.
+    pub fn handover_slice(mut self, slice: Duration) -> Self {
+        self.handover_slice = slice;
+        self
+    }
+
+    /// Put before every name; nothing by default. Keys and channels derive from prefix and name together, as with
+    /// Redisson's name mapper.
+    pub fn name_prefix(mut self, prefix: impl AsRef<str>) -> Self {
+        self.name_prefix = Arc::from(prefix.as_ref());
+        self
+    }
+
+    /// Which version of the server's protocol is spoken on the link for commands; the newest that the server knows by
+    /// default. What is asked for here goes before what the URL says.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: relatch::redis::Client) -> relatch::Result<()> {
+    /// use relatch::RespVersion;
+    ///
+    /// // Behind a proxy that ends the connection where it does not know a command.
+    /// let client = relatch::Client::builder().redis_client(client).protocol(RespVersion::Resp2).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn protocol(mut self, version: RespVersion) -> Self {
+        self.protocol = version;
+        self
+    }
+
+    /// Gives the client a thread and a tokio runtime of its own, on which it lives: for a `static`, for tests that share a
+    /// client, for programs with many runtimes or with none. It may be connected outside of tokio, too:
+    /// [`ClientBuilder::connect_blocking`].
+    ///
+    /// Every call goes there and back, which costs some tens of microseconds; on the runtime that connected it a client
+    /// without this is faster. The thread ends with the client: with its last clone and its last guard, or after
+    /// [`Client::close`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::sync::LazyLock;
+    ///
+    /// use relatch::Client;
+    ///
+    /// static CLIENT: LazyLock<Client> = LazyLock::new(|| {
+    ///     let builder = Client::builder().url("redis://127.0.0.1/").own_thread();
+    ///     builder.connect_blocking().expect("the server answers")
+    /// });
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> relatch::Result<()> {
+    ///     CLIENT.lock("report").lock().await?.unlock().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn own_thread(mut self) -> Self {
+        self.own_thread = true;
+        self
+    }
+
+    /// Checks the options and connects.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::connect`]; [`Error::Invalid`] names the option that is out of bounds, and says so where the system gives
+    /// no thread.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> relatch::Result<()> {
+    /// // Two clients with the same options are two processes.
+    /// let builder = relatch::Client::builder().url("redis://127.0.0.1/");
+    /// let (first, second) = (builder.clone().connect().await?, builder.connect().await?);
+    /// assert_ne!(first.id(), second.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(self) -> Result<Client> {
+        if !self.own_thread {
+            return self.connect_here().await;
+        }
+        let own = OwnThread::start()?;
+        let runtime = own.runtime().clone();
+        runtime::attended(runtime.spawn(self.connect_on(own))).await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// The same without tokio, for a client with a thread of its own: see [`ClientBuilder::own_thread`].
+    ///
+    /// Blocks for as long as connecting takes, one command timeout at most; in async code, [`ClientBuilder::connect`] does not.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ClientBuilder::connect`]; [`Error::Invalid`] without [`ClientBuilder::own_thread`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example() -> relatch::Result<()> {
+    /// let client = relatch::Client::builder().url("redis://127.0.0.1/").own_thread().connect_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_blocking(self) -> Result<Client> {
+        if !self.own_thread {
+            let why =
+                "without a thread of its own the client would have no runtime to live on: call own_thread() first";
+            return Err(Error::invalid("connect_blocking", why));
+        }
+        let own = OwnThread::start()?;
+        let (tell, told) = mpsc::sync_channel(1);
+        let runtime = own.runtime().clone();
+        runtime.spawn(async move { drop(tell.send(self.connect_on(own).await)) });
+        told.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// On that thread, which ends if this comes to nothing.
+    async fn connect_on(self, own: OwnThread) -> Result<Client> {
+        let client = self.connect_here().await?;
+        client.engine.lives_on(own);
+        Ok(client)
+    }
+
+    async fn connect_here(self) -> Result<Client> {
+        let settings = Settings {
+            watchdog_timeout: lease::watchdog(self.watchdog_timeout)?,
+            command_timeout: lease::timeout("command_timeout", self.command_timeout)?,
+            unreachable_after: lease::timeout("unreachable_after", self.unreachable_after)?,
+            handover_slice: lease::slice(self.handover_slice)?,
+        };
+        let Some(target) = self.target else {
+            return Err(Error::invalid(
+                "url",
+                "no server was named: give a url(..), a redis_client(..) or an embedded(..) store",
+            ));
+        };
+        match target? {
+            Target::Server(target) => {
+                runtime::with_sockets()?;
+                let (command_timeout, version) = (settings.command_timeout, self.protocol);
+                let probe_key = &keys::probe_key(&self.name_prefix);
+                let options = server::Options { command_timeout, version, probe_key };
+                let connected = server::connect(&target, options).await;
+                let backend = connected.map_err(|fault| match fault.kind {
+                    FaultKind::Invalid => Error::invalid(target.option(), fault.source.to_string()),
+                    _ => Error::from_fault(fault, &Arc::from(""), Op::Connect),
+                })?;
+                let chance = Chance::default();
+                Ok(Client::start(chance.uuid(), Arc::new(backend), settings, Clock::new(), chance, self.name_prefix))
+            }
+            #[cfg(feature = "embedded")]
+            Target::Store(store) => {
+                runtime::here()?;
+                let (id, chance) = (store.chance().uuid(), store.chance().clone());
+                let link = Arc::new(store.open(id, settings.command_timeout)?);
+                Ok(Client::start(id, link, settings, Clock::of_this_process(), chance, self.name_prefix))
+            }
+        }
+    }
+}
