@@ -5,7 +5,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::spare::{Boxes, Reused, Spare};
 
@@ -59,9 +59,13 @@ pub(crate) trait Line: Send + Sync + 'static {
     /// Which server a key is on, as far as is known: commands for keys of one place may go together.
     fn place(&self, key: &str) -> u32;
 
-    /// Another number once another server answers for this key, or one that may have forgotten what it had.
-    #[allow(dead_code, reason = "nothing hangs on it yet where one server answers for all")]
+    /// Another number once another server answers for this key, or one that may have forgotten what it had: there is a new
+    /// link. Numbers are drawn for all keys together and grow, so whoever knows of all changes up to one need only look at
+    /// keys with a greater one.
     fn era(&self, key: &str) -> u64;
+
+    /// The greatest [`Line::era`] of all keys, which changes with it: commands find the new server by then.
+    fn eras(&self) -> watch::Receiver<u64>;
 
     /// Ends all links. Commands under way and later ones answer with [`FaultKind::Closed`].
     fn close(&self);

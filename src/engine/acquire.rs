@@ -292,7 +292,8 @@ impl ContenderSlot {
             state.contender = None;
             state.slice.taken(moment.now);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
-            let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
+            let hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
+            let mut hold = hold.confirmed_by(&place.engine);
             hold.unclean = half.built();
             state.hold = Some(hold);
             Ok(())

@@ -24,6 +24,9 @@ pub(super) const BATCH: usize = 100;
 /// given up there, and be asked for once more while the server still works on it.
 const UNDER_WAY: usize = 32;
 
+/// The lease of a renewal that raises none: it only asks whether the hold is there.
+pub(super) const LOOK: Duration = Duration::ZERO;
+
 /// A hold whose renewal is due.
 #[derive(Clone)]
 pub(super) struct Due {
@@ -156,12 +159,14 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
                 let moment = clock.moment();
                 asked.holds.retain(|due| live(&mut due.entry.lock(), due.number, moment).is_some());
             }
-            let bound = asked.holds.iter().filter_map(|due| due.bound).min().map(Instant::from);
+            let looks = asked.lease == LOOK;
+            let bounds = asked.holds.iter().filter_map(|due| due.bound);
+            let bound = bounds.min().filter(|_| !looks).map(Instant::from);
             // Less than a millisecond before its bound nothing is asked for.
             let term = Term::now(asked.lease, bound, &clock);
             let first = asked.holds.first().map(|due| Arc::clone(&due.entry));
             let Some((first, term)) = first.zip(term) else { return Batch { asked, answer: None } };
-            let within = command_timeout.min(term.lease / 3);
+            let within = if looks { command_timeout } else { command_timeout.min(term.lease / 3) };
             let holds = Arc::new(std::mem::take(&mut asked.holds));
             let dispatch = while_all_held(&holds, term.lease, &clock);
             let calls: Vec<_> = holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();

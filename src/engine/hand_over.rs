@@ -343,7 +343,7 @@ impl HandOver {
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             state.handing = None;
-            let mut hold = Hold::new(to, tenure, first, term, moment);
+            let mut hold = Hold::new(to, tenure, first, term, moment).confirmed_by(&place.engine);
             hold.untaken = true;
             state.hold = Some(hold);
             fx.deliver(waiter.turn, Told::Granted(guard));

@@ -25,6 +25,7 @@ use super::{
     clock::{self, Clock, Moment},
     counting::Counting,
     date::{Date, nanos},
+    shared::Engine,
     tenure::{End, Loss, Tenure},
     term::{Deadline, Raised},
     ticket::Tickets,
@@ -106,6 +107,12 @@ impl Hold {
             unclean: false,
             untaken: false,
         }
+    }
+
+    /// A grant of an earlier server counts once the present one confirms it.
+    pub(super) fn confirmed_by(mut self, engine: &Engine) -> Self {
+        self.probe = engine.era.is_later_than(self.renewed);
+        self
     }
 
     pub(crate) fn owner(&self) -> &Owner {
@@ -240,6 +247,17 @@ impl Hold {
     /// Whether the latest renewal had no answer.
     pub(super) fn retries(&self) -> bool {
         self.retry().is_some()
+    }
+
+    /// Whether the server was asked for more after this date, and answered.
+    pub(super) fn answered_since(&self, date: Date) -> bool {
+        date < self.renewed
+    }
+
+    /// The server is to be asked for it now, whatever went wrong before.
+    pub(super) fn ask_now(&mut self) {
+        self.probe = true;
+        self.answered();
     }
 
     /// Lost, and still to be remembered or let go of.

@@ -25,6 +25,7 @@
 //! | work without a task of its own | `errand.rs` |
 //! | what is due, and retries | `watchdog.rs`, the dates in `schedule.rs` |
 //! | which renewals go together | `batches.rs` |
+//! | asking for holds of which another server may know nothing | `era.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
@@ -48,6 +49,7 @@
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | turns that nobody takes | about one watchdog timeout together | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
+//! | asking for every hold after a link was replaced | a batch at a time, within `WITHIN` | `era.rs` |
 //! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |
@@ -70,6 +72,7 @@ mod date;
 mod effects;
 mod elsewhere;
 mod ending;
+mod era;
 mod errand;
 mod extend;
 mod force;
@@ -159,7 +162,7 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn renewal_group(&self) -> RenewalGroup;
 
     /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order: one that fails
-    /// fails no other.
+    /// fails no other. With a lease of zero nothing is raised: it only looks whether they are there.
     fn renew(
         &self,
         holds: &[(&str, HoldNumber)],

@@ -25,6 +25,7 @@ use super::{
     alarm::Alarms,
     effects::Effects,
     ending::HomeEnds,
+    era::{Era, Eras},
     home::Home,
     reap::Watched,
     registry::{Entry, Place, State},
@@ -75,6 +76,7 @@ pub(crate) struct Engine {
     tries: Semaphore,
     queued_tries: Arc<Semaphore>,
     pub(super) closed: AtomicBool,
+    pub(super) era: Era,
     /// Told whenever an entry has nothing left to send, for `close`.
     pub(super) settled: Notify,
     hasher: RandomState,
@@ -102,6 +104,7 @@ impl Engine {
             tries: Semaphore::new(TRIES),
             queued_tries: Arc::new(Semaphore::new(TRIES)),
             closed: AtomicBool::new(false),
+            era: Era::default(),
             settled: Notify::new(),
             hasher: RandomState::new(),
             warned: Mutex::default(),
@@ -109,8 +112,8 @@ impl Engine {
             watched: Arc::default(),
         });
         if engine.home.runtime().is_ok() {
-            let (ends, slept) = (HomeEnds::of(&engine), engine.clock.slept());
-            let driver = watchdog::drive(Arc::downgrade(&engine), schedule, slept);
+            let (ends, slept, eras) = (HomeEnds::of(&engine), engine.clock.slept(), Eras::told_by(engine.line.eras()));
+            let driver = watchdog::drive(Arc::downgrade(&engine), schedule, slept, eras);
             engine.spawn(Box::pin(async move {
                 let _ends = ends;
                 driver.await;

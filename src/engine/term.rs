@@ -67,6 +67,13 @@ impl Term {
     }
 }
 
+impl Raised {
+    /// Whether it was more than a look.
+    pub(super) fn raises(&self) -> bool {
+        self.sent < self.reached
+    }
+}
+
 impl Deadline {
     fn of(term: Term) -> Self {
         let from = if without(Rule::DeadlineFromSending) { Instant::now() } else { term.sent };

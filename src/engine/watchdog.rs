@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     HoldNumber, Renewal,
-    batches::{BATCH, Batch, Due, Line, Lines, Stands, Together, UnderWay, batch, line_up, send},
+    batches::{BATCH, Batch, Due, LOOK, Line, Lines, Stands, Together, UnderWay, batch, line_up, send},
     clock::Moment,
     date::Date,
     effects::Effects,
+    era::Eras,
     hold::Hold,
     pause::Pauses,
     registry::{Entry, Place, State},
@@ -37,12 +38,12 @@ pub(super) const SLEEP_CHECK: Duration = Duration::from_secs(1);
 
 /// The driver's life. It ends with the engine, which it does not keep alive. `slept` is what the machine had slept
 /// before there was any hold.
-pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration) {
+pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration, mut eras: Eras) {
     let (mut under_way, mut lines) = (FuturesUnordered::new(), Lines::new());
     let mut check = Instant::now() + SLEEP_CHECK;
     let mut spread_next = Instant::now();
     loop {
-        let next = schedule.next().map(Instant::from);
+        let next = schedule.next().map(Instant::from).into_iter().chain(eras.next()).min();
         let mut wake = next.map_or_else(|| Instant::now() + SLEEP_CHECK, |next| next.min(check));
         if let Some(early) = next_early(&engine, &schedule, &lines) {
             wake = wake.min(early.max(spread_next));
@@ -52,6 +53,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
             biased;
             Some(over) = under_way.next() => Some(over),
             () = schedule.sooner.notified() => None,
+            () = eras.changed() => None,
             () = sleep_until(wake), if next.is_some() => None,
         };
         if schedule.has_ended() {
@@ -78,6 +80,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
             due.extend(place.look(at, moment));
         }
         line_up(&engine, due, &mut lines, &under_way);
+        line_up(&engine, eras.due(&engine, moment), &mut lines, &under_way);
         line_up(&engine, filling(&engine, &schedule, &lines, moment), &mut lines, &under_way);
         line_up(&engine, spread(&engine, &schedule, &lines, &mut spread_next, moment), &mut lines, &under_way);
         send(&engine, &mut lines, &under_way);
@@ -134,13 +137,13 @@ fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment
     each(engine, taken, |place, at, state, _| {
         // It does not stand where it was due any more.
         state.taken_out(at);
-        due.extend(state.renewal_due(place, until, moment));
+        due.extend(state.renewal_due(place, until, moment, false));
     });
     due
 }
 
 /// Changes many entries, one after the other.
-fn each<T>(
+pub(super) fn each<T>(
     engine: &Arc<Engine>,
     entries: impl IntoIterator<Item = (T, Arc<Entry>)>,
     mut change: impl FnMut(&Place, T, &mut State, &mut Effects),
@@ -178,7 +181,7 @@ impl Place {
             if let Some(reaps) = state.reaps_due(self, now) {
                 fx.spawn(reaps);
             }
-            (state.renewal_due(self, moment.date, moment), state.is_idle())
+            (state.renewal_due(self, moment.date, moment, false), state.is_idle())
         });
         if idle {
             self.engine.forget(&self.entry, now);
@@ -193,8 +196,14 @@ impl State {
         self.scheduled.take_if(|scheduled| *scheduled == at);
     }
 
-    /// The renewal that is due by then.
-    fn renewal_due(&mut self, place: &Place, until: Date, moment: Moment) -> Option<(Due, Stands)> {
+    /// The renewal that is due by then; one of `many` that are asked for together, each with another lease perhaps.
+    pub(super) fn renewal_due(
+        &mut self,
+        place: &Place,
+        until: Date,
+        moment: Moment,
+        many: bool,
+    ) -> Option<(Due, Stands)> {
         let watchdog = place.engine.settings().watchdog_timeout;
         let hold = self.hold.as_mut()?;
         if hold.due(watchdog)? > until {
@@ -202,10 +211,15 @@ impl State {
         }
         let deadline = hold.deadline_at(moment);
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
-        // of its TTL gets the lease, so never less is asked for than the hold was promised.
-        let until = hold.kept_back(watchdog).unwrap_or(deadline);
-        let left = until.saturating_duration_since(moment.date);
-        let lease = if hold.watched() { watchdog.max(left) } else { left };
+        // of its TTL gets the lease, so never less is asked for than the hold was promised. One of many is only looked at:
+        // it can be asked for with others, whatever is left of theirs.
+        let kept_back = hold.kept_back(watchdog);
+        let left = kept_back.unwrap_or(deadline).saturating_duration_since(moment.date);
+        let lease = match hold.watched() {
+            true => watchdog.max(left),
+            false if kept_back.is_none() && (many || hold.retries()) => LOOK,
+            false => left,
+        };
         let (bound, again) = (hold.bounded(), hold.retries());
         let plain = hold.watched() && lease == watchdog && bound.is_none();
         let stands = if plain { Stands::InLine { deadline, again } } else { Stands::Apart { lease } };
@@ -286,7 +300,7 @@ impl State {
             Some((_, Renewal::Gone)) if !without(Rule::GoneIsLost) => self.lose(place, LostCause::Gone, fx),
             Some((raised, _)) => {
                 hold.answered();
-                if hold.watched() {
+                if hold.watched() && raised.raises() {
                     hold.renewed(raised, moment);
                 } else {
                     hold.raised(raised, moment);

@@ -35,6 +35,9 @@ impl Scope {
     }
 }
 
+/// Less than any TTL, and less than the `-1` of a key that has none: a renewal for this raises nothing.
+const LOOK_MS: i64 = -2;
+
 /// One plain lock.
 struct HashLock {
     scope: Arc<Scope>,
@@ -163,7 +166,7 @@ impl Protocol for HashLock {
         let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = Vec::with_capacity(1 + fields.len());
-        args.push(Arg::Int(whole_ms(lease)));
+        args.push(Arg::Int(if lease.is_zero() { LOOK_MS } else { whole_ms(lease) }));
         args.extend(fields.iter().map(|field| Arg::Bytes(field.bytes())));
         let script = &scripts::RENEW;
         let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };

@@ -129,9 +129,12 @@ impl World {
         link.stage = Stage::Up;
         link.number += 1;
         link.opened = now;
+        let number = link.number;
+        let eras = (purpose == Purpose::Commands).then(|| member.eras.clone());
         self.note(client, || Happening::Replaced { link: purpose });
-        if purpose == Purpose::Messages {
-            self.listen_anew(client);
+        match eras {
+            Some(eras) => self.news.push_back(News::Linked(eras, number)),
+            None => self.listen_anew(client),
         }
     }
 

@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::coop, time::Instant};
+use tokio::{sync::watch, task::coop, time::Instant};
 use uuid::Uuid;
 
 use super::{
+    member::FIRST_LINK,
     packet::{Answers, Packet},
     pump::Store,
     traffic::{Sent, Way, closed},
@@ -33,21 +34,26 @@ pub(crate) struct Link {
     command_timeout: Duration,
     opened: Instant,
     subscribed: AtomicU64,
+    /// The number of the link for commands.
+    eras: watch::Sender<u64>,
 }
 
 impl Link {
     pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self> {
-        let opened = store.with(|world| world.join(client, command_timeout))?;
-        Ok(Self { store: Arc::clone(store), client, command_timeout, opened, subscribed: AtomicU64::new(0) })
+        let eras = watch::Sender::new(FIRST_LINK);
+        let opened = store.with(|world| world.join(client, command_timeout, &eras))?;
+        let (store, subscribed) = (Arc::clone(store), AtomicU64::new(0));
+        Ok(Self { store, client, command_timeout, opened, subscribed, eras })
     }
 
     /// For a store that nobody else has.
     pub(super) fn first(store: Arc<Store>, client: Uuid, command_timeout: Duration) -> Self {
+        let eras = watch::Sender::new(FIRST_LINK);
         let opened = store.with(|world| {
             world.bind();
-            world.enter(client, command_timeout)
+            world.enter(client, command_timeout, &eras)
         });
-        Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0) }
+        Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0), eras }
     }
 
     fn exchange(&self, calls: &[Call<'_>], within: Duration) -> impl Future<Output = Answers> + Send + use<> {
@@ -110,8 +116,12 @@ impl Line for Link {
         0
     }
 
-    fn era(&self, _: &str) -> u64 {
-        0
+    fn era(&self, key: &str) -> u64 {
+        self.link(key)
+    }
+
+    fn eras(&self) -> watch::Receiver<u64> {
+        self.eras.subscribe()
     }
 
     fn close(&self) {

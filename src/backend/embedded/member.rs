@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use uuid::Uuid;
 
 use super::{
@@ -17,6 +20,9 @@ use super::{
     world::after,
 };
 use crate::backend::{Listener, backoff::Backoff, dispatch::Dispatches};
+
+/// The number of the first link.
+pub(super) const FIRST_LINK: u64 = 1;
 
 /// One client.
 #[derive(Debug)]
@@ -34,6 +40,8 @@ pub(super) struct Member {
     pub(super) armed: Armed,
     /// When a script was last answered, or the client began.
     pub(super) last_answer: Instant,
+    /// Told of every new link for commands.
+    pub(super) eras: watch::Sender<u64>,
     /// Scripts of its that ran.
     pub(super) calls: u64,
 }
@@ -41,7 +49,7 @@ pub(super) struct Member {
 /// One link, from this end to the store's.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Which one this is, the first being 1.
+    /// Which one this is.
     pub(super) number: u64,
     pub(super) stage: Stage,
     pub(super) opened: Instant,
@@ -177,7 +185,7 @@ pub(super) enum Downward {
 }
 
 impl Member {
-    pub(super) fn new(id: Uuid, command_timeout: Duration, now: Instant) -> Self {
+    pub(super) fn new(id: Uuid, command_timeout: Duration, now: Instant, eras: watch::Sender<u64>) -> Self {
         Self {
             id,
             command_timeout,
@@ -189,6 +197,7 @@ impl Member {
             path: Path::default(),
             armed: Armed::default(),
             last_answer: now,
+            eras,
             calls: 0,
         }
     }
@@ -209,7 +218,7 @@ impl Member {
 impl Link {
     fn new(now: Instant) -> Self {
         Self {
-            number: 1,
+            number: FIRST_LINK,
             stage: Stage::Up,
             opened: now,
             backoff: Backoff::default(),

@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::oneshot, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use uuid::Uuid;
 
 use super::{
@@ -128,6 +132,8 @@ pub(super) enum News {
     Interrupted(Arc<dyn Listener>),
     Message(Arc<dyn Listener>, Arc<[u8]>),
     Answer(oneshot::Sender<Answers>, Answers),
+    /// There is a new link for commands, of this number.
+    Linked(watch::Sender<u64>, u64),
     /// Nothing to tell: only to be dropped, and with it what it was to ask.
     Over(Parked),
 }
@@ -140,6 +146,7 @@ impl News {
             Self::Message(listener, bytes) => listener.hear(Heard::Message(&bytes)),
             // Nobody waits any more: so be it.
             Self::Answer(caller, answers) => drop(caller.send(answers)),
+            Self::Linked(eras, number) => drop(eras.send_replace(number)),
             Self::Over(parked) => drop(parked),
         }
     }
@@ -171,7 +178,12 @@ impl World {
     }
 
     /// A client comes, if it lives where the store does. When it came.
-    pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration) -> Result<Instant> {
+    pub(super) fn join(
+        &mut self,
+        client: Uuid,
+        command_timeout: Duration,
+        eras: &watch::Sender<u64>,
+    ) -> Result<Instant> {
         self.bind();
         if self.pump == Pump::Ended {
             return Err(Error::invalid(
@@ -186,7 +198,7 @@ impl World {
                 "this embedded store lives on another tokio runtime, that of its first client; make one store for each",
             ));
         }
-        Ok(self.enter(client, command_timeout))
+        Ok(self.enter(client, command_timeout, eras))
     }
 
     /// The first one to come says whose time it is.
@@ -197,9 +209,9 @@ impl World {
         }
     }
 
-    pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration) -> Instant {
+    pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration, eras: &watch::Sender<u64>) -> Instant {
         let now = self.now();
-        self.members.insert(client, Member::new(client, command_timeout, now));
+        self.members.insert(client, Member::new(client, command_timeout, now, eras.clone()));
         now
     }
 

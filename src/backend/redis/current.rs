@@ -5,10 +5,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{faults, link::Link};
 use crate::backend::Fault;
+
+/// The number of the first link.
+const FIRST: u64 = 1;
 
 /// The current link, and those that wait for one.
 pub(super) struct Current {
@@ -17,11 +20,13 @@ pub(super) struct Current {
     turnstile: Arc<Semaphore>,
     /// The phase changed. Only the first in the turnstile listens.
     changed: Notify,
+    /// The number of the latest link: a server that takes a new one may have forgotten what it had.
+    eras: watch::Sender<u64>,
 }
 
 struct State {
     phase: Phase,
-    /// Which link this is, the first one being 1.
+    /// Which link this is.
     number: u64,
     /// Commands before or in the turnstile. While there are any, nobody passes them, link or not.
     waiting: usize,
@@ -45,14 +50,20 @@ pub(super) enum Found {
 impl Current {
     pub(super) fn new(link: Arc<Link>) -> Self {
         Self {
-            state: Mutex::new(State { phase: Phase::Up(link), number: 1, waiting: 0, fault: None }),
+            state: Mutex::new(State { phase: Phase::Up(link), number: FIRST, waiting: 0, fault: None }),
             turnstile: Arc::new(Semaphore::new(1)),
             changed: Notify::new(),
+            eras: watch::Sender::new(FIRST),
         }
     }
 
     pub(super) fn number(&self) -> u64 {
         self.state().number
+    }
+
+    /// The same as it changes.
+    pub(super) fn eras(&self) -> watch::Receiver<u64> {
+        self.eras.subscribe()
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -85,8 +96,10 @@ impl Current {
             state.number += 1;
             state.fault = None;
         }
+        let number = state.number;
         drop(state);
         self.changed.notify_waiters();
+        self.eras.send_replace(number);
     }
 
     /// The link is over.

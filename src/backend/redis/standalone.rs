@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, task::unconstrained, time::Instant};
+use tokio::{runtime::Handle, sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -50,8 +50,12 @@ impl Line for Standalone {
         0
     }
 
-    fn era(&self, _: &str) -> u64 {
-        0
+    fn era(&self, key: &str) -> u64 {
+        self.link(key)
+    }
+
+    fn eras(&self) -> watch::Receiver<u64> {
+        self.node.current.eras()
     }
 
     fn close(&self) {

@@ -27,6 +27,7 @@ pub(super) struct World {
     pub(super) command_timeout: Duration,
     /// Whether there is a link; calls wait for one.
     linked: watch::Sender<bool>,
+    pub(super) eras: watch::Sender<u64>,
     inside: Mutex<Inside>,
     /// Calls that somebody waits for.
     under_way: AtomicUsize,
@@ -57,11 +58,12 @@ impl World {
             last_answer: Instant::now(),
             closed: false,
         };
-        let (linked, under_way) = (watch::Sender::new(true), AtomicUsize::new(0));
+        let (linked, eras, under_way) = (watch::Sender::new(true), watch::Sender::new(1), AtomicUsize::new(0));
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             command_timeout,
             linked,
+            eras,
             inside: Mutex::new(inside),
             under_way,
         })
@@ -383,7 +385,11 @@ impl Line for World {
     }
 
     fn era(&self, _: &str) -> u64 {
-        0
+        *self.eras.borrow()
+    }
+
+    fn eras(&self) -> watch::Receiver<u64> {
+        self.eras.subscribe()
     }
 
     fn close(&self) {

@@ -6,6 +6,7 @@ mod cancel;
 mod close;
 mod copies;
 mod ends;
+mod era;
 mod fake;
 mod fate;
 mod forced;

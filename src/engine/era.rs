@@ -1,0 +1,144 @@
+//! Holds that are asked for although no renewal is due: another server may answer for their keys, or the same one may have
+//! forgotten them. When that is so the line says; what is sent for a hold, and what its answer means, is in `watchdog.rs`.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+    vec,
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    batches::{BATCH, Due, Stands},
+    clock::Moment,
+    date::Date,
+    effects::Effects,
+    registry::{Entry, Place, State},
+    shared::Engine,
+    watchdog::each,
+};
+
+/// All holds of a client are asked for within this time, however many there are: not all in one moment, since what others
+/// do at the server goes on.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// No batch waits longer for its turn than this after the one before it.
+const LONGEST_STEP: Duration = Duration::from_millis(10);
+
+/// When the driver saw last that another server may answer.
+#[derive(Debug, Default)]
+pub(super) struct Era {
+    /// In nanoseconds after the first date, and one more; zero if it never did.
+    began: AtomicU64,
+}
+
+impl Era {
+    fn begins(&self, now: Date) {
+        self.began.store(now.since_first() + 1, Ordering::Relaxed);
+    }
+
+    /// Whether what was sent then may have been for a server that answers no more. Asked under an entry's mutex: a hold that
+    /// comes to be before the driver looks at its entry is asked for by the driver, and for a later one this is true.
+    pub(super) fn is_later_than(&self, sent: Date) -> bool {
+        sent.since_first() < self.began.load(Ordering::Relaxed)
+    }
+}
+
+/// What the driver knows of the servers behind its line.
+pub(super) struct Eras {
+    changes: watch::Receiver<u64>,
+    /// Rounds were begun for all changes up to this one.
+    latest: u64,
+    round: Option<Round>,
+}
+
+/// Every entry of a client, one batch after the other.
+struct Round {
+    entries: vec::IntoIter<Arc<Entry>>,
+    /// Only keys that changed after this.
+    after: u64,
+    /// What was asked for later, and answered, need not be asked for again.
+    began: Date,
+    next: Instant,
+    step: Duration,
+}
+
+impl Eras {
+    pub(super) fn told_by(changes: watch::Receiver<u64>) -> Self {
+        let latest = *changes.borrow();
+        Self { changes, latest, round: None }
+    }
+
+    /// Comes back when there is something new. Dropped, it takes nothing away.
+    pub(super) async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            // The line is gone, and tells nothing any more.
+            pending().await
+        }
+    }
+
+    /// When the next batch is to leave.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.round.as_ref().map(|round| round.next)
+    }
+
+    /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
+    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(Due, Stands)> {
+        self.begin(engine, moment);
+        let mut due = Vec::new();
+        let Some(round) = &mut self.round else { return due };
+        while round.next <= moment.now && !round.entries.as_slice().is_empty() {
+            let (after, began) = (round.after, round.began);
+            let batch = round.entries.by_ref().take(BATCH).map(|entry| ((), entry));
+            each(engine, batch, |place, (), state, fx| {
+                if after < place.era() {
+                    due.extend(state.asked_anew(place, began, moment, fx));
+                }
+            });
+            round.next += round.step;
+        }
+        if round.entries.as_slice().is_empty() {
+            self.round = None;
+        }
+        due
+    }
+
+    /// A round for what changed since the last one, and for what that one did not come to.
+    fn begin(&mut self, engine: &Arc<Engine>, moment: Moment) {
+        let latest = *self.changes.borrow();
+        if latest == self.latest {
+            return;
+        }
+        let before = std::mem::replace(&mut self.latest, latest);
+        let after = self.round.as_ref().map_or(before, |round| round.after);
+        // Before the look at the entries: a grant of before that is answered after it is asked for by itself.
+        engine.era.begins(moment.date);
+        let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
+        let batches = u32::try_from(entries.len().div_ceil(BATCH)).unwrap_or(u32::MAX).max(1);
+        let step = (WITHIN / batches).min(LONGEST_STEP);
+        let (entries, began, next) = (entries.into_iter(), moment.date, moment.now);
+        self.round = Some(Round { entries, after, began, next, step });
+    }
+}
+
+impl Place {
+    /// The latest change of the servers that this name's key saw.
+    fn era(&self) -> u64 {
+        self.engine.line().era(self.entry.protocol.key())
+    }
+}
+
+impl State {
+    /// The hold, unless the present server was asked for it since.
+    fn asked_anew(&mut self, place: &Place, began: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Stands)> {
+        self.expire_at(place, moment, fx);
+        let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(began))?;
+        hold.ask_now();
+        self.renewal_due(place, moment.date, moment, true)
+    }
+}

@@ -1,0 +1,196 @@
+//! Another server answers for the keys, or the same one has forgotten them: every hold is asked for, at once and once.
+
+use super::*;
+
+/// Every hold is asked for within this time.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// Which holds were asked for, and when, since the record was forgotten.
+fn asked(world: &World) -> Vec<(u64, Instant)> {
+    let renewals = world.sent(Verb::Renew);
+    renewals.iter().flat_map(|sent| sent.numbers.iter().map(|number| (*number, sent.at))).collect()
+}
+
+/// A server comes that knows of none of these.
+fn forget(world: &World, names: impl IntoIterator<Item = String>) {
+    names.into_iter().for_each(|name| world.delete(&name));
+    world.forget_record();
+    world.eras.send_modify(|era| *era += 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_new_server_does_not_know_is_lost_at_once_under_the_watchdog_and_with_a_fixed_lease() {
+    let bench = Bench::new();
+    let watched = bench.lock("watched").lock().await.unwrap();
+    let fixed = bench.lock("fixed").lock().lease(LEASE * 100).await.unwrap();
+    let bounded = bench.lock("bounded").lock().max_hold(LEASE * 100).await.unwrap();
+    sleep(SECOND).await;
+    let changed = Instant::now();
+    forget(&bench.world, ["watched", "fixed", "bounded"].map(str::to_owned));
+    for guard in [watched, fixed, bounded] {
+        assert_eq!(cause(&guard.lost().await), Some(LostCause::Gone));
+        assert!(changed.elapsed() < 5 * MS, "{:?}", changed.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_holds_are_asked_for_once_each_in_batches_and_not_all_in_one_moment() {
+    for fixed in [false, true] {
+        let bench = Bench::new();
+        let mut guards = Vec::new();
+        for n in 0..1000 {
+            let lock = bench.lock(&format!("{n}"));
+            // Leases that differ go together all the same.
+            let lease = LEASE * 100 + MS * n;
+            let acquire = if fixed { lock.lock().lease(lease) } else { lock.lock() };
+            guards.push(acquire.await.unwrap());
+        }
+        sleep(SECOND).await;
+        let promised: Vec<_> = guards.iter().map(|guard| guard.expires_in().unwrap()).collect();
+        let changed = Instant::now();
+        forget(&bench.world, []);
+        sleep(ROUND + 5 * MS).await;
+        let mut asked = asked(&bench.world);
+        let last = asked.iter().map(|(_, at)| *at).max().unwrap();
+        assert!(last > changed + 20 * MS && last <= changed + ROUND, "{:?}", last - changed);
+        asked.sort_unstable();
+        asked.dedup_by_key(|(number, _)| *number);
+        let sent = bench.world.sent(Verb::Renew);
+        assert_eq!((asked.len(), sent.len()), (1000, 10), "fixed: {fixed}");
+        assert!(sent.iter().all(|sent| sent.lease == if fixed { Duration::ZERO } else { LEASE }));
+        // Of fixed leases nothing grows: neither what is promised nor what the server has.
+        let passed = changed.elapsed();
+        for (n, (guard, promised)) in guards.iter().zip(promised).enumerate() {
+            let now = guard.expires_in().unwrap();
+            assert!(if fixed { now <= promised - passed } else { now > promised - passed }, "{n}");
+            let ttl = bench.world.ttl(&n.to_string());
+            assert!(!fixed || ttl <= LEASE * 100 + MS * u32::try_from(n).unwrap() - SECOND);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_holds_there_are_all_are_asked_for_within_a_second() {
+    let bench = Bench::new();
+    let mut guards = Vec::new();
+    for n in 0..20_000 {
+        guards.push(bench.lock(&format!("{n}")).lock().await.unwrap());
+    }
+    let changed = Instant::now();
+    forget(&bench.world, (0..20_000).map(|n| n.to_string()));
+    sleep(ROUND + 10 * MS).await;
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+    let asked = asked(&bench.world);
+    assert_eq!(asked.len(), 20_000);
+    // A tenth of them in a tenth of the time, more or less.
+    let early = asked.iter().filter(|(_, at)| *at < changed + ROUND / 10).count();
+    assert!((1_500..3_000).contains(&early), "{early}");
+}
+
+/// Answered by a server that answers no more.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_was_asked_of_an_earlier_server_counts_once_the_new_one_confirms_it() {
+    let bench = Bench::new();
+    let (world, gate, lock) = (&bench.world, Gate::new(), bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
+    let waiter = start(lock.lock()).await;
+    forget(world, ["a".to_owned()]);
+    // Long after every hold that there was has been asked for.
+    sleep(ROUND * 2).await;
+    assert!(asked(world).is_empty());
+    gate.open();
+    let guard = waiter.await.unwrap().unwrap();
+    let granted = Instant::now();
+    assert_eq!(cause(&guard.lost().await), Some(LostCause::Gone));
+    assert!(granted.elapsed() < 5 * MS);
+    // What is asked of the new server needs no second word.
+    world.forget_record();
+    let next = lock.lock().await.unwrap();
+    sleep(SECOND).await;
+    assert!(next.is_held() && asked(world).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_server_handed_over_is_taken_anew_where_the_new_one_knows_nothing_of_it() {
+    let bench = Bench::new();
+    let (world, gate, lock) = (&bench.world, Gate::new(), bench.unpassable("a"));
+    let first = lock.lock().await.unwrap();
+    world.next(Verb::HandOver, [Fate::Held(gate.clone())]);
+    let waiter = start(lock.lock()).await;
+    let unlocking = start(async move { first.unlock().await }).await;
+    assert_eq!(world.sent(Verb::HandOver).len(), 1);
+    forget(world, ["a".to_owned()]);
+    sleep(ROUND * 2).await;
+    gate.open();
+    assert_eq!(unlocking.await.unwrap().unwrap(), Released::Freed);
+    let guard = waiter.await.unwrap().unwrap();
+    sleep(MS).await;
+    assert!(!guard.is_held() || world.holder("a").is_some());
+    assert_eq!(world.verbs()[0], Verb::Renew);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_under_way_when_the_server_changes_is_followed_by_another() {
+    let bench = Bench::new();
+    let (world, gate) = (&bench.world, Gate::new());
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.next(Verb::Renew, [Fate::Held(gate.clone())]);
+    sleep(LEASE / 3 + MS).await;
+    assert_eq!(world.sent(Verb::Renew).len(), 1);
+    forget(world, ["a".to_owned()]);
+    sleep(ROUND).await;
+    assert!(guard.is_held());
+    gate.open();
+    turn().await;
+    assert_eq!((asked(world).len(), guard.is_held()), (1, false));
+    assert_eq!(cause(&guard.lost().await), Some(LostCause::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_rests_after_faults_is_asked_for_at_once() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.always(Verb::Renew, Fate::Refused(FaultKind::Unready));
+    sleep(LEASE / 3 + 5 * SECOND).await;
+    for _ in 0..20 {
+        forget(world, []);
+        turn().await;
+        assert_eq!(asked(world).len(), 1);
+    }
+    world.heal();
+    forget(world, []);
+    turn().await;
+    assert_eq!(guard.expires_in().unwrap(), LEASE - LEASE / 256 - MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_changes_again_before_all_were_asked_for_is_asked_for_all() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let mut guards = Vec::new();
+    for n in 0..1000 {
+        guards.push(bench.lock(&format!("{n}")).lock().await.unwrap());
+    }
+    sleep(SECOND).await;
+    forget(world, []);
+    sleep(30 * MS).await;
+    let first = asked(world).len();
+    assert!((200..600).contains(&first), "{first}");
+    forget(world, (0..1000).map(|n| n.to_string()));
+    sleep(ROUND).await;
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+    assert_eq!(asked(world).len(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_where_nothing_is_held() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    drop(bench.lock("a").lock().await.unwrap());
+    turn().await;
+    forget(world, []);
+    sleep(LEASE).await;
+    assert!(world.record().is_empty(), "{:?}", world.record());
+    bench.nothing_is_left("a").await;
+}
