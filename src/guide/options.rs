@@ -13,6 +13,7 @@
 //! | `command_timeout` | 3 s | 1 ms to 365 days | how long one command may take |
 //! | `unreachable_after` | 9 s | 1 ms to 365 days | how long `lock()` puts up with a server that does not answer |
 //! | `handover_slice` | 10 ms | 0 to 60 s | how long a process may keep a lock among its own tasks while others wait; zero: not at all |
+//! | `own_thread` | off | – | the client lives on a thread and a runtime of its own: see [`runtimes`](super::runtimes) |
 //! | `name_prefix` | empty | – | put before every name; Redisson's name mapper |
 //!
 //! In a URL, `/`, `@`, `:` and `%` of a password must be percent-encoded.
