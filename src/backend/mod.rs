@@ -18,12 +18,14 @@ mod fault;
 mod listening;
 pub(crate) mod redis;
 mod reply;
+mod round_trip;
 
 pub(crate) use call::{Arg, Call, Value};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
 pub(crate) use reply::{Reply, decode};
+pub(crate) use round_trip::{RoundTrip, RoundTrips};
 
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -55,6 +57,9 @@ pub(crate) trait Line: Send + Sync + 'static {
     /// When a script was last answered where this key is, by a refusal too; when the first link was opened, if none ever was.
     /// A server that lets one in and answers no script is silent.
     fn last_answer(&self, key: &str) -> Instant;
+
+    /// How long scripts for this key take to be answered at present; `None` before any was.
+    fn round_trip(&self, key: &str) -> Option<RoundTrip>;
 
     /// Which server a key is on, as far as is known: commands for keys of one place may go together.
     fn place(&self, key: &str) -> u32;

@@ -11,12 +11,13 @@ use super::{
     admit::ContenderSlot,
     ask::{Ask, Patience},
     clock::Moment,
+    distance::GRACE,
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
     home::Attended,
     parked::Asked,
-    pause::{GRACE, Opened, Pauses, Releases, Slept, bounded, unanswered},
+    pause::{Opened, Pauses, Releases, Slept, bounded, unanswered},
     registry::Place,
     tenure::Tenure,
 };
@@ -89,6 +90,8 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     let mut half = half_built(place, ask, None);
     let chance = place.engine.chance();
     let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
+    // Somebody else had it, the last time that the server was heard.
+    let mut was_busy = false;
     let mut releases = Releases::Sent;
     loop {
         let (asked, link) = match slot.gate(ask, releases).await? {
@@ -103,6 +106,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             Tried::PassedOver => return Ok(Contended::PassedOver),
             Tried::Busy { retry_in } => {
                 acquisition.say_contended();
+                was_busy = true;
                 pauses = Pauses::after_faults(chance);
                 if ask.patience == Patience::Once
                     || Box::pin(slot.sleep(ask, retry_in, &mut polls)).await? == Slept::WaitOver
@@ -123,8 +127,13 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             }
             Tried::Closed => return Err(Error::Closed),
             Tried::CutOff { left } => {
+                // The server answers, only not this one yet: what it said before stands, and what never left asked nothing.
+                let waits = matches!(ask.patience, Patience::Until(_));
+                if waits && (was_busy || !left) && asked < place.last_answer() {
+                    return Ok(Contended::Over(None));
+                }
                 let error = unanswered(place, left, "no answer before the wait was over");
-                return Err(slot.give_up(ask, error));
+                return Err(slot.give_up(ask, error, asked));
             }
             Tried::Fault(fault) => {
                 let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
@@ -257,13 +266,18 @@ impl ContenderSlot {
     /// answers anybody.
     async fn in_line<T>(&self, ask: &Ask, mut queued: Attended<T>) -> Option<T> {
         let engine = &self.place.engine;
-        let started = engine.clock().now();
+        let (started, distance) = (engine.clock().now(), self.place.distance());
         loop {
             let settings = engine.settings();
+            // It may have left meanwhile.
+            let asked = self.place.update(|state, _| state.tries_since()).unwrap_or(started);
             let until = match ask.patience {
-                Patience::Once => started + settings.command_timeout + GRACE,
-                Patience::Until(until) => until.max(started) + GRACE,
-                Patience::ForEver => started.max(self.place.last_answer()) + settings.unreachable_after + GRACE,
+                Patience::Once => distance.cut_off(started + settings.command_timeout, asked),
+                Patience::Until(until) => distance.cut_off(until, asked),
+                Patience::ForEver => {
+                    let heard = started.max(self.place.last_answer());
+                    distance.cut_off(heard + settings.unreachable_after, asked)
+                }
             };
             if until <= engine.clock().now() {
                 return None;

@@ -14,10 +14,11 @@ use super::{
     acquire::{Contended, contend},
     admit::Admission,
     ask::{Ask, Patience},
+    distance::{Distance, GRACE},
     effects::millis,
     guard::LockGuard,
     nest::Nested,
-    pause::{GRACE, LONGEST_PAUSE, Trouble, bounded, unanswered},
+    pause::{LONGEST_PAUSE, Trouble, bounded, unanswered},
     queue::{QueuePlace, Told},
     registry::{Place, State},
     shared::Engine,
@@ -187,12 +188,14 @@ enum News {
 }
 
 impl State {
-    fn news(&self, place: &Place, now: Instant) -> News {
+    /// `heard`: when the server answered anybody last.
+    fn news(&self, place: &Place, now: Instant, heard: Instant, distance: Distance) -> News {
         let fresh =
             |trouble: &Trouble| now < trouble.at + place.engine.settings().command_timeout + LONGEST_PAUSE + GRACE;
-        match &self.trouble {
+        let silent = |since: Instant| since.max(heard) + distance.patience() <= now;
+        match self.trouble.as_ref().filter(|trouble| trouble.lasts(heard)) {
             Some(trouble) if fresh(trouble) => News::Trouble(trouble.error.clone()),
-            None if self.tries_since().is_none_or(|since| now < since + GRACE) => News::Busy,
+            None if !self.tries_since().is_some_and(silent) => News::Busy,
             // What goes before its try has no answer, whoever polls.
             _ if !self.releases.is_empty() || self.slice.awaits_answer() => News::Trouble(unheard(place)),
             _ => News::None,
@@ -205,13 +208,13 @@ impl QueuePlace {
     /// whether it answers at all.
     async fn wait_over<T>(self) -> Result<Option<T>> {
         let place = self.place().clone();
-        let now = place.engine.clock().now();
-        match place.update(|state, _| state.news(&place, now)) {
+        let (now, heard, distance) = (place.engine.clock().now(), place.last_answer(), place.distance());
+        match place.update(|state, _| state.news(&place, now, heard, distance)) {
             News::Busy => return Ok(None),
             News::Trouble(error) => return Err(error),
             News::None => drop(self),
         }
-        match bounded(Some(now + GRACE), place.entry.protocol.inspect()).await {
+        match bounded(Some(distance.cut_off(now, now)), place.entry.protocol.inspect()).await {
             Some(Ok(_)) => Ok(None),
             Some(Err(fault)) if !fault.kind.heals() && fault.kind != FaultKind::Closed => Ok(None),
             _ => Err(unheard(&place)),

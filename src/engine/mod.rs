@@ -69,6 +69,7 @@ mod batches;
 mod clock;
 mod counting;
 mod date;
+mod distance;
 mod effects;
 mod elsewhere;
 mod ending;

@@ -14,7 +14,7 @@ use super::{
     hand_over::Ending,
     hold::{Hold, Term, Ticket},
     outcome::Released,
-    pause::{GRACE, Pauses, bounded, one_at_a_time, unanswered},
+    pause::{Pauses, bounded, one_at_a_time, unanswered},
     registry::{Place, State},
     tenure::Tenure,
 };
@@ -82,19 +82,20 @@ impl Nest {
         let place = self.place.clone();
         let settings = *place.engine.settings();
         let clock = place.engine.clock();
-        let started = clock.now();
-        let cut_off = match ask.patience {
+        let (started, distance) = (clock.now(), place.distance());
+        let cut_off = |asked| match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(until.max(started) + GRACE),
+            Patience::Until(until) => Some(distance.cut_off(until, asked)),
             Patience::ForEver => Some(started + settings.unreachable_after),
         };
         let turn = one_at_a_time(&place, Some(Arc::clone(&self.commands)));
-        let Some(_turn) = bounded(cut_off, turn).await else {
+        let Some(_turn) = bounded(cut_off(started), turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
         let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
+            let cut_off = cut_off(term.sent);
             let earlier = std::mem::replace(&mut self.unanswered, true);
             let dispatch = place.while_held(&self.tenure, term.lease);
             let answer = place.entry.protocol.acquire(self.number, term.lease, asked.holds, &dispatch);

@@ -12,8 +12,9 @@ use tokio::{
 use super::{
     admit::ContenderSlot,
     ask::{Ask, Patience},
+    distance::GRACE,
     queue::Told,
-    registry::Place,
+    registry::{Place, State},
     slice::Gate,
     wake::Hearing,
 };
@@ -23,8 +24,8 @@ use crate::{
     error::{Error, Op, Result},
 };
 
-/// A try that is on its way when a wait ends may still be answered within this time.
-pub(super) const GRACE: Duration = Duration::from_millis(15);
+/// Whoever sleeps for a TTL sleeps longer by chance, but by no more than this.
+const LONGEST_JITTER: Duration = Duration::from_millis(15);
 
 /// Where there is no live subscription, the bound of the first pause between two tries, and of the longest.
 const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -41,6 +42,15 @@ pub(crate) struct Trouble {
     /// When the last of them was over.
     pub(super) at: Instant,
     pub(crate) error: Error,
+    /// There was no answer at all, rather than one that says that the server cannot now.
+    pub(crate) silent: bool,
+}
+
+impl Trouble {
+    /// Whether it is still so where an answer was heard last at `heard`: a silence ends with any answer.
+    pub(super) fn lasts(&self, heard: Instant) -> bool {
+        !self.silent || heard <= self.since
+    }
 }
 
 /// Pauses that are drawn evenly from nothing up to a bound, which doubles each time until it is at its longest: those who
@@ -113,10 +123,11 @@ pub(super) enum Slept {
 
 impl ContenderSlot {
     /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be. For an
-    /// answer it waits as a try does: a wait that ends meanwhile is over with the answer, and unanswered after the grace.
+    /// answer it waits as a try does: a wait that ends meanwhile is over with the answer, and unanswered where none comes.
     pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
+        let distance = place.distance();
         let started = place.engine.clock().now();
         let mut now = started;
         loop {
@@ -159,7 +170,7 @@ impl ContenderSlot {
                 (Patience::Until(until), Gate::Until(_) | Gate::After(_)) => until,
                 // It was answered busy before.
                 (Patience::Until(until), _) if releases == Releases::Answered => until,
-                (Patience::Until(until), _) => until.max(started) + GRACE,
+                (Patience::Until(until), _) => distance.cut_off(until, started),
                 (Patience::ForEver, Gate::Until(at) | Gate::After(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
@@ -171,7 +182,7 @@ impl ContenderSlot {
                     _ if releases == Releases::Answered && ask.patience != Patience::ForEver => Ok(Opened::WaitOver),
                     _ => {
                         let error = unanswered(place, false, "an earlier release of this lock is not answered yet");
-                        Err(self.give_up(ask, error))
+                        Err(self.give_up(ask, error, started))
                     }
                 };
             }
@@ -184,7 +195,8 @@ impl ContenderSlot {
 
     /// The wait ended where nothing was asked for: busy, unless the last try had no answer.
     pub(super) fn wait_over<T>(&self) -> Result<Option<T>> {
-        let trouble = self.place.update(|state, _| state.trouble.as_ref().map(|trouble| trouble.error.clone()));
+        let heard = self.place.last_answer();
+        let trouble = self.place.update(|state, _| state.trouble_at(heard));
         trouble.map_or(Ok(None), Err)
     }
 
@@ -193,12 +205,12 @@ impl ContenderSlot {
     pub(super) fn cut_off(&self, ask: &Ask, now: Instant, troubled: Option<Instant>) -> Option<Instant> {
         match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(until.max(now) + GRACE),
+            Patience::Until(until) => Some(self.place.distance().cut_off(until, now)),
             Patience::ForEver => {
                 let since = troubled?.max(self.place.last_answer());
                 let over = since + self.place.engine.settings().unreachable_after;
                 // Trouble of before: a try that leaves now has its time all the same.
-                Some(over.max(now) + GRACE)
+                Some(self.place.distance().cut_off(over, now))
             }
         }
     }
@@ -211,7 +223,7 @@ impl ContenderSlot {
         // a server's stepped clock send no message. An expired one may be a moment early.
         let longest = place.engine.settings().watchdog_timeout;
         let ttl = retry_in.map_or(longest, |told| told.min(longest));
-        let jitter = (ttl / 64).clamp(Duration::from_millis(1), GRACE);
+        let jitter = (ttl / 64).clamp(Duration::from_millis(1), LONGEST_JITTER);
         let ttl = ttl.max(Duration::from_millis(1)) + place.engine.chance().part_of(jitter);
         let expires = clock.now() + ttl;
         let polled = clock.now() + polls.draw();
@@ -263,7 +275,7 @@ impl ContenderSlot {
         let since = place.update(|state, _| {
             let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);
             let since = heard.map_or(since, |heard| since.max(heard.min(now)));
-            state.trouble = Some(Box::new(Trouble { since, at: now, error: error.clone() }));
+            state.trouble = Some(Box::new(Trouble { since, at: now, error: error.clone(), silent }));
             since
         });
         let over = since + settings.unreachable_after;
@@ -278,7 +290,7 @@ impl ContenderSlot {
         // A try that nobody would wait for is not sent: what the server said last is the answer.
         if end <= resume {
             self.rest_until(end).await?;
-            return Err(self.give_up(ask, error));
+            return Err(self.give_up(ask, error, asked));
         }
         self.rest_until(if now < over { resume.min(over) } else { resume }).await
     }
@@ -296,15 +308,20 @@ impl ContenderSlot {
         }
     }
 
-    /// Ends this acquisition for want of an answer; where the server has been silent for too long, all who would wait
-    /// for ever get the same verdict.
-    pub(super) fn give_up(&self, ask: &Ask, error: Error) -> Error {
+    /// Ends this acquisition for want of an answer to what it asked at `asked`. Whoever just did not wait long enough is no
+    /// trouble for others: that is a server which answered nobody since. Where it has been silent for too long, all who
+    /// would wait for ever get the same verdict.
+    pub(super) fn give_up(&self, ask: &Ask, error: Error, asked: Instant) -> Error {
         let place = &self.place;
-        let now = place.engine.clock().now();
+        let (now, heard) = (place.engine.clock().now(), place.last_answer());
         let since = place.update(|state, _| {
-            state.trouble.get_or_insert_with(|| Box::new(Trouble { since: now, at: now, error: error.clone() })).since
+            if heard <= asked && state.trouble_at(heard).is_none() {
+                state.trouble = Some(Box::new(Trouble { since: asked, at: now, error: error.clone(), silent: true }));
+            }
+            state.trouble.as_ref().map(|trouble| trouble.since)
         });
-        if ask.patience == Patience::ForEver || since + place.engine.settings().unreachable_after <= now {
+        let over = since.is_some_and(|since| since + place.engine.settings().unreachable_after <= now);
+        if ask.patience == Patience::ForEver || over {
             self.tell_endless_waiters(&error);
         }
         error
@@ -317,6 +334,13 @@ impl ContenderSlot {
                 fx.deliver(waiter.turn, Told::Failed(error.clone()));
             }
         });
+    }
+}
+
+impl State {
+    /// Why tries of this name have no answer, if they still have none.
+    pub(super) fn trouble_at(&self, heard: Instant) -> Option<Error> {
+        self.trouble.as_ref().filter(|trouble| trouble.lasts(heard)).map(|trouble| trouble.error.clone())
     }
 }
 

@@ -11,9 +11,9 @@ use once_cell::race::OnceBox;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol, admit::Contender, date::Date, effects::Effects, hold::Hold, outcome::Outcome, pause::Trouble,
-    queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine, slice::Slice, tenure::Tenure,
-    wake::Ear,
+    Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold, outcome::Outcome,
+    pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine, slice::Slice,
+    tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -204,6 +204,12 @@ impl Place {
     /// When a script was last answered where this name is.
     pub(super) fn last_answer(&self) -> Instant {
         self.engine.line().last_answer(self.entry.protocol.key())
+    }
+
+    /// How far the server is where this name is.
+    pub(super) fn distance(&self) -> Distance {
+        let round_trip = self.engine.line().round_trip(self.entry.protocol.key());
+        Distance::new(round_trip, self.engine.settings().command_timeout)
     }
 
     /// For a command that asks for so much more of a hold: while this tenure of it lives.

@@ -263,6 +263,10 @@ impl TryAcquire {
 
     /// Waits so long for the lock to become free. Zero is the same as no wait: one try, whose bound is the command
     /// timeout; [`Duration::MAX`] waits for ever.
+    ///
+    /// A try that is on its way when the wait ends is waited for, so that a free lock is taken by any wait, however far the
+    /// server is. The answer may therefore come one round trip later than the wait's end. Where the server says nothing, it is
+    /// given up after a few of the round trips that were measured before.
     #[doc(alias = "timeout")]
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.change(|plan| plan.wait = Some(wait)))

@@ -10,6 +10,8 @@ mod conformance;
 mod connecting;
 mod contention;
 mod detaching;
+#[cfg(feature = "embedded")]
+mod distances;
 mod dropping;
 mod durations;
 #[cfg(feature = "embedded")]

@@ -130,7 +130,7 @@ impl World {
         link.number += 1;
         link.opened = now;
         let number = link.number;
-        let eras = (purpose == Purpose::Commands).then(|| member.eras.clone());
+        let eras = (purpose == Purpose::Commands).then(|| member.signals.eras.clone());
         self.note(client, || Happening::Replaced { link: purpose });
         match eras {
             Some(eras) => self.news.push_back(News::Linked(eras, number)),

@@ -8,7 +8,7 @@ use super::{
     breaks::Cause,
     member::{Channel, Downward, Hearing, Stage, Upward},
     trace::{Happening, Purpose},
-    weather::{Then, Weather},
+    weather::Then,
     world::{News, World},
 };
 use crate::backend::Listener;
@@ -49,7 +49,7 @@ impl World {
         if known.listeners.is_empty() {
             member.channels.remove(channel);
             if member.messages.stage == Stage::Up {
-                let delay = self.way_there();
+                let delay = self.way_there(client);
                 self.send_there(client, Upward::Unlisten { channel: Arc::clone(channel) }, delay);
             }
         }
@@ -71,14 +71,14 @@ impl World {
     }
 
     fn ask(&mut self, client: Uuid, channel: Arc<str>, ticket: u64) {
-        let delay = self.way_there();
+        let delay = self.way_there(client);
         if self.members.get(&client).is_some_and(|member| member.messages.stage == Stage::Up) {
             self.send_there(client, Upward::Listen { channel, ticket }, delay);
         }
     }
 
-    fn way_there(&self) -> std::time::Duration {
-        self.weather.as_ref().map(|weather| Weather::way_there(weather, &self.chance)).unwrap_or_default()
+    fn way_there(&self, client: Uuid) -> std::time::Duration {
+        self.weather_of(client).map(|weather| weather.way_there(&self.chance)).unwrap_or_default()
     }
 
     /// The server hears of a subscription.
@@ -99,7 +99,7 @@ impl World {
 
     /// A message sets out to one client, unless its link breaks.
     pub(super) fn send_message(&mut self, client: Uuid, channel: &Arc<str>, bytes: &Arc<[u8]>) {
-        let then = self.weather.as_ref().map_or(Then::Stays, |weather| weather.then(&self.chance));
+        let then = self.weather_of(client).map_or(Then::Stays, |weather| weather.then(&self.chance));
         if then == Then::Breaks {
             return self.break_link(client, Purpose::Messages, Cause::Cut);
         }

@@ -13,15 +13,15 @@ use tokio::{sync::watch, task::coop, time::Instant};
 use uuid::Uuid;
 
 use super::{
-    member::FIRST_LINK,
+    member::Signals,
     packet::{Answers, Packet},
     pump::Store,
     traffic::{Sent, Way, closed},
 };
 use crate::{
     backend::{
-        self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Subscription, Value,
-        dispatch::Dispatches,
+        self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, RoundTrip,
+        Subscription, Value, dispatch::Dispatches,
     },
     error::Result,
 };
@@ -34,26 +34,25 @@ pub(crate) struct Link {
     command_timeout: Duration,
     opened: Instant,
     subscribed: AtomicU64,
-    /// The number of the link for commands.
-    eras: watch::Sender<u64>,
+    signals: Signals,
 }
 
 impl Link {
     pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self> {
-        let eras = watch::Sender::new(FIRST_LINK);
-        let opened = store.with(|world| world.join(client, command_timeout, &eras))?;
+        let signals = Signals::default();
+        let opened = store.with(|world| world.join(client, command_timeout, &signals))?;
         let (store, subscribed) = (Arc::clone(store), AtomicU64::new(0));
-        Ok(Self { store, client, command_timeout, opened, subscribed, eras })
+        Ok(Self { store, client, command_timeout, opened, subscribed, signals })
     }
 
     /// For a store that nobody else has.
     pub(super) fn first(store: Arc<Store>, client: Uuid, command_timeout: Duration) -> Self {
-        let eras = watch::Sender::new(FIRST_LINK);
+        let signals = Signals::default();
         let opened = store.with(|world| {
             world.bind();
-            world.enter(client, command_timeout, &eras)
+            world.enter(client, command_timeout, &signals)
         });
-        Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0), eras }
+        Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0), signals }
     }
 
     fn exchange(&self, calls: &[Call<'_>], within: Duration) -> impl Future<Output = Answers> + Send + use<> {
@@ -112,6 +111,10 @@ impl Line for Link {
         self.store.look(|world| world.members.get(&self.client).map_or(self.opened, |member| member.last_answer))
     }
 
+    fn round_trip(&self, _: &str) -> Option<RoundTrip> {
+        self.signals.round_trips.seen()
+    }
+
     fn place(&self, _: &str) -> u32 {
         0
     }
@@ -121,7 +124,7 @@ impl Line for Link {
     }
 
     fn eras(&self) -> watch::Receiver<u64> {
-        self.eras.subscribe()
+        self.signals.eras.subscribe()
     }
 
     fn close(&self) {

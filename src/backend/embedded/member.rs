@@ -16,13 +16,13 @@ use uuid::Uuid;
 use super::{
     packet::{Answers, Packet},
     trace::Purpose,
-    weather::Passage,
+    weather::{Passage, Weather},
     world::after,
 };
-use crate::backend::{Listener, backoff::Backoff, dispatch::Dispatches};
+use crate::backend::{Listener, RoundTrips, backoff::Backoff, dispatch::Dispatches};
 
 /// The number of the first link.
-pub(super) const FIRST_LINK: u64 = 1;
+const FIRST_LINK: u64 = 1;
 
 /// One client.
 #[derive(Debug)]
@@ -38,12 +38,27 @@ pub(super) struct Member {
     pub(super) channels: BTreeMap<Arc<str>, Channel>,
     pub(super) path: Path,
     pub(super) armed: Armed,
+    /// Its own, in place of that of all.
+    pub(super) weather: Option<Weather>,
     /// When a script was last answered, or the client began.
     pub(super) last_answer: Instant,
-    /// Told of every new link for commands.
-    pub(super) eras: watch::Sender<u64>,
+    pub(super) signals: Signals,
     /// Scripts of its that ran.
     pub(super) calls: u64,
+}
+
+/// What is told of a client's links to whoever waits for answers over them.
+#[derive(Clone, Debug)]
+pub(super) struct Signals {
+    /// The number of the link for commands.
+    pub(super) eras: watch::Sender<u64>,
+    pub(super) round_trips: Arc<RoundTrips>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self { eras: watch::Sender::new(FIRST_LINK), round_trips: Arc::default() }
+    }
 }
 
 /// One link, from this end to the store's.
@@ -185,7 +200,7 @@ pub(super) enum Downward {
 }
 
 impl Member {
-    pub(super) fn new(id: Uuid, command_timeout: Duration, now: Instant, eras: watch::Sender<u64>) -> Self {
+    pub(super) fn new(id: Uuid, command_timeout: Duration, now: Instant, signals: Signals) -> Self {
         Self {
             id,
             command_timeout,
@@ -196,8 +211,9 @@ impl Member {
             channels: BTreeMap::new(),
             path: Path::default(),
             armed: Armed::default(),
+            weather: None,
             last_answer: now,
-            eras,
+            signals,
             calls: 0,
         }
     }

@@ -301,11 +301,12 @@ impl EmbeddedStore {
         self.store.with(|world| world.set_clock_back(by));
     }
 
-    /// From now on this befalls the commands of all clients; [`Weather::fair`] ends it.
+    /// From now on this befalls the commands of all clients that have no [weather of their own](Self::set_weather_of);
+    /// [`Weather::fair`] ends it.
     ///
     /// Which commands it befalls is the seed's decision where the store [has one](Self::seeded).
     pub fn set_weather(&self, weather: Weather) {
-        self.store.with(|world| world.weather = (weather != Weather::fair()).then_some(weather));
+        let _ = self.store.with(|world| world.set_weather(None, weather));
     }
 
     /// From now on everything that happens is kept for [`take_trace`](Self::take_trace), without a bound; what was kept

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{breaks::Cause, member::Member, store::EmbeddedStore, trace::Purpose};
+use super::{breaks::Cause, member::Member, store::EmbeddedStore, trace::Purpose, weather::Weather};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -207,6 +207,39 @@ impl EmbeddedStore {
     /// ```
     pub fn duplicate_next(&self, client: &Client, later: Duration) -> Result<()> {
         self.arm(client, |member| member.armed.copies.push_back(later))
+    }
+
+    /// From now on this befalls the commands of one client, in place of what befalls all: so clients are at different
+    /// distances from the store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a client of another store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use relatch::{Client, EmbeddedStore, embedded::Weather};
+    /// # use tokio::time::Instant;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let near = Client::builder().embedded(&store).connect().await?;
+    /// let far = Client::builder().embedded(&store).connect().await?;
+    /// let way = Duration::from_millis(100);
+    /// store.set_weather_of(&far, Weather::fair().request_delay(way..=way).reply_delay(way..=way))?;
+    /// let asked = Instant::now();
+    /// near.lock("report").lock().await?.unlock().await?;
+    /// assert_eq!(asked.elapsed(), Duration::ZERO);
+    /// far.lock("report").lock().await?.unlock().await?;
+    /// assert_eq!(asked.elapsed(), 4 * way);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_weather_of(&self, client: &Client, weather: Weather) -> Result<()> {
+        let known = self.store.with(|world| world.set_weather(Some(client.id()), weather));
+        if known { Ok(()) } else { Err(stranger()) }
     }
 
     /// How many scripts of this client have run, second copies too.

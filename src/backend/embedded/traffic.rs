@@ -10,7 +10,7 @@ use super::{
     member::{Answer, Downward, Flight, Member, Parked, Server, Split, Stage, Upward},
     packet::{Answers, Packet},
     trace::{Happening, Purpose, Road},
-    weather::{Fate, Passage, Then, Weather},
+    weather::{Fate, Passage, Then},
     world::{Event, News, World, after},
 };
 use crate::backend::{Fault, FaultKind, dispatch::Dispatches};
@@ -131,7 +131,7 @@ impl World {
 
     /// Whether nothing befalls this client's next command, which then need not be followed on its way: it is answered at once.
     fn is_plain(&self, client: Uuid) -> bool {
-        self.weather.is_none()
+        self.weather_of(client).is_none()
             && self.members.get(&client).is_some_and(|member| {
                 let link = &member.commands;
                 let is_free = link.stage == Stage::Up && link.there.is_empty() && link.back.is_empty();
@@ -145,6 +145,7 @@ impl World {
         let now = self.now();
         if let Some(member) = self.members.get_mut(&client) {
             member.last_answer = now;
+            member.signals.round_trips.note(Duration::ZERO);
         }
         answers
     }
@@ -162,7 +163,7 @@ impl World {
 
     /// What befalls the next command of a client: what a test wants, and what the weather brings.
     fn fate(&mut self, client: Uuid) -> Fate {
-        let mut fate = self.weather.as_ref().map(|weather| weather.fate(&self.chance)).unwrap_or_default();
+        let mut fate = self.weather_of(client).map(|weather| weather.fate(&self.chance)).unwrap_or_default();
         let Some(Member { armed, .. }) = self.members.get_mut(&client) else { return fate };
         if armed.requests > 0 {
             armed.requests -= 1;
@@ -227,7 +228,7 @@ impl World {
     /// Sets out for the client, behind whatever is on its way there.
     pub(super) fn send_back(&mut self, client: Uuid, what: Downward) {
         let now = self.now();
-        let delay = self.weather.as_ref().map_or(Duration::ZERO, |weather| Weather::way_back(weather, &self.chance));
+        let delay = self.weather_of(client).map_or(Duration::ZERO, |weather| weather.way_back(&self.chance));
         let Some(member) = self.members.get_mut(&client) else { return };
         let link = member.link(what.purpose());
         let number = link.number;
@@ -258,6 +259,9 @@ impl World {
         let now = self.now();
         let Some(member) = self.members.get_mut(&client) else { return };
         member.last_answer = now;
+        if let Some(flight) = member.flights.get(&flight) {
+            member.signals.round_trips.note(now.saturating_duration_since(flight.sent));
+        }
         self.end_flight(client, flight, answers);
     }
 

@@ -3,9 +3,13 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use uuid::Uuid;
+
+use super::world::World;
 use crate::chance::Chance;
 
-/// What befalls the commands of a store's clients by chance, for [`EmbeddedStore::set_weather`].
+/// What befalls the commands of a store's clients by chance, for [`EmbeddedStore::set_weather`] and
+/// [`set_weather_of`](crate::EmbeddedStore::set_weather_of).
 ///
 /// Probabilities are drawn once a command; one outside of 0 to 1 is the nearer of the two. Delays are drawn evenly from
 /// their range; a command never overtakes an earlier one on its link, and tokio's timers round up to whole milliseconds.
@@ -118,6 +122,10 @@ impl Weather {
         self
     }
 
+    pub(super) fn is_fair(&self) -> bool {
+        *self == Self::fair()
+    }
+
     pub(super) fn fate(&self, chance: &Chance) -> Fate {
         let request = passage(chance, self.lost_requests);
         Fate {
@@ -140,6 +148,33 @@ impl Weather {
 
     pub(super) fn way_back(&self, chance: &Chance) -> Duration {
         self.reply_delay.draw(chance)
+    }
+}
+
+impl World {
+    /// The weather of a client: its own, or that of all.
+    pub(super) fn weather_of(&self, client: Uuid) -> Option<&Weather> {
+        let own = self.members.get(&client).and_then(|member| member.weather.as_ref());
+        own.or(self.weather.as_ref()).filter(|weather| !weather.is_fair())
+    }
+
+    /// What befalls all clients from now on, or one. What was measured under another weather says nothing any more.
+    pub(super) fn set_weather(&mut self, of: Option<Uuid>, weather: Weather) -> bool {
+        let changed: Vec<_> = match of {
+            None => self.members.values_mut().filter(|member| member.weather.is_none()).collect(),
+            Some(client) => self.members.get_mut(&client).into_iter().collect(),
+        };
+        let any = !changed.is_empty();
+        for member in changed {
+            member.signals.round_trips.forget();
+            if of.is_some() {
+                member.weather = Some(weather.clone());
+            }
+        }
+        if of.is_none() {
+            self.weather = Some(weather);
+        }
+        any
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    member::{Downward, Member, Parked, Upward},
+    member::{Downward, Member, Parked, Signals, Upward},
     packet::{self, Answers, Packet},
     ran::Ran,
     server::{MAX_BYTES, Published, Reply, Server},
@@ -178,12 +178,7 @@ impl World {
     }
 
     /// A client comes, if it lives where the store does. When it came.
-    pub(super) fn join(
-        &mut self,
-        client: Uuid,
-        command_timeout: Duration,
-        eras: &watch::Sender<u64>,
-    ) -> Result<Instant> {
+    pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Result<Instant> {
         self.bind();
         if self.pump == Pump::Ended {
             return Err(Error::invalid(
@@ -198,7 +193,7 @@ impl World {
                 "this embedded store lives on another tokio runtime, that of its first client; make one store for each",
             ));
         }
-        Ok(self.enter(client, command_timeout, eras))
+        Ok(self.enter(client, command_timeout, signals))
     }
 
     /// The first one to come says whose time it is.
@@ -209,9 +204,9 @@ impl World {
         }
     }
 
-    pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration, eras: &watch::Sender<u64>) -> Instant {
+    pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Instant {
         let now = self.now();
-        self.members.insert(client, Member::new(client, command_timeout, now, eras.clone()));
+        self.members.insert(client, Member::new(client, command_timeout, now, signals.clone()));
         now
     }
 

@@ -174,7 +174,9 @@ impl Link {
             biased;
             () = self.gone() => {}
             pong = timeout_at(since + command_timeout, connection.send_packed_command(&ping)) => match pong {
-                Ok(Ok(_)) => self.pongs.note(),
+                Ok(Ok(_)) => {
+                    self.pongs.note();
+                }
                 Ok(Err(_)) => self.end(Cause::Cut),
                 Err(_) => self.end(Cause::Silent),
             }
@@ -276,9 +278,12 @@ impl Answers {
         Self { start: Instant::now(), nanos: AtomicU64::new(0) }
     }
 
-    pub(super) fn note(&self) {
-        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    /// Something is answered at this moment, which is given back.
+    pub(super) fn note(&self) -> Instant {
+        let now = Instant::now();
+        let nanos = u64::try_from((now - self.start).as_nanos()).unwrap_or(u64::MAX);
         self.nanos.fetch_max(nanos, Ordering::Relaxed);
+        now
     }
 
     pub(super) fn last(&self) -> Instant {

@@ -68,7 +68,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
         dispatches.leave()?;
-        let replies = self.answer(&link, send, turn, timer).await?;
+        let (replies, _) = self.answer(&link, send, turn, timer).await?;
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
         let mut unknown = Vec::new();
@@ -86,7 +86,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
         let healed = match dispatches.leave() {
-            Ok(()) => self.answer(&link, send, None, timer).await,
+            Ok(()) => self.answer(&link, send, None, timer).await.map(|(healed, _)| healed),
             Err(fault) => Err(fault),
         };
         // The answers that did come stay, whatever becomes of the others.

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     backend::{
-        Fault, FaultKind, Value,
+        Fault, FaultKind, RoundTrips, Value,
         backoff::{self, Backoff},
         dispatch::Dispatches,
     },
@@ -47,6 +47,8 @@ pub(super) struct Node {
     /// Where the link's tasks and every timer live, whoever polls.
     pub(super) runtime: Handle,
     pub(super) answers: Answers,
+    /// Of single scripts: a pipeline takes as long as what it carries.
+    pub(super) round_trips: RoundTrips,
     pub(super) current: Arc<Current>,
     closed: CancellationToken,
 }
@@ -61,7 +63,9 @@ pub(super) async fn connect(
 ) -> Result<Arc<Node>, Fault> {
     let within = options.command_timeout;
     let link = Arc::new(Link::open(&clients, &closed, within).await?);
+    let (round_trips, asked) = (RoundTrips::default(), Instant::now());
     link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &clients.secrets).await?;
+    round_trips.note(asked.elapsed());
     let runtime = Handle::current();
     let node = Arc::new(Node {
         hashes: Hashes::of_catalogue(),
@@ -69,6 +73,7 @@ pub(super) async fn connect(
         command_timeout: within,
         runtime: runtime.clone(),
         answers: Answers::new(),
+        round_trips,
         current: Arc::new(Current::new(link.clone())),
         closed,
     });
@@ -97,7 +102,8 @@ impl Node {
         let mut wait = link.waiting().until(timer.deadline());
         let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
-        let reply = self.noted(&link, outcome)?;
+        let (reply, at) = self.noted(&link, outcome)?;
+        self.round_trips.note(at - timer.sent);
         if !codec::is_refusal(&reply) {
             return codec::value(reply, self.secrets());
         }
@@ -164,7 +170,9 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_command(cmd));
         dispatches.leave()?;
-        self.answer(link, send, turn, timer).await
+        let (reply, at) = self.answer(link, send, turn, timer).await?;
+        self.round_trips.note(at - timer.sent);
+        Ok(reply)
     }
 
     /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.
@@ -194,14 +202,14 @@ impl Node {
         }
     }
 
-    /// Sends in the first poll and waits for the answer.
+    /// Sends in the first poll and waits for the answer: with it comes the instant at which it came.
     pub(super) async fn answer<T>(
         &self,
         link: &Link,
         mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
         mut turn: Option<Turn>,
         timer: Timer,
-    ) -> Result<T, Fault> {
+    ) -> Result<(T, Instant), Fault> {
         let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
         let outcome = poll_fn(|cx| self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
@@ -232,12 +240,9 @@ impl Node {
     }
 
     /// What came over the link, whose health it tells.
-    fn noted<T>(&self, link: &Link, outcome: RedisResult<T>) -> Result<T, Fault> {
+    fn noted<T>(&self, link: &Link, outcome: RedisResult<T>) -> Result<(T, Instant), Fault> {
         match outcome {
-            Ok(reply) => {
-                self.answers.note();
-                Ok(reply)
-            }
+            Ok(reply) => Ok((reply, self.answers.note())),
             Err(error) => {
                 // Refusals are replies: an error means that the connection is no good.
                 link.end(Cause::Cut);

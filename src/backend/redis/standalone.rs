@@ -13,8 +13,8 @@ use super::{
     pubsub::PubSub,
 };
 use crate::backend::{
-    self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Subscription, Value,
-    dispatch::Dispatches,
+    self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, RoundTrip, Subscription,
+    Value, dispatch::Dispatches,
 };
 
 /// A standalone server. Dropping it closes it.
@@ -44,6 +44,10 @@ impl Line for Standalone {
 
     fn last_answer(&self, _: &str) -> Instant {
         self.node.answers.last()
+    }
+
+    fn round_trip(&self, _: &str) -> Option<RoundTrip> {
+        self.node.round_trips.seen()
     }
 
     fn place(&self, _: &str) -> u32 {

@@ -16,10 +16,10 @@ use tokio::{
 };
 
 use super::{
-    fate::{Fate, Sent, Verb},
+    fate::{Fate, Sent, Verb, broken, fault},
     server::{Hearing, Server},
 };
-use crate::backend::{Dispatch, Fault, FaultKind, Heard, Line, Listener, Pending, Subscription};
+use crate::backend::{Dispatch, Fault, FaultKind, Heard, Line, Listener, Pending, RoundTrip, Subscription};
 
 /// The server, the link to it, and the record.
 pub(super) struct World {
@@ -43,6 +43,7 @@ struct Inside {
     record: Vec<Sent>,
     link: u64,
     last_answer: Instant,
+    round_trip: Option<RoundTrip>,
     closed: bool,
 }
 
@@ -56,6 +57,7 @@ impl World {
             record: Vec::new(),
             link: 1,
             last_answer: Instant::now(),
+            round_trip: Some(RoundTrip::default()),
             closed: false,
         };
         let (linked, eras, under_way) = (watch::Sender::new(true), watch::Sender::new(1), AtomicUsize::new(0));
@@ -170,6 +172,11 @@ impl World {
     /// How many calls somebody waits for.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// What the backend has measured.
+    pub(super) fn set_round_trip(&self, trip: Option<Duration>) {
+        self.inside().round_trip = trip.map(|trip| RoundTrip { usual: trip, longest: trip });
     }
 
     pub(super) fn new_link(&self) {
@@ -338,15 +345,6 @@ async fn next_poll() {
     .await;
 }
 
-fn fault(kind: FaultKind) -> Fault {
-    Fault { kind, ..Fault::timeout(false, "the test wants it") }
-}
-
-/// The link broke after the command was sent.
-fn broken() -> Fault {
-    Fault { may_have_run: true, ..fault(FaultKind::Dropped) }
-}
-
 impl Inside {
     /// Writes the call down; `None` once the links are closed.
     fn fate(&mut self, sent: Sent) -> Option<Fate> {
@@ -378,6 +376,10 @@ impl Line for World {
 
     fn last_answer(&self, _: &str) -> Instant {
         self.inside().last_answer
+    }
+
+    fn round_trip(&self, _: &str) -> Option<RoundTrip> {
+        self.inside().round_trip
     }
 
     fn place(&self, _: &str) -> u32 {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 use super::copies::Copies;
-use crate::backend::FaultKind;
+use crate::backend::{Fault, FaultKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verb {
@@ -81,4 +81,13 @@ impl Gate {
         // The sender is ours, so it outlives the wait.
         let _ = self.0.subscribe().wait_for(|open| *open).await;
     }
+}
+
+pub(super) fn fault(kind: FaultKind) -> Fault {
+    Fault { kind, ..Fault::timeout(false, "the test wants it") }
+}
+
+/// The link broke after the command was sent.
+pub(super) fn broken() -> Fault {
+    Fault { may_have_run: true, ..fault(FaultKind::Dropped) }
 }

@@ -5,6 +5,7 @@ mod acquire;
 mod cancel;
 mod close;
 mod copies;
+mod distances;
 mod ends;
 mod era;
 mod fake;

@@ -13,9 +13,9 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, world::World};
+use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, weather::Weather, world::World};
 use crate::{
-    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Value},
+    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, RoundTrip, Value},
     chance::Chance,
     script::reentrant,
 };
@@ -163,6 +163,30 @@ async fn a_link_has_another_number_after_every_replacement_and_tells_what_broke_
         assert!(bench.acquire("x", None).await.is_ok());
         assert!(bench.link.last_answer("") >= asked);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_round_trip_is_what_commands_take_in_the_weather_of_their_client() {
+    let bench = Bench::new();
+    let trip = || bench.link.round_trip("a");
+    assert_eq!(trip(), None, "nothing was asked yet");
+    assert!(bench.acquire("x", None).await.is_ok());
+    assert_eq!(trip(), Some(RoundTrip::default()));
+    let weather = |way| Weather::fair().request_delay(way..=way).reply_delay(way..=way);
+    for (of, way) in [(Some(CLIENT), 20 * MS), (None, 5 * MS)] {
+        assert!(bench.store.with(|world| world.set_weather(of, weather(way))) == of.is_some());
+        if of.is_none() {
+            // One's own goes before that of all.
+            assert!(trip().is_some());
+            continue;
+        }
+        assert_eq!(trip(), None, "of another weather nothing is known");
+        assert!(bench.acquire("x", None).await.is_ok());
+        assert_eq!(trip(), Some(RoundTrip { usual: 2 * way, longest: 2 * way }));
+    }
+    let (asked, link) = (Instant::now(), bench.link);
+    assert!(link.run(&Call { script: &reentrant::INSPECT, keys: &["a"], args: &[], dispatch: None }).await.is_ok());
+    assert_eq!(asked.elapsed(), 40 * MS);
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,33 @@ async fn a_script_runs_by_hash_and_heals_once_the_server_has_forgotten_it() {
 }
 
 #[tokio::test]
+async fn the_round_trip_is_known_from_the_beginning_and_follows_what_scripts_take() {
+    let server = Server::start();
+    let backend = connect(&server.target(), options(3000)).await.unwrap();
+    let trip = || backend.round_trip("n").expect("connecting has asked for something");
+    assert!(!trip().longest.is_zero());
+    let _: () = server.ask(&["SCRIPT", "LOAD", COUNT.source]);
+    let before = trip();
+    server.freeze();
+    let mut slow = backend.run(&CALL);
+    assert!(poll(&mut slow).is_pending());
+    sleep(Duration::from_millis(200)).await;
+    server.thaw();
+    assert_eq!(slow.await.unwrap(), Value::Int(1));
+    let after = trip();
+    assert!(after.longest >= Duration::from_millis(200) && after.longest >= after.usual, "{after:?}");
+    assert!(after.usual >= before.usual + Duration::from_millis(20), "{before:?}, {after:?}");
+    // A pipeline takes as long as what it carries, and says nothing of the way.
+    server.freeze();
+    let mut many = backend.run_many(&[CALL; 2], Duration::from_secs(3));
+    assert!(poll(&mut many).is_pending());
+    sleep(Duration::from_millis(300)).await;
+    server.thaw();
+    assert!(many.await.iter().all(Result::is_ok));
+    assert_eq!(trip(), after);
+}
+
+#[tokio::test]
 async fn a_pipeline_answers_one_by_one() {
     let server = Server::start();
     let backend = connect(&server.target(), options(3000)).await.unwrap();

@@ -1,0 +1,131 @@
+//! A server that is far: until when an answer is waited for, and what a wait that was too short for it means to others.
+
+use super::*;
+
+/// Keeps the server answering somebody, for so long.
+async fn answers_others(bench: &Bench, span: Duration) {
+    let over = Instant::now() + span;
+    while Instant::now() < over {
+        sleep(5 * MS).await;
+        drop(bench.lock("other").lock().await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_taken_by_any_wait_however_far_the_server_is() {
+    for trip in [2, 20, 100, 400].map(|ms| ms * MS) {
+        for known in [Some(trip), None] {
+            let bench = Bench::new();
+            bench.world.set_round_trip(known);
+            bench.world.always(Verb::Acquire, Fate::Slow(trip));
+            let (lock, owner) = (bench.lock("a"), Owner::new());
+            let asked = Instant::now();
+            let outer = lock.try_lock_as(&owner).wait(MS).await.unwrap().expect("it is free");
+            let inner = lock.try_lock_as(&owner).wait(MS).await.unwrap().expect("it is ours");
+            assert_eq!(asked.elapsed(), 2 * trip, "{trip:?}, {known:?}");
+            drop((inner, outer));
+            bench.nothing_is_left("a").await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_waited_for_in_proportion_to_the_distance() {
+    for (trip, over) in [(Some(Duration::ZERO), 115), (Some(20 * MS), 115), (Some(200 * MS), 600), (None, 3000)] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.set_round_trip(trip);
+        world.always(Verb::Acquire, Fate::Never);
+        let asked = Instant::now();
+        let waited = lock.try_lock().wait(100 * MS).await;
+        assert!(matches!(waited, Err(Error::Unreachable { .. })), "{waited:?}");
+        assert_eq!(asked.elapsed(), over * MS, "{trip:?}");
+        world.heal();
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_told_busy_and_is_cut_off_hears_busy_unless_the_server_is_silent() {
+    for silent in [false, true] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.other_takes("a", LEASE);
+        let asked = Instant::now();
+        let waiter = start(lock.try_lock().wait(100 * MS)).await;
+        assert_eq!(world.sent(Verb::Acquire).len(), 2, "told busy, and once more at the confirmation");
+        sleep(90 * MS).await;
+        // The message comes, and the answer to the try that follows it does not.
+        world.next(Verb::Acquire, [Fate::Late(SECOND)]);
+        world.other_frees("a");
+        turn().await;
+        assert_eq!(world.sent(Verb::Acquire).len(), 3);
+        if !silent {
+            answers_others(&bench, 5 * MS).await;
+        }
+        let waited = waiter.await.unwrap();
+        assert_eq!(asked.elapsed(), 115 * MS);
+        match waited {
+            Ok(None) => assert!(!silent),
+            Err(Error::Unreachable { may_have_run: true, .. }) => assert!(silent),
+            other => panic!("{other:?}"),
+        }
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_just_was_too_short_is_no_trouble_for_those_behind_it() {
+    for silent in [false, true] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.policy(move |sent| {
+            let slow = &*sent.keys[0] == "a" && (silent || sent.verb == Verb::Acquire);
+            if slow { Fate::Slow(SECOND) } else { Fate::Prompt }
+        });
+        let first = start(lock.try_lock().wait(10 * MS)).await;
+        let second = start(lock.try_lock().wait(200 * MS)).await;
+        let third = start(lock.try_lock().wait(60 * MS)).await;
+        if !silent {
+            answers_others(&bench, 250 * MS).await;
+        }
+        // The first asked for the lock and was told nothing, which is an error for itself.
+        let told = [first, second, third].map(|waiter| async { waiter.await.unwrap() });
+        for (at, told) in futures_util::future::join_all(told).await.into_iter().enumerate() {
+            match told {
+                Ok(None) => assert!(!silent && at == 2, "{at}"),
+                Err(Error::Unreachable { .. }) => assert!(silent || at < 2, "{at}"),
+                other => panic!("{at}: {other:?}"),
+            }
+        }
+        world.heal();
+        sleep(SECOND).await; // the other name is remembered for a while
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// More wait than are let through: those whose turn never comes asked nothing, and hear nothing bad of the server.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_in_the_line_for_a_try_is_none_while_the_server_answers() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let held = bench.lock("held").lock().await.unwrap();
+    world.policy(|sent| if sent.keys[0].starts_with("n") { Fate::Slow(SECOND) } else { Fate::Prompt });
+    let waiters: Vec<_> =
+        (0..300).map(|n| tokio::spawn(bench.lock(&format!("n{n}")).try_lock().wait(100 * MS).into_future())).collect();
+    turn().await;
+    let in_flight = world.sent(Verb::Acquire).len() - 1;
+    assert!(in_flight < 300);
+    sleep(50 * MS).await;
+    // A release needs no place.
+    held.unlock().await.unwrap();
+    let mut none = 0;
+    for waiter in waiters {
+        match waiter.await.unwrap() {
+            Ok(None) => none += 1,
+            Err(Error::Unreachable { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(none, 300 - in_flight);
+}
