@@ -9,10 +9,10 @@
 //! 3. Tasks of one process queue for a name in memory. Only the first in the queue talks to the server.
 //! 4. It tries; if the lock is taken it subscribes to the lock's channel, tries again, and sleeps until a message comes, or the
 //!    lease that the server named is over, or one watchdog timeout.
-//! 5. A release goes to the next task of the same process if there is one: under the watchdog without a command, else by
-//!    one script that moves the hold. After one slice of that the lock is freed, and other processes get their turn: a
-//!    process that has just had its own lets up to three of those that listen go first, by a tenth of a slice and a millisecond
-//!    at most each.
+//! 5. A release passes the lock to the next task of the same process, if there is one: without a command where both holds are
+//!    renewed by the watchdog, otherwise by one script that moves the hold. After one slice of that the lock is freed, and other
+//!    processes get their turn. A process that has just had its own turn lets up to three of those that listen go first, by a
+//!    tenth of a slice and a millisecond at most each.
 //! 6. One task per client renews all holds under the watchdog, up to 100 in a script, a third of a lease after the last time.
 //! 7. A hold whose local deadline passes is lost without asking anybody.
 //! 8. If a future is dropped while its command is under way, the hold that may exist is released before anything else is tried

@@ -1,6 +1,6 @@
 //! What a lock costs, beside the same scripts sent raw and beside other libraries.
 //!
-//! One command builds the libraries that are compared, starts a server of its own, measures for about seven minutes, and ends
+//! One command builds the libraries that are compared, starts a server of its own, and measures for about seven minutes. It ends
 //! with a table of all bounds, each with its figure and whether it was reached:
 //!
 //! ```text
@@ -45,26 +45,32 @@
 //! | nested | nested lock + unlock, p50 to two raw EVALSHA | 1.031 | ≤ 1.100 | yes |
 //! | nested | EVALSHA for a nested lock + unlock | 2 | ≤ 2 | yes |
 //!
-//! 32 of 33 reached. In all cases 0 violations of exclusion, 0 errors. The one that
-//! misses its mark is printed as it is: a lock and unlock of ours is eight commands for the server, two scripts and six inside
-//! of them, one of `rslock` is four, and under that load the CPUs of both sides are busy all the time.
+//! 32 of 33 reached; in all cases 0 violations of exclusion and 0 errors. The one that misses its mark is printed as it is: a
+//! lock and unlock of ours is eight commands for the server, two scripts and six inside of them; one of `rslock` is four. Under
+//! that load the CPUs of both sides are busy all the time.
 //!
-//! Of several CPUs the server has one, and all clients the others: here one, on which they take turns. Where they share them,
-//! a round trip takes much longer whenever the system has spread them anew, and the ratios move with it. They depend on the
-//! machine, too: a section of a hot lock costs a little of the program's own time and no system call, which is what the
-//! others spend their time with.
+//! # How to read it
 //!
-//! A plot, `benches/sections.svg` in the repository, shows sections a second against tasks on one name: alone all have about as many, from two tasks
-//! on ours has many times as many. It is drawn by
+//! - Each ratio compares with a baseline that was measured in turns with it. *Raw* is the same scripts, sent by `EVALSHA` over
+//!   the same driver with nothing around them. `rslock` and `rlock` have the same load and poll every 5 ms.
+//! - A *section* is what runs between a lock and its unlock. For a hot lock the number of sections a second is not enough: a
+//!   library that polls lets the task that has just released take the lock again while all others sleep. Read it together with
+//!   the longest wait and the share of the least served task.
+//! - The server has one CPU to itself, and the clients share the others, here one. Where both share their CPUs, a round trip
+//!   takes much longer whenever the system moves them, and the ratios move with it.
+//! - The ratios depend on the machine, too: a section of a hot lock costs a little of the program's own time and no system
+//!   call, and system calls are what the others spend their time with.
+//!
+//! A plot, `benches/sections.svg` in the repository, shows sections a second against tasks on one name. With one task all
+//! libraries have about as many; from two tasks on ours has many times as many. It is drawn by
 //! `cargo bench --bench contention -- --case curve --json | benches/plot.py`.
 //!
-//! A ratio is to a baseline that was measured in turns with it: *raw* is the same scripts by `EVALSHA` over the same
-//! driver with nothing around them, `rslock` and `rlock` are under the same load, polling every 5 ms. Of a hot lock the
-//! rate alone misleads: a library that polls lets the task that has just released take the lock again while all others
-//! sleep. Read it together with the longest wait and the share of the least served task.
+//! # Measure it yourself
 //!
-//! `-- --case NAME` runs one case (`serial`, `drop`, `distinct`, `hot`, `leased`, `hold`, `procs`, `hand-over`, `renew`, `waiters`,
-//! `preheld`, `nested`; `curve` for the plot, `slices` for what a slice gives and takes), with `--tasks`, `--secs` and `--json`.
-//! `cargo bench -p foreign --bench latency` measures single steps with criterion. `cargo bench --bench allocations` counts what a lock and
-//! unlock ask of the allocator, on one thread: 14 times, of which the driver's two commands alone make 12. The example
-//! `bench_peer` puts the same load on a server that you started, for comparisons with other languages.
+//! - `cargo bench --bench contention -- --case NAME` runs one case: `serial`, `drop`, `distinct`, `hot`, `leased`, `hold`,
+//!   `procs`, `hand-over`, `renew`, `waiters`, `preheld`, `nested`; `curve` for the plot, `slices` for what a slice gives and
+//!   takes. `--tasks`, `--secs` and `--json` go with it.
+//! - `cargo bench -p foreign --bench latency` measures single steps with criterion.
+//! - `cargo bench --bench allocations` counts what a lock and unlock ask of the allocator, on one thread:
+//!   14 times, of which the driver's two commands alone make 12.
+//! - The example `bench_peer` puts the same load on a server that you started, for comparisons with other languages.
