@@ -2,7 +2,7 @@
 
 mod builder;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ pub use crate::backend::redis::RespVersion;
 use crate::{
     backend::Backend,
     chance::Chance,
-    engine::{Clock, Engine, Settings},
+    engine::{Clock, Engine, Settings, Shutdown},
     error::Result,
     locks::{Mutex, ReentrantLock, Scope},
 };
@@ -156,11 +156,43 @@ impl Client {
         self.engine.id()
     }
 
-    /// Ends the client: new calls and waiters get [`Error::Closed`](crate::Error::Closed), live holds are told that they are lost, what was
-    /// released is sent, within one command timeout. It does not wait for guards: stop, join, then close.
+    /// Ends the client in order, as a service that is told to stop wants it: nobody gets a lock any more, holders are told to
+    /// stop, and their locks are released as ever, for as long as `grace` allows. Then it closes as [`Client::close`] does.
     ///
-    /// Holds that live are neither renewed nor released, since their work may still run. Calling it again does no harm. From
-    /// another runtime it returns too where the client's own makes no progress: after one command timeout, with nothing sent.
+    /// New acquisitions and waiters get [`Error::Closed`](crate::Error::Closed), but for nested ones of a holder. Every holder's
+    /// [`cancellation`](crate::LockGuard::cancellation) fires. Its hold is held and renewed meanwhile: `is_held` says so, `lost`
+    /// does not resolve, and `protect` goes on. It ends early when the last guard is gone and the last detached hold unlocked.
+    ///
+    /// A second call joins the first, whose grace counts. `close` cuts it short. After the client was closed there is nothing
+    /// left to shut down, and the answer says so at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// The shutdown begins with the first poll, and goes on if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: relatch::Client) {
+    /// use std::time::Duration;
+    ///
+    /// // On SIGTERM, with less than what the platform waits before SIGKILL.
+    /// let shutdown = client.shutdown(Duration::from_secs(20)).await;
+    /// if !shutdown.is_clean() {
+    ///     eprintln!("still held: {:?}", shutdown.still_held);
+    /// }
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, grace: Duration) -> Shutdown {
+        Engine::shutdown(&self.engine, grace).await
+    }
+
+    /// Ends the client at once: new calls and waiters get [`Error::Closed`](crate::Error::Closed), live holds are told that they
+    /// are lost, what was released is sent, within one command timeout. It does not wait for guards: [`Client::shutdown`] does.
+    ///
+    /// Holds that live are neither renewed nor released, since their work may still run; one that nobody has begun to work
+    /// under is released. Calling it again does no harm. From another runtime it returns too where the client's own makes no
+    /// progress: after one command timeout, with nothing sent.
     ///
     /// # Cancel safety
     ///
@@ -178,7 +210,7 @@ impl Client {
         Engine::close(&self.engine).await;
     }
 
-    /// Whether [`Client::close`] was called.
+    /// Whether [`Client::close`] was called, or [`Client::shutdown`] is through with waiting.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.engine.is_closed()

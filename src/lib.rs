@@ -43,7 +43,7 @@ pub use uuid::Uuid;
 pub use crate::embedded::EmbeddedStore;
 pub use crate::{
     client::{Client, ClientBuilder, RespVersion},
-    engine::{Acquire, LockGuard, Released, TryAcquire, Unlock},
+    engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,
     locks::{Inspection, Mutex, ReentrantLock},

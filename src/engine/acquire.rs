@@ -258,7 +258,7 @@ impl ContenderSlot {
         let (place, id) = (self.place.clone(), self.id);
         Dispatch::new(move || {
             let contends = place.entry.lock().contender.as_ref().is_some_and(|contender| contender.id == id);
-            contends && !place.engine.is_closed()
+            contends && !place.engine.is_ending()
         })
     }
 
@@ -296,7 +296,7 @@ impl ContenderSlot {
         let ticket = place.engine.draw();
         let entered = place.update(|state, _| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
-            if place.engine.is_closed() {
+            if place.engine.is_ending() {
                 return Err(Tried::Closed);
             }
             if state.contender.as_ref().is_none_or(|contender| contender.id != self.id) {

@@ -58,6 +58,9 @@ impl State {
         if let Some(hold) = self.held_by(&ask.owner) {
             return Admission::Nest(Nest::begin(place, hold));
         }
+        if place.engine.is_ending() {
+            return Admission::Refused(Error::Closed);
+        }
         if self.is_asked_by(&ask.owner) {
             return Admission::Refused(asked_twice(place));
         }

@@ -152,7 +152,7 @@ impl LockGuard {
     /// ```
     pub async fn lost(&self) -> Error {
         self.check();
-        let (mut over, mut alarm) = (pin!(self.tenure.token().cancelled()), None);
+        let (mut over, mut alarm) = (pin!(self.tenure.over()), None);
         poll_fn(|cx| {
             let polled = over.as_mut().poll(cx);
             if polled.is_pending() {
@@ -168,7 +168,8 @@ impl LockGuard {
         }
     }
 
-    /// A token that is cancelled when the hold ends for its owner: lost, released or passed on.
+    /// A token that is cancelled when the hold ends for its owner, lost, released or passed on; and before that, when the
+    /// client [shuts down](crate::Client::shutdown): then the hold goes on while its owner stops.
     ///
     /// It is a child: cancelling it does nothing to the hold. It belongs to the hold and not to this guard: releasing
     /// an inner guard does not cancel it.
@@ -189,7 +190,7 @@ impl LockGuard {
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.check();
-        self.tenure.token().child_token()
+        self.tenure.token(|| self.place.engine.is_ending()).child_token()
     }
 
     /// Runs a future for as long as the hold lasts.
@@ -217,7 +218,7 @@ impl LockGuard {
     /// ```
     pub async fn protect<F: IntoFuture>(&self, work: F) -> Result<F::Output> {
         let mut work = pin!(work.into_future());
-        let mut over = pin!(self.tenure.token().cancelled());
+        let mut over = pin!(self.tenure.over());
         let mut released = pin!(self.released.get_or_init(Box::default).notified());
         let mut alarm = None;
         poll_fn(|cx| {

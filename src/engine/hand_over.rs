@@ -91,12 +91,12 @@ impl State {
 
     /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing. Whoever decides
     /// that has noted how long the machine slept.
-    fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, now: Instant, fx: &mut Effects) -> Ending {
+    pub(super) fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, now: Instant, fx: &mut Effects) -> Ending {
         let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
         fx.end(&hold.tenure, End::Over);
         fx.say(Said::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
         let turn = self.slice.turn(now);
-        let next = if turn == Turn::Keep && !place.engine.is_closed() { self.queue.pop() } else { None };
+        let next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
             let outcome = Arc::new(Outcome::default());
             let mut job = self.release(place, Why::of(&hold, turn, now), outcome, now);
@@ -336,7 +336,7 @@ impl HandOver {
         let ticket = place.engine.draw();
         self.waiter = place.update(|state, fx| {
             // As for an acquire: the end of the client looks for holds once.
-            if place.engine.is_closed() {
+            if place.engine.is_ending() {
                 return Some(waiter);
             }
             let tenure = Tenure::new(waiter.owner);

@@ -115,6 +115,7 @@ pub(crate) use self::{
     shared::{Engine, Settings},
 };
 pub use self::{
+    ending::Shutdown,
     guard::LockGuard,
     outcome::Released,
     request::{Acquire, TryAcquire, Unlock},

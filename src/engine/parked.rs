@@ -11,6 +11,7 @@ use super::{
     clock::Moment,
     date::Date,
     effects::{Effects, Said},
+    hand_over::Ending,
     outcome::Outcome,
     reap::OldCopies,
     registry::{Place, State},
@@ -106,6 +107,17 @@ impl State {
     pub(super) fn wakes_contender(&mut self, now: Instant) {
         if let Some(Contender { due: Some(due), trying: None, .. }) = self.contender.as_deref_mut() {
             *due = (*due).min(now.into());
+        }
+    }
+
+    /// The client ends: what nobody works under is let go of, as if it had been dropped.
+    pub(super) fn leave_untaken(&mut self, place: &Place, fx: &mut Effects) {
+        let moment = place.engine.clock().moment();
+        self.expire_at(place, moment, fx);
+        if self.hold.as_ref().is_some_and(|hold| hold.untaken_since().is_some())
+            && let Ending::Release(job) = self.end_hold(place, None, moment.now, fx)
+        {
+            fx.release(job);
         }
     }
 

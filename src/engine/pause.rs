@@ -149,7 +149,7 @@ impl ContenderSlot {
                 }
                 (gate, out)
             });
-            if place.engine.is_closed() {
+            if place.engine.is_ending() {
                 return Err(Error::Closed);
             }
             let gate = match gate {
@@ -237,7 +237,7 @@ impl ContenderSlot {
                 (state.ear.flag(), state.ear.hearing())
             });
             let now = clock.now();
-            if place.engine.is_closed() {
+            if place.engine.is_ending() {
                 return Err(Error::Closed);
             }
             if wait_over.is_some_and(|until| until <= now) {
@@ -299,7 +299,7 @@ impl ContenderSlot {
     async fn rest_until(&self, at: Instant) -> Result<()> {
         self.polls_by(Some(at));
         loop {
-            if self.place.engine.is_closed() {
+            if self.place.engine.is_ending() {
                 return Err(Error::Closed);
             }
             if timeout_at(at, self.place.entry.nudged()).await.is_err() {

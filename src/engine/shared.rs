@@ -24,7 +24,7 @@ use super::{
     Clock, HoldNumber, Protocol,
     alarm::Alarms,
     effects::Effects,
-    ending::HomeEnds,
+    ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
     home::Home,
     reap::Watched,
@@ -75,9 +75,12 @@ pub(crate) struct Engine {
     numbers: AtomicU64,
     tries: Semaphore,
     queued_tries: Arc<Semaphore>,
+    /// No acquisition begins any more but nested ones.
+    pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
     pub(super) era: Era,
-    /// Told whenever an entry has nothing left to send, for `close`.
+    pub(super) shutdown: OnceLock<Arc<WindingDown>>,
+    /// Told whenever an entry holds nothing and has nothing left to send, for the end.
     pub(super) settled: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
@@ -103,8 +106,10 @@ impl Engine {
             numbers: AtomicU64::new(1),
             tries: Semaphore::new(TRIES),
             queued_tries: Arc::new(Semaphore::new(TRIES)),
+            ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             era: Era::default(),
+            shutdown: OnceLock::new(),
             settled: Notify::new(),
             hasher: RandomState::new(),
             warned: Mutex::default(),
@@ -198,6 +203,11 @@ impl Engine {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether it is closed, or about to be.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
     /// Whether this is the first time that `what` is to be said of `name`.
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -270,6 +280,9 @@ impl Engine {
         let known = self.places();
         self.entries.clear();
         drop(known);
+        if let Some(shutdown) = self.shutdown.get() {
+            shutdown.report();
+        }
         self.home.leave();
     }
 

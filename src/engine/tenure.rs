@@ -1,11 +1,12 @@
 //! One owner's time with a hold, and how it ended: what that owner's guards share. It knows no deadline and no count.
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc,
     atomic::{AtomicU64, Ordering, fence},
 };
 
-use tokio::time::Instant;
+use once_cell::race::OnceBox;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::date::Date;
@@ -19,7 +20,10 @@ use crate::{
 pub(crate) struct Tenure {
     pub(crate) owner: Owner,
     end: OnceEnd,
-    token: OnceLock<CancellationToken>,
+    /// Told at the end.
+    over: OnceBox<Notify>,
+    /// Cancelled at the end, or before, when its owner is to stop.
+    stop: OnceBox<CancellationToken>,
 }
 
 /// How a tenure ended.
@@ -78,7 +82,7 @@ impl OnceEnd {
 
 impl Tenure {
     pub(crate) fn new(owner: Owner) -> Arc<Self> {
-        Arc::new(Self { owner, end: OnceEnd::default(), token: OnceLock::new() })
+        Arc::new(Self { owner, end: OnceEnd::default(), over: OnceBox::new(), stop: OnceBox::new() })
     }
 
     pub(crate) fn end(&self) -> Option<End> {
@@ -88,10 +92,19 @@ impl Tenure {
     /// The first end counts; whoever waits for it is woken. Not to be called under an entry's mutex: wakers run here.
     pub(crate) fn finish(&self, end: End) {
         self.end.set(end);
-        // In one order for all: either the token's maker sees the end, or the end sees the token.
+        // In one order for all: either who begins to wait sees the end, or the end sees who waits.
         fence(Ordering::SeqCst);
-        if let Some(token) = self.token.get() {
-            token.cancel();
+        if let Some(over) = self.over.get() {
+            over.notify_waiters();
+        }
+        self.stop();
+    }
+
+    /// Its owner is to stop. Not to be called under an entry's mutex.
+    pub(crate) fn stop(&self) {
+        fence(Ordering::SeqCst);
+        if let Some(stop) = self.stop.get() {
+            stop.cancel();
         }
     }
 
@@ -100,14 +113,23 @@ impl Tenure {
         self.end.set(end);
     }
 
-    /// Cancelled when the tenure ends, however it ends.
-    pub(crate) fn token(&self) -> &CancellationToken {
-        let token = self.token.get_or_init(CancellationToken::new);
+    /// Waits for the end, whatever it is.
+    pub(crate) async fn over(&self) {
+        let told = self.over.get_or_init(Box::default).notified();
         fence(Ordering::SeqCst);
-        if self.end.get().is_some() {
-            token.cancel();
+        if self.end.get().is_none() {
+            told.await;
         }
-        token
+    }
+
+    /// Cancelled when the tenure ends, or its owner is to stop. `stops`: whether that is so by now.
+    pub(crate) fn token(&self, stops: impl FnOnce() -> bool) -> &CancellationToken {
+        let stop = self.stop.get_or_init(Box::default);
+        fence(Ordering::SeqCst);
+        if self.end.get().is_some() || stops() {
+            stop.cancel();
+        }
+        stop
     }
 
     /// The error of a lost tenure.

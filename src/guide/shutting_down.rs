@@ -1,51 +1,69 @@
-//! SIGTERM: stop the work, release the locks, close the client, in this order.
+//! SIGTERM: tell the holders to stop, wait until they have released their locks, and close. One call does it.
 //!
 //! A lock that is held when its process ends stays on the server until its lease is over: 30 s with the default watchdog.
 //! The replica that takes over waits for that long. So release before you exit.
 //!
-//! # Stop, join, close
-//!
 //! ```no_run
-//! use relatch::{CancellationToken, Client, Result};
+//! use std::time::Duration;
+//!
+//! use relatch::{Client, Error, Result};
 //! use tokio::{signal::unix::{SignalKind, signal}, task::JoinSet};
 //!
 //! #[tokio::main]
 //! async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 //!     let client = Client::connect("redis://127.0.0.1/").await?;
-//!     let (stop, mut workers) = (CancellationToken::new(), JoinSet::new());
+//!     let mut workers = JoinSet::new();
 //!     for queue in ["mail", "print"] {
-//!         workers.spawn(work(client.clone(), queue, stop.clone()));
+//!         workers.spawn(work(client.clone(), queue));
 //!     }
 //!
 //!     signal(SignalKind::terminate())?.recv().await;
-//!     stop.cancel(); // 1. nobody begins anything new
-//!     workers.join_all().await; // 2. what runs ends, and releases its lock
-//!     client.close().await; // 3. releases that are on their way are sent
+//!     let shutdown = client.shutdown(Duration::from_secs(20)).await;
+//!     if !shutdown.is_clean() {
+//!         eprintln!("still held: {:?}", shutdown.still_held);
+//!     }
+//!     workers.shutdown().await; // whoever is left
 //!     Ok(())
 //! }
 //!
-//! async fn work(client: Client, queue: &str, stop: CancellationToken) -> Result<()> {
-//!     while let Some(guard) = stop.run_until_cancelled(client.mutex(queue).lock()).await {
-//!         let guard = guard?;
-//!         // … one piece of work …
+//! async fn work(client: Client, queue: &str) -> Result<()> {
+//!     loop {
+//!         let guard = match client.mutex(queue).lock().await {
+//!             Err(Error::Closed) => return Ok(()), // the client shuts down
+//!             answer => answer?,
+//!         };
+//!         let stop = guard.cancellation();
+//!         while !stop.is_cancelled() {
+//!             // … one piece of work …
+//! #           break;
+//!         }
 //!         guard.unlock().await?;
 //!     }
-//!     Ok(())
 //! }
 //! ```
 //!
-//! # What `close` does
+//! # What `shutdown` does
 //!
-//! [`Client::close`](crate::Client::close) refuses new calls, answers those who wait with
-//! [`Error::Closed`](crate::Error::Closed), tells every holder that its lock is lost, and sends the releases that are
-//! already decided, within one command timeout. It does *not* release a lock that is still held: its work may still run, and
-//! then nobody else may enter. Such a lock is free when its lease is over.
+//! [`Client::shutdown`](crate::Client::shutdown)
+//!
+//! - refuses new acquisitions with [`Error::Closed`](crate::Error::Closed), and answers those who wait with it; a holder may
+//!   still take again what it holds;
+//! - fires every guard's [`cancellation`](crate::LockGuard::cancellation), while its lock is still held and renewed: work that has
+//!   begun can be brought to an end. `is_held` says so, `lost` does not resolve, `protect` goes on;
+//! - releases the locks as their guards go, and detached ones as they are unlocked;
+//! - closes as soon as nothing is held, or when the grace is over, and says which locks were still held then.
+//!
+//! A lock that is still held is *not* released: its work may still run, and then nobody else may enter. It is free when its
+//! lease is over.
+//!
+//! Kubernetes sends SIGTERM and, 30 s later by default, SIGKILL: choose a grace below that. After a SIGKILL, a crash or a
+//! power cut the lease ends the lock, and nothing else is needed.
+//!
+//! # Only `close`
+//!
+//! [`Client::close`](crate::Client::close) is the end without a grace: it refuses new calls, tells every holder that its lock is
+//! lost, and sends the releases that are already decided, within one command timeout. It is right where you have stopped and
+//! joined your own tasks before.
 //!
 //! Dropping the last clone of a client does less: it lets the connections go. A `main` that ends right after dropping a
 //! guard takes the runtime away before the release is sent.
-//!
-//! # When there is no time
-//!
-//! Kubernetes sends SIGTERM and, 30 s later by default, SIGKILL. Give work that may take longer the guard's
-//! [`cancellation`](crate::LockGuard::cancellation) *and* your own stop token, so that it ends within that time. After a
-//! SIGKILL, a crash or a power cut the lease ends the lock, and nothing else is needed.

@@ -60,6 +60,7 @@ mod scripts;
 mod sent;
 mod server_clock;
 #[cfg(feature = "embedded")]
+mod shutting_down;
 mod simulation;
 mod starving;
 mod storm;

@@ -412,6 +412,21 @@ fn a_home_that_stands_still_is_an_error_that_says_what_helps_and_never_a_hang() 
 }
 
 #[test]
+fn a_shutdown_from_elsewhere_is_over_in_time_though_home_stands_still() {
+    for place in PLACES {
+        let home = current_thread();
+        let resident = Resident::of(&home, HANGS * 3);
+        there(place, resident, async |resident| {
+            let began = Instant::now();
+            let shutdown = resident.client.shutdown(HANGS * 3).await;
+            assert!(began.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", began.elapsed());
+            assert_eq!(shutdown.still_held.iter().map(|name| &**name).collect::<Vec<_>>(), resident.names());
+            assert!(resident.client.is_closed() && !resident.guard.is_held());
+        });
+    }
+}
+
+#[test]
 fn a_loss_is_told_at_the_deadline_though_home_stands_still() {
     const LEASE: Duration = Duration::from_millis(500);
     for place in PLACES {

@@ -27,6 +27,7 @@ mod reap;
 mod release;
 mod repeated;
 mod server;
+mod shutdown;
 mod slice;
 mod told;
 mod watchdog;
