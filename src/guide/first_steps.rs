@@ -69,7 +69,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Busy is `Ok(None)` and no error. The acquisitions are ordinary futures, owned and `Send`: spawn them, join them, put
+//! Busy is `Ok(None)` and no error. A free lock is taken by any wait, however far the server is: a try that is on its way when
+//! the wait ends is waited for, so the answer may come one round trip later. The acquisitions are ordinary futures, owned and `Send`: spawn them, join them, put
 //! them into a `select!`. To stop waiting, drop the future.
 //!
 //! # When no server answers

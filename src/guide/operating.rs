@@ -42,7 +42,7 @@
 //! | locks of a dead process are free sooner | a shorter `watchdog_timeout`; keep it above 3 × `command_timeout`, so that a slow server costs a renewal and no lock |
 //! | a holder survives a longer outage of the server | a longer `watchdog_timeout` |
 //! | callers hear sooner that the server is away | a shorter `unreachable_after`, or `try_lock().wait(d)` |
-//! | a slow or far server | a longer `command_timeout`: one command must fit into it, connecting included |
+//! | a slow or far server | a longer `command_timeout`: one command must fit into it, connecting included. How long an answer may take beyond a wait follows from the round trips that the client measures |
 //!
 //! [`options`](super::options) has the defaults and bounds.
 //!

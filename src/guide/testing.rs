@@ -51,6 +51,7 @@
 //! | `set_clock_forward`, `set_clock_back` | the server's clock is stepped |
 //! | `limit_memory` | writes are refused |
 //! | `expire`, `steal` | a lease ends early, a lock is somebody else's |
+//! | `set_weather`, `set_weather_of` | delays, losses and cuts: for all clients, or for one that is farther away |
 //! | `keys`, `hash`, `listeners`, `calls`, `is_empty` | what is there, and how many commands a client sent |
 //!
 //! # Runs that a seed repeats

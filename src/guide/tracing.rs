@@ -16,6 +16,7 @@
 //! | `warn` | `lost` | `lock`, `owner`, `cause`, `held_ms` |
 //! | `warn` | an acquisition is neither polled nor dropped: when its turn came, others who waited went first; once a name | `lock`, `owner` |
 //! | `warn` | guards of one hold released out of order: branches that share an owner, most likely; once a name | `lock`, `owner` |
+//! | `warn` | the system gives no thread, so that calls from other runtimes wait without a bound | `error` |
 //! | `warn` | polling instead of listening; once a client | – |
 //! | `warn` | a release that was given up, a stray hold that was cleaned up | `lock`, and `error` or `hold` |
 //!
