@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
-    error::{Error, Op, Result},
+    error::{Error, LostCause, Op, Result},
     rules::{Rule, without},
 };
 
@@ -294,22 +294,23 @@ impl ContenderSlot {
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone());
         let ticket = place.engine.draw();
-        let entered = place.update(|state, _| {
+        let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
             if place.engine.is_ending() {
                 return Err(Tried::Closed);
             }
-            if state.contender.as_ref().is_none_or(|contender| contender.id != self.id) {
-                return Err(Tried::PassedOver);
-            }
+            let contender = state.contender.take_if(|contender| contender.id == self.id);
+            let Some(contender) = contender else { return Err(Tried::PassedOver) };
             state.trouble = None;
-            state.contender = None;
             state.slice.taken(moment.now);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
             let hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
             let mut hold = hold.confirmed_by(&place.engine);
             hold.unclean = half.built();
             state.hold = Some(hold);
+            if contender.forced == Some(number) {
+                state.lose(place, LostCause::Forced, fx);
+            }
             Ok(())
         });
         match entered {

@@ -4,6 +4,7 @@
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
+    HoldNumber,
     ask::{Ask, Patience},
     date::Date,
     effects::Effects,
@@ -30,6 +31,8 @@ pub(crate) struct Contender {
     pub(super) due: Option<Date>,
     /// Its latest try.
     pub(super) asked: Option<Asked>,
+    /// A forced release was sent for what that may have got it: it is not believed in under this number.
+    pub(super) forced: Option<HoldNumber>,
 }
 
 /// Being the contender of a name. Dropped, the next in the queue is.
@@ -87,7 +90,7 @@ impl State {
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {
-        self.contender = Some(Box::new(Contender { id, owner, trying: None, due: None, asked: None }));
+        self.contender = Some(Box::new(Contender { id, owner, trying: None, due: None, asked: None, forced: None }));
         ContenderSlot { place: place.clone(), id }
     }
 

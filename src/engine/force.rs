@@ -4,7 +4,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use super::{
-    Forced, Published, Sight,
+    Forced, HoldNumber, Published, Sight,
     effects::Effects,
     handle::Handle,
     registry::{Place, State},
@@ -51,9 +51,16 @@ impl Handle {
 }
 
 impl State {
-    /// The live hold is lost if it is one of those that were seen.
+    /// The live hold is lost if it is one of those that were seen. One whose grant is still on its way will be.
     fn force_out(&mut self, place: &Place, sight: &Sight, fx: &mut Effects) -> Option<Forcing> {
-        self.hold.as_ref().filter(|hold| sight.ours.contains(&hold.number))?;
+        if !self.hold.as_ref().is_some_and(|hold| sight.ours.contains(&hold.number)) {
+            return self.force_out_later(sight).then(|| Forcing {
+                place: place.clone(),
+                turn: Turn::Keep,
+                own: self.ear.expect_own(),
+                over: false,
+            });
+        }
         let now = place.engine.clock().now();
         let turn = self.slice.turn(now);
         let own = self.ear.expect_own();
@@ -63,6 +70,19 @@ impl State {
         }
         self.lose(place, LostCause::Forced, fx);
         Some(Forcing { place: place.clone(), turn, own, over: false })
+    }
+
+    /// Whether what was seen is a hold that nobody here knows to have yet: it is lost as soon as somebody does.
+    fn force_out_later(&mut self, sight: &Sight) -> bool {
+        let seen = |number: Option<HoldNumber>| number.filter(|number| sight.ours.contains(number));
+        if let Some(contender) = &mut self.contender
+            && let Some(number) = seen(contender.asked.as_ref().map(|asked| asked.number))
+        {
+            contender.forced = Some(number);
+            return true;
+        }
+        let handed = self.handing.as_mut().filter(|heir| seen(heir.to).is_some());
+        handed.map(|heir| heir.forced = true).is_some()
     }
 }
 

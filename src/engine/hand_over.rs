@@ -119,7 +119,8 @@ impl State {
         }
         let outcome = Arc::new(Outcome::default());
         let owner = Some(waiter.owner.clone());
-        self.handing = Some(Box::new(Heir { id: waiter.id, owner, outcome: Arc::clone(&outcome) }));
+        self.handing =
+            Some(Box::new(Heir { id: waiter.id, owner, to: None, forced: false, outcome: Arc::clone(&outcome) }));
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,
@@ -301,6 +302,7 @@ impl HandOver {
         let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
         self.lease = self.lease.max(term.lease);
         let to = *self.to.insert(place.engine.draw_hold());
+        place.update(|state, _| state.handing.iter_mut().for_each(|heir| heir.to = self.to));
         let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
         match place.answer_that_may_tell(answer).await {
             Ok(Moved::Done { .. }) => {
@@ -342,10 +344,13 @@ impl HandOver {
             let tenure = Tenure::new(waiter.owner);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
-            state.handing = None;
+            let forced = state.handing.take().is_some_and(|heir| heir.forced);
             let mut hold = Hold::new(to, tenure, first, term, moment).confirmed_by(&place.engine);
             hold.untaken = true;
             state.hold = Some(hold);
+            if forced {
+                state.lose(place, LostCause::Forced, fx);
+            }
             fx.deliver(waiter.turn, Told::Granted(guard));
             None
         });

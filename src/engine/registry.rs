@@ -11,9 +11,9 @@ use once_cell::race::OnceBox;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold, outcome::Outcome,
-    pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine, slice::Slice,
-    tenure::Tenure, wake::Ear,
+    HoldNumber, Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold,
+    outcome::Outcome, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine,
+    slice::Slice, tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -59,6 +59,10 @@ pub(crate) struct Heir {
     pub(crate) id: u64,
     /// `None` once it waits no more.
     pub(crate) owner: Option<Owner>,
+    /// The hold that it makes, once its number is drawn.
+    pub(super) to: Option<HoldNumber>,
+    /// A forced release was sent for that.
+    pub(super) forced: bool,
     /// How it goes.
     pub(super) outcome: Arc<Outcome>,
 }

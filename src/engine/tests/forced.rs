@@ -216,3 +216,52 @@ async fn a_try_that_overtakes_our_own_forced_release_is_nobodys_turn() {
     assert!(forcing.await.unwrap().is_err());
     bench.nothing_is_left("a").await;
 }
+
+/// The server granted it, it was seen and forced away, and only then the answer is read.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_forced_away_before_its_grant_is_read_is_lost_as_soon_as_it_is() {
+    for waits in [false, true] {
+        let bench = Bench::new();
+        let (world, lock, gate) = (&bench.world, bench.lock("a"), Gate::new());
+        world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
+        let guard = start(async move { if waits { lock.lock().await.map(Some) } else { lock.try_lock().await } }).await;
+        let lock = bench.lock("a");
+        assert!(lock.0.force_unlock().await.unwrap());
+        assert!(world.server(|server| server.other_tries("a", LEASE)), "it was freed");
+        gate.open();
+        let guard = guard.await.unwrap().unwrap().expect("it was granted");
+        assert!(!guard.is_held());
+        assert_eq!(cause(&guard.lost().await), Some(LostCause::Forced));
+        // What comes later is another hold, and nothing of this is left.
+        drop(guard);
+        turn().await;
+        assert_eq!(world.holder("a"), Some((None, 1)));
+        world.other_frees("a");
+        let next = lock.lock().await.unwrap();
+        assert!(next.is_held());
+        drop(next);
+        bench.nothing_is_left("a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_forced_away_before_its_hand_over_is_answered_is_never_believed_in() {
+    let bench = Bench::new();
+    let (world, lock, gate) = (&bench.world, bench.lock("a"), Gate::new());
+    let guard = lock.lock().lease(LEASE).await.unwrap();
+    let next = start(lock.lock().lease(LEASE)).await;
+    world.next(Verb::HandOver, [Fate::Held(gate.clone())]);
+    drop(guard);
+    turn().await;
+    let handed = number_of(world, "a");
+    assert!(lock.0.force_unlock().await.unwrap());
+    assert!(world.server(|server| server.other_tries("a", LEASE)), "it was freed");
+    gate.open();
+    turn().await;
+    assert!(!next.is_finished(), "somebody else has it");
+    world.other_frees("a");
+    let next = next.await.unwrap().unwrap();
+    assert!(next.is_held() && number_of(world, "a") != handed);
+    drop(next);
+    bench.nothing_is_left("a").await;
+}
