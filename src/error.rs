@@ -208,8 +208,8 @@ impl Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// The lease ran out by this process's clock: no renewal was answered in time, the machine slept, or a fixed lease
-    /// was too short for the work.
+    /// The lease is over by this process's clock: a fixed one was too short for the work, no renewal was answered in time,
+    /// or the machine slept.
     Expired,
     /// The server said that the hold is gone: its key was deleted or evicted, expired, or lost in a failover.
     Gone,
@@ -224,7 +224,7 @@ pub enum LostCause {
 impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its lease ran out before it was renewed",
+            Self::Expired => "its lease is over",
             Self::Gone => "the server no longer knows the hold",
             Self::Forced => "it was forced open",
             Self::MaxHold => "it was held for as long as max_hold allows",
@@ -435,7 +435,7 @@ mod tests {
             r#"lock "orders" is not held by this owner"#,
             r#"lock "orders" is held by this owner through a guard: release it with `guard.unlock()`"#,
             r#"lock "orders" is held by this owner through 2 guards: release each with `guard.unlock()`"#,
-            r#"lock "orders" was lost: its lease ran out before it was renewed"#,
+            r#"lock "orders" was lost: its lease is over"#,
             r#"the server refused to acquire lock "orders": this user lacks the permission"#,
             r#"could not release lock "orders": the server is unreachable, yet the command may have run"#,
             "could not connect: the server is unreachable",

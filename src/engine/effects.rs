@@ -24,11 +24,29 @@ use crate::{
 /// What is said through `tracing`, whose subscribers may ask about locks themselves.
 #[derive(Debug)]
 pub(super) enum Said {
-    Renewed { owner: Owner },
-    Released { owner: Owner, held: Duration },
-    Lost { owner: Owner, cause: LostCause, held: Duration },
-    OutOfOrder { owner: Owner },
-    Parked { owner: Owner },
+    Renewed {
+        owner: Owner,
+    },
+    Released {
+        owner: Owner,
+        held: Duration,
+    },
+    Lost {
+        owner: Owner,
+        cause: LostCause,
+        held: Duration,
+    },
+    /// Its lease is over, as it was meant to end.
+    Ended {
+        owner: Owner,
+        held: Duration,
+    },
+    OutOfOrder {
+        owner: Owner,
+    },
+    Parked {
+        owner: Owner,
+    },
 }
 
 impl Said {
@@ -40,6 +58,7 @@ impl Said {
             Self::Lost { owner, cause, held } => {
                 tracing::warn!(%lock, %owner, cause = ?cause, held_ms = millis(held), "lost");
             }
+            Self::Ended { owner, held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "its lease is over"),
             Self::OutOfOrder { owner } => tracing::warn!(
                 %lock,
                 %owner,

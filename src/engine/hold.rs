@@ -334,6 +334,11 @@ impl Hold {
         (deadline <= now).then_some(cause)
     }
 
+    /// Whether its lease is all that was ever to end it: nobody has a guard, and nobody renews it.
+    pub(super) fn was_to_end(&self) -> bool {
+        self.counting.pending() == 0 && self.tickets.iter().all(|ticket| ticket.detached && !ticket.watched)
+    }
+
     /// Whether it was lost by its deadline, or to a forced release of ours: the server may still have it.
     pub(crate) fn may_be_there(&self) -> bool {
         matches!(self.tenure.end(), Some(End::Lost(Loss { cause: LostCause::Expired | LostCause::Forced, .. })))

@@ -13,6 +13,7 @@
 //! | turns that nobody takes | `parked.rs` |
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
+//! | the loss of a hold | `loss.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs`, `ticket.rs` |
 //! | what a command asks for, and what its answer promises | `term.rs` |
@@ -83,6 +84,7 @@ mod hand_over;
 mod handle;
 mod hold;
 mod home;
+mod loss;
 mod nest;
 mod outcome;
 mod parked;

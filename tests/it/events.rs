@@ -142,6 +142,29 @@ async fn every_loss_is_one_warning_with_its_cause_and_how_long_it_was_held() {
 }
 
 #[tokio::test]
+async fn a_detached_hold_that_ends_with_its_fixed_lease_is_no_warning() {
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let [planned, renewed] = [(); 2].map(|()| unique_name());
+    let lock = client.lock(&planned);
+    let owner = lock.lock().lease(MS * 50).await.expect("a free lock").detach();
+    eventually_async(LOOK, async || story(&traces, &planned).len() == 2).await;
+    let said = about(&traces, &planned);
+    let ended = said.last().expect("an end");
+    assert_eq!((&*ended.what, ended.level), ("its lease is over", Level::DEBUG));
+    assert_eq!(ended.field("owner"), owner.to_string());
+    assert!((40..LOOK.as_millis()).contains(&milliseconds(ended, "held_ms")));
+    // Whoever asks is told all the same.
+    let error = lock.unlock().owner(&owner).await.expect_err("it is over");
+    assert_eq!(error.to_string(), format!("lock \"{planned}\" was lost: its lease is over"));
+    // One that was to be renewed is a loss, detached or not.
+    let renews = client.lock(&renewed).lock().await.expect("a free lock").detach();
+    let _: () = redis::AsyncCommands::del(&mut Server::shared().async_connection().await, &renewed).await.expect("DEL");
+    eventually_async(LOOK, async || story(&traces, &renewed).contains(&"lost".to_owned())).await;
+    assert!(client.lock(&renewed).unlock().owner(&renews).await.is_err());
+}
+
+#[tokio::test]
 async fn on_a_good_path_nothing_is_above_debug_and_every_hold_has_its_end() {
     let traces = Traces::here();
     let client = connect(Server::shared()).await;
