@@ -88,7 +88,7 @@ pub enum Error {
         since: Instant,
     },
 
-    /// The server answered, and the answer is no. Only [`RefusedKind::ReadOnly`] heals without anybody's help.
+    /// The server answered, and the answer is no; or there is a certificate between us that one does not accept. Only [`RefusedKind::ReadOnly`] heals without anybody's help.
     #[error("the server refused to {}: {kind}", Task { op: *op, name })]
     #[non_exhaustive]
     Refused {

@@ -72,7 +72,8 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
-    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. Of several targets the last one counts.
+    /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. What is special in a URL is percent-encoded in a
+    /// user's name and a password: `/`, `?`, `#`, `@` and `%`. Of several targets the last one counts.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
         self.target = Some(server::Target::parse(url.as_ref()).map(|target| Target::Server(Box::new(target))));
         self

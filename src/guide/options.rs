@@ -16,7 +16,7 @@
 //! | `own_thread` | off | – | the client lives on a thread and a runtime of its own: see [`runtimes`](super::runtimes) |
 //! | `name_prefix` | empty | – | put before every name; Redisson's name mapper |
 //!
-//! In a URL, `/`, `@`, `:` and `%` of a password must be percent-encoded.
+//! In a URL, `/`, `?`, `#`, `@` and `%` of a password must be percent-encoded.
 //!
 //! # Of an acquisition
 //!

@@ -75,13 +75,13 @@ pub(super) fn unconnected(error: &RedisError, clients: &Clients) -> Fault {
 
 /// The server is none that this backend can serve alone.
 pub(super) fn one_of_a_cluster() -> Fault {
-    let why = "it is one node of a cluster, which has only a part of the names: the scheme for all of it is \
+    let why = "the server is one node of a cluster and has only a part of the names: the scheme for all of them is \
                redis-cluster://, for which the feature \"cluster\" is not in this version";
     fault(FaultKind::Invalid, false, why.to_owned())
 }
 
 pub(super) fn sentinel() -> Fault {
-    let why = "it is a sentinel, which knows of a server and has no locks: the scheme is redis-sentinel://, for which \
+    let why = "the server is a sentinel, which has no locks: the scheme is redis-sentinel://, for which \
                the feature \"sentinel\" is not in this version";
     fault(FaultKind::Invalid, false, why.to_owned())
 }
@@ -106,7 +106,8 @@ pub(super) fn too_slow(within: Duration, clients: &Clients) -> Fault {
 }
 
 const NO_TLS: &str = "; a port without TLS looks like this, for which the scheme is redis://";
-const WANTS_TLS: &str = "; a port that wants TLS looks like this, for which the scheme is rediss://";
+const WANTS_TLS: &str = "; a port that wants TLS looks like this, for which the scheme is rediss://, and so does a proxy \
+                         that knows RESP2 alone, which ?protocol=resp2 is for";
 
 /// Whether a TLS link met somebody who answered without.
 fn is_no_tls(words: &str) -> bool {
