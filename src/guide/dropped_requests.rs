@@ -58,8 +58,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! On shutdown, wait for such tasks: a `JoinSet` or a `TaskTracker` holds them. See
-//! [`shutting_down`](super::shutting_down).
+//! On shutdown, [`Client::shutdown`](crate::Client::shutdown) waits until such a section has released its lock. Await the
+//! tasks themselves as well (a `JoinSet` or a `TaskTracker` holds them), before the runtime ends.
 //!
 //! # The order around a transaction
 //!

@@ -74,6 +74,9 @@
 //! - **`detach` on success only.** When the job fails, the guard is dropped, and the next replica whose timer fires can try
 //!   again.
 //!
+//! [`Client::shutdown`](crate::Client::shutdown) waits for detached holds, too, for its whole grace. So give such jobs a client
+//! of their own, and [`close`](crate::Client::close) that one: it leaves the lock to its lease, which is what you want here.
+//!
 //! # What it does not give
 //!
 //! - If the process dies in the middle of the job, the lock stays for the rest of the lease, and the job is not repeated in

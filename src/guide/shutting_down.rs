@@ -59,6 +59,51 @@
 //! Kubernetes sends SIGTERM and, 30 s later by default, SIGKILL: choose a grace below that. After a SIGKILL, a crash or a
 //! power cut the lease ends the lock, and nothing else is needed.
 //!
+//! A lock that was [detached](crate::LockGuard::detach) and not unlocked is waited for, too. A client whose locks are kept on
+//! purpose, as in [`once_an_hour`](super::once_an_hour), takes the whole grace: give such jobs a client of their own, and
+//! `close` that one.
+//!
+//! # What it looks like
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use std::time::Duration;
+//!
+//! use relatch::{Client, EmbeddedStore, Result};
+//! use tokio::time::{Instant, sleep};
+//!
+//! /// Leads until it is told to stop, and needs two seconds to wind down.
+//! async fn lead(client: Client) -> Result<()> {
+//!     let guard = client.mutex("leader").lock().await?;
+//!     guard.cancellation().cancelled().await;
+//!     assert!(guard.is_held()); // nobody else leads yet
+//!     sleep(Duration::from_secs(2)).await;
+//!     guard.unlock().await?;
+//!     Ok(())
+//! }
+//!
+//! let store = EmbeddedStore::new();
+//! let old = Client::builder().embedded(&store).connect().await?;
+//! let new = Client::builder().embedded(&store).connect().await?;
+//! let leader = tokio::spawn(lead(old.clone()));
+//! sleep(Duration::from_secs(60)).await;
+//!
+//! let started = Instant::now();
+//! let shutdown = old.shutdown(Duration::from_secs(20)).await;
+//! assert!(shutdown.is_clean() && shutdown.released == 1);
+//! leader.await.expect("the leader does not panic")?;
+//!
+//! // The next replica leads after these two seconds, and not after a lease.
+//! new.mutex("leader").lock().await?.unlock().await?;
+//! assert!(started.elapsed() < Duration::from_secs(3));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
+//!
 //! # Only `close`
 //!
 //! [`Client::close`](crate::Client::close) is the end without a grace: it refuses new calls, tells every holder that its lock is
