@@ -55,9 +55,16 @@ impl Book {
             return None;
         };
         let free = *self.idle[name].get_or_insert(now);
-        let since = free.max(longest);
+        let since = free.max(longest).max(self.asleep_until(name));
         let over = self.is_settled(since) && now > since + self.habits.idle();
         over.then(|| ("a lock is free and nobody wakes", format!("free since {free:?}, one waits since {longest:?}")))
+    }
+
+    /// Of a loss nobody is told, nor that the clock leapt: who waits sleeps for the time that it was told before, and for no
+    /// longer than a watchdog's lease.
+    fn asleep_until(&self, name: usize) -> Duration {
+        let losses = self.losses.iter().filter(|loss| loss.name.is_none_or(|lost| lost == name));
+        losses.map(|loss| loss.at + self.habits.watchdog).max().unwrap_or_default()
     }
 
     /// Whoever waits no more listens no more, once a cool-down is over.

@@ -344,6 +344,10 @@ impl Referee {
         }
     }
 
+    pub(super) fn has_hasty(&self) -> bool {
+        !self.book().hasty.is_empty()
+    }
+
     /// A client is dropped where it is.
     pub(super) fn crashes(&self) {
         let now = self.now();

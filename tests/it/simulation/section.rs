@@ -126,6 +126,11 @@ impl Section {
         }
     }
 
+    fn longest(&self) -> Duration {
+        // Where somebody lets nobody go first it is luck who comes next.
+        if self.referee.has_hasty() { 2 * LONGEST } else { LONGEST }
+    }
+
     /// Mostly short, sometimes beyond a lease.
     fn length(&mut self) -> Duration {
         match self.random.below(1000) {
@@ -224,7 +229,7 @@ impl Section {
         };
         self.ended(number, said);
         let bound = terms.wait.map_or_else(
-            || self.referee.stands_still(self.seat, since) - since + LONGEST + self.mix.left_behind(),
+            || self.referee.stands_still(self.seat, since) - since + self.longest() + self.mix.left_behind(),
             |wait| wait + TWO_COMMANDS + COMMAND,
         );
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
@@ -357,7 +362,9 @@ impl Section {
             seat.tickets -= u32::from(!held.lost).min(seat.tickets);
             seat.watched -= u32::from(held.watched && !held.lost).min(seat.watched);
         });
-        if last {
+        let detaches = last && (55..65).contains(&draw);
+        // What is detached is kept until it is unlocked.
+        if last && !detaches {
             self.referee.lets_go(self.seat);
         }
         let (guard, hold) = (held.guard, held.hold.as_ref());
@@ -375,7 +382,7 @@ impl Section {
                     self.unlock_again(&guard, hold).await;
                 }
             }
-            55..65 if last => self.leave_detached(guard, hold).await,
+            _ if detaches => self.leave_detached(guard, hold).await,
             _ => drop(guard),
         }
     }
@@ -401,6 +408,7 @@ impl Section {
         let owner = guard.detach();
         let detached = Detached { lock: lock.clone(), owner: owner.clone() };
         sleep(self.random.millis(0, 5)).await;
+        self.referee.lets_go(self.seat);
         if self.random.once_in_a_while(300) {
             if let Some(guard) = lock.attach(&owner) {
                 self.unlock(&guard, hold).await;
