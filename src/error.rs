@@ -179,7 +179,7 @@ impl Error {
 
     /// What a fault of the backend means to the caller of `op`. An empty name stands for no lock.
     pub(crate) fn from_fault(fault: Fault, name: &Arc<str>, op: Op) -> Self {
-        let Fault { kind, may_have_run, source } = fault;
+        let Fault { kind, may_have_run, source, .. } = fault;
         let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
         match kind {
             FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
@@ -398,7 +398,7 @@ mod tests {
     }
 
     fn fault(kind: FaultKind) -> Fault {
-        Fault { kind, may_have_run: false, source: source() }
+        Fault { kind, may_have_run: false, unopened: false, source: source() }
     }
 
     fn lock() -> Arc<str> {
@@ -511,7 +511,8 @@ mod tests {
     #[test]
     fn an_unexpected_reply_names_its_script_and_stays_short() {
         let reply = UnexpectedReply::new("reentrant/release", &"x".repeat(70_000));
-        let fault = Fault { kind: FaultKind::Unexpected, may_have_run: true, source: Arc::new(reply) };
+        let (kind, source) = (FaultKind::Unexpected, Arc::new(reply));
+        let fault = Fault { kind, may_have_run: true, unopened: false, source };
         let error = Error::from_fault(fault, &lock(), Op::Release);
         let Error::Protocol { script, reply } = &error else { panic!("{error:?}") };
         assert_eq!(*script, "reentrant/release");

@@ -10,6 +10,8 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Whether the script may have run all the same.
     pub(crate) may_have_run: bool,
+    /// It befell the opening of a link: nobody said anything of the script.
+    pub(crate) unopened: bool,
     pub(crate) source: Arc<dyn StdError + Send + Sync>,
 }
 
@@ -21,13 +23,24 @@ impl Fault {
 
     /// One for which nobody had words but us.
     pub(crate) fn of(kind: FaultKind, may_have_run: bool, why: impl Into<String>) -> Self {
-        Self { kind, may_have_run, source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why.into())) }
+        Self {
+            kind,
+            may_have_run,
+            unopened: false,
+            source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why.into())),
+        }
     }
 
     /// An answer that this script does not give.
     pub(crate) fn unexpected(script: &'static str, reply: &impl fmt::Debug) -> Self {
         let source = Arc::new(UnexpectedReply::new(script, reply));
-        Self { kind: FaultKind::Unexpected, may_have_run: true, source }
+        Self { kind: FaultKind::Unexpected, may_have_run: true, unopened: false, source }
+    }
+
+    /// Whether the same command may succeed when it is sent again. What could not be opened may be opened later: only what a
+    /// server says of a command ends it.
+    pub(crate) fn heals(&self) -> bool {
+        self.kind.heals() || self.unopened
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             }
             Tried::Fault(fault) => {
                 let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
-                if !fault.kind.heals() || ask.patience == Patience::Once {
+                if !fault.heals() || ask.patience == Patience::Once {
                     return Err(error);
                 }
                 Box::pin(slot.troubled(ask, &fault, error, asked, &mut pauses)).await?;

@@ -216,7 +216,7 @@ impl QueuePlace {
         }
         match bounded(Some(distance.cut_off(now, now)), place.entry.protocol.inspect()).await {
             Some(Ok(_)) => Ok(None),
-            Some(Err(fault)) if !fault.kind.heals() && fault.kind != FaultKind::Closed => Ok(None),
+            Some(Err(fault)) if !fault.heals() && fault.kind != FaultKind::Closed => Ok(None),
             _ => Err(unheard(&place)),
         }
     }

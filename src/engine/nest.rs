@@ -132,7 +132,7 @@ impl Nest {
             let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
             let resume = clock.now() + pauses.next();
             let too_late = cut_off.is_none_or(|cut_off| cut_off <= resume);
-            if !fault.kind.heals() || too_late {
+            if !fault.heals() || too_late {
                 return Err(error);
             }
             sleep_until(resume).await;

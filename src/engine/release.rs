@@ -247,7 +247,7 @@ impl ReleaseJob {
             let now = self.place.engine.clock().now();
             let until = self.place.update(|state, _| state.releasing(self.number).map(|release| release.until));
             let enough = without(Rule::ReleaseIsRepeated);
-            if until.is_none_or(|until| until <= now) || !fault.kind.heals() || enough {
+            if until.is_none_or(|until| until <= now) || !fault.heals() || enough {
                 let error = Error::from_fault(fault, self.place.name(), Op::Release);
                 tracing::warn!(lock = %Field(self.place.name()), %error, "a release was given up: its lease ends the hold");
                 self.give_up(error);

@@ -257,7 +257,7 @@ fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut Lines, under_way: &Unde
 
 /// Whether asking again would be answered the same.
 fn is_refused(answer: &Result<Renewal, Fault>) -> bool {
-    answer.as_ref().is_err_and(|fault| !fault.kind.heals())
+    answer.as_ref().is_err_and(|fault| !fault.heals())
 }
 
 /// One key that the server refuses fails all of its call: those that failed are asked for anew, by halves, down to the one.

@@ -11,7 +11,7 @@
 //! A client that only locks needs these rights, here for the name prefix `app:` in an ACL file of Redis 7:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping
+//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping +info
 //! ```
 //!
 //! `SECURITY.md` says what each one is for, and what is missing without it. Give locks a prefix that nothing else writes to:
@@ -20,14 +20,18 @@
 //! # Memory and eviction
 //!
 //! A lock that is held is one small key with a TTL. So `volatile-*` and `allkeys-*` eviction may remove it when memory is
-//! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. Set
+//! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. A client that
+//! may ask `INFO` warns of it when it connects. Set
 //! `maxmemory-policy noeviction`, or keep locks on a server where memory does not run out. Where writes are refused for want of
 //! memory, new acquisitions fail with [`Refused`](crate::Error::Refused); renewals and releases go on.
 //!
 //! # Failover
 //!
-//! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it at its
-//! next renewal. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget all locks.
+//! After a failover behind one address (a DNS name, a balancer) a client finds the new master by itself: a link that is cut, or
+//! that a replica answers with `READONLY`, is opened again, and the name is looked up anew.
+//!
+//! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it within
+//! a second of its new link. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget all locks.
 //! Where two holders would do harm, let the resource decide: [`losing_a_lock`](super::losing_a_lock).
 //!
 //! # The server's clock

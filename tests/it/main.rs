@@ -1,6 +1,7 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
 mod acl;
+mod away;
 mod bodies;
 mod bounds;
 mod callbacks;
@@ -25,6 +26,7 @@ mod embedded_seeds;
 mod errors;
 mod events;
 mod examples;
+mod failover;
 mod fairness;
 mod flushing;
 mod forcing;

@@ -7,7 +7,10 @@ use std::{
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{faults, link::Link};
+use super::{
+    faults,
+    link::{Cause, Link},
+};
 use crate::backend::Fault;
 
 /// The number of the first link.
@@ -70,9 +73,9 @@ impl Current {
         matches!(self.state().phase, Phase::Closed)
     }
 
-    /// Why there is no link.
+    /// Why there is no link. Whatever it was, there may be one later.
     pub(super) fn fault(&self) -> Fault {
-        self.state().fault.clone().unwrap_or_else(faults::no_link)
+        Fault { unopened: true, ..self.state().fault.clone().unwrap_or_else(faults::no_link) }
     }
 
     /// What there is right now. Once somebody found nothing, all that come later find nothing until they have sent.
@@ -103,7 +106,10 @@ impl Current {
     }
 
     /// The link is over.
-    pub(super) fn down(&self) {
+    pub(super) fn down(&self, cause: Cause) {
+        if cause == Cause::Demoted {
+            self.failed(faults::demoted());
+        }
         let mut state = self.state();
         if !matches!(state.phase, Phase::Closed) {
             state.phase = Phase::Down;

@@ -14,11 +14,19 @@ use crate::backend::{Fault, FaultKind};
 
 /// A server's refusal.
 pub(super) fn refused(error: &ServerError, secrets: &Secrets) -> Fault {
-    let words = match error.details() {
+    refused_in(words_of(error), secrets)
+}
+
+/// Whether a reply is a refusal that only a replica gives.
+pub(super) fn is_of_a_replica(reply: &redis::Value) -> bool {
+    matches!(reply, redis::Value::ServerError(error) if words::are_of_a_replica(&words_of(error)))
+}
+
+fn words_of(error: &ServerError) -> String {
+    match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
-    };
-    refused_in(words, secrets)
+    }
 }
 
 /// A reply of which only a part is a refusal: the script ran.
@@ -155,6 +163,11 @@ pub(super) fn silent() -> Fault {
     fault(FaultKind::Timeout, true, "the link went silent".to_owned())
 }
 
+/// There is no link since the last one led to a replica.
+pub(super) fn demoted() -> Fault {
+    fault(FaultKind::ReadOnly, false, "the server has become a replica, and no master was found in time".to_owned())
+}
+
 /// There was no link to send on.
 pub(super) fn no_link() -> Fault {
     fault(FaultKind::Dropped, false, "no link in time".to_owned())
@@ -183,7 +196,7 @@ impl fmt::Display for Words {
 impl StdError for Words {}
 
 fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
-    Fault { kind, may_have_run, source: self::words(words) }
+    Fault { kind, may_have_run, unopened: false, source: self::words(words) }
 }
 
 fn words(words: String) -> Arc<dyn StdError + Send + Sync> {

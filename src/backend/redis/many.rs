@@ -69,6 +69,7 @@ impl Node {
         let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
         dispatches.leave()?;
         let (replies, _) = self.answer(&link, send, turn, timer).await?;
+        self.look_for_replica(&link, &replies);
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
         let mut unknown = Vec::new();
@@ -91,7 +92,10 @@ impl Node {
         };
         // The answers that did come stay, whatever becomes of the others.
         let healed = match healed {
-            Ok(healed) => healed.into_iter().map(Ok).collect(),
+            Ok(healed) => {
+                self.look_for_replica(&link, &healed);
+                healed.into_iter().map(Ok).collect()
+            }
             Err(fault) => vec![Err(fault); unknown.len()],
         };
         for (at, reply) in unknown.into_iter().zip(healed) {

@@ -4,7 +4,10 @@
 //! | --- | --- |
 //! | `options` | where the server is, and how sockets are set up |
 //! | `standalone` | the seam: one node and its subscriptions |
-//! | `node` | one server: commands over one link, and the link's replacement |
+//! | `node` | one server: commands over one link |
+//! | `keeper` | the link's replacement, and what each server says of itself |
+//! | `info` | how that is read |
+//! | `outage` | says that a server is away, and that it is back |
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
 //! | `command` | what one command carries on its way |
@@ -21,10 +24,13 @@ mod codec;
 mod command;
 mod current;
 mod faults;
+mod info;
+mod keeper;
 mod link;
 mod many;
 mod node;
 mod options;
+mod outage;
 mod pubsub;
 mod secrets;
 mod spare;

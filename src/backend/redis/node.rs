@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,7 +13,8 @@ use futures_util::future::FutureExt;
 use redis::{Cmd, RedisResult};
 use tokio::{
     runtime::Handle,
-    time::{Instant, Sleep, sleep, sleep_until},
+    sync::watch,
+    time::{Instant, Sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,26 +23,23 @@ use super::{
     command::{LinkWait, Timer, UnderWay, Way},
     current::{Current, Found, Turn},
     faults,
+    keeper::{self, CloseOnDrop},
     link::{Answers, Cause, Kept, Link},
     options::{Clients, Options},
+    outage::Outage,
     secrets::Secrets,
     spare::Spared,
     task::Task,
     waiting::{Over, Wait},
 };
 use crate::{
-    backend::{
-        Fault, FaultKind, RoundTrips, Value,
-        backoff::{self, Backoff},
-        dispatch::Dispatches,
-    },
-    chance::Chance,
+    backend::{Birth, Fault, FaultKind, RoundTrips, Value, dispatch::Dispatches},
     script::Script,
 };
 
 /// One server, and the link to it.
 pub(super) struct Node {
-    clients: Clients,
+    pub(super) clients: Clients,
     pub(super) command_timeout: Duration,
     pub(super) hashes: Hashes,
     /// Where the link's tasks and every timer live, whoever polls.
@@ -50,11 +48,15 @@ pub(super) struct Node {
     /// Of single scripts: a pipeline takes as long as what it carries.
     pub(super) round_trips: RoundTrips,
     pub(super) current: Arc<Current>,
-    closed: CancellationToken,
+    pub(super) outage: Outage,
+    /// Links that were opened before this lead to another server than the present command link, as far as is known.
+    pub(super) elsewhere: watch::Sender<Instant>,
+    pub(super) closed: CancellationToken,
+    birth: Mutex<Option<Birth>>,
 }
 
-/// Connects within the command timeout, and makes sure that there is a server that can be worked with. The link is replaced from then on,
-/// until `closed` is cancelled.
+/// Connects within the command timeout, and makes sure that there is a server that can be worked with. The link is replaced
+/// from then on, until `closed` is cancelled.
 pub(super) async fn connect(
     clients: Clients,
     options: Options<'_>,
@@ -75,9 +77,13 @@ pub(super) async fn connect(
         answers: Answers::new(),
         round_trips,
         current: Arc::new(Current::new(link.clone())),
+        outage: Outage::none(),
+        elsewhere: watch::Sender::new(started),
         closed,
+        birth: Mutex::default(),
     });
-    runtime.spawn(keep(CloseOnDrop(node.clone()), Kept(link)));
+    runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), Kept(link)));
+    runtime.spawn(node.clone().tell());
     Ok(node)
 }
 
@@ -147,6 +153,7 @@ impl Node {
             true => self.sent(link, &codec::eval(cmd, script), None, *timer, dispatches).await?,
             false => reply,
         };
+        self.look_for_replica(link, [&reply]);
         let fault = match codec::value(reply, self.secrets()) {
             Err(fault) if fault.kind == FaultKind::WrongType => fault,
             answer => return answer,
@@ -156,6 +163,13 @@ impl Node {
         let there = self.sent(link, &question, None, *timer, &Dispatches::of([])).await;
         let known = there.ok().and_then(|there| Some(faults::in_place_of_a_lock(&fault, codec::type_there(&there)?)));
         Err(known.unwrap_or(fault))
+    }
+
+    /// A link that leads to a replica is over: where its name leads by now there may be a master.
+    pub(super) fn look_for_replica<'a>(&self, link: &Link, replies: impl IntoIterator<Item = &'a redis::Value>) {
+        if replies.into_iter().any(faults::is_of_a_replica) {
+            link.end(Cause::Demoted);
+        }
     }
 
     /// The answer to one command, which leaves in the first poll if it is still wanted.
@@ -262,7 +276,7 @@ impl Node {
             return faults::closed(true);
         }
         match link.cause() {
-            Cause::Cut => faults::dropped(),
+            Cause::Cut | Cause::Demoted => faults::dropped(),
             Cause::Silent => faults::silent(),
         }
     }
@@ -273,53 +287,23 @@ impl Node {
         sleep_until(deadline)
     }
 
+    /// The birth of the server behind the present link, where that server told it.
+    pub(super) fn born(&self) -> Option<Birth> {
+        self.birth.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_born(&self, birth: Option<Birth>) {
+        *self.birth.lock().unwrap_or_else(PoisonError::into_inner) = birth;
+    }
+
+    /// Says when the server is away, until the backend is closed.
+    async fn tell(self: Arc<Self>) {
+        let server = self.clients.address().to_string();
+        self.closed.run_until_cancelled(self.outage.tell(&server)).await;
+    }
+
     pub(super) fn close(&self) {
         self.current.close();
         self.closed.cancel();
-    }
-}
-
-/// Replaces the link whenever it ends, one attempt at a time, until the backend is closed.
-async fn keep(node: CloseOnDrop, first: Kept) {
-    let node = &node.0;
-    let mut backoff = Backoff::default();
-    let mut link = first;
-    let replacing = async {
-        loop {
-            let opened = Instant::now();
-            link.0.tend(&node.answers, node.command_timeout).await;
-            node.current.down();
-            tracing::debug!(cause = ?link.0.cause(), "the command link is over");
-            if opened.elapsed() > backoff::CAP {
-                backoff.reset();
-            }
-            // The old socket goes before a new one comes: what stood unsent in it must not arrive.
-            drop(link);
-            link = Kept(reopen(node, &mut backoff).await);
-            node.current.up(link.0.clone());
-        }
-    };
-    node.closed.run_until_cancelled(replacing).await;
-}
-
-async fn reopen(node: &Node, backoff: &mut Backoff) -> Arc<Link> {
-    loop {
-        sleep(backoff.pause(&Chance::System)).await;
-        match Link::open(&node.clients, &node.closed, node.command_timeout).await {
-            Ok(link) => return Arc::new(link),
-            Err(fault) => {
-                tracing::debug!(error = %fault.source, "no command link");
-                node.current.failed(fault);
-            }
-        }
-    }
-}
-
-/// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.
-struct CloseOnDrop(Arc<Node>);
-
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, sync::watch, task::unconstrained, time::Instant};
+use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -27,9 +27,9 @@ pub(crate) struct Standalone {
 pub(crate) async fn connect(target: &Target, options: Options<'_>) -> Result<Standalone, Fault> {
     let started = Instant::now();
     let clients = target.clients(options).map_err(|error| faults::unopened(&error))?;
-    let (listens, closed) = (clients.clone(), CancellationToken::new());
-    let node = node::connect(clients, options, started, closed.clone()).await?;
-    let pubsub = PubSub::start(listens, options.command_timeout, &closed, &Handle::current());
+    let listens = clients.clone();
+    let node = node::connect(clients, options, started, CancellationToken::new()).await?;
+    let pubsub = PubSub::start(listens, options.command_timeout, &node);
     Ok(Standalone { node, pubsub })
 }
 
@@ -98,7 +98,7 @@ impl Backend for Standalone {
     }
 
     fn born(&self) -> Option<Birth> {
-        None
+        self.node.born()
     }
 }
 

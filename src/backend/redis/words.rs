@@ -16,6 +16,11 @@ pub(in crate::backend) fn meaning(words: &str) -> Meaning {
     Meaning { kind: row.kind, may_have_run: inside && row.written == Written::Perhaps }
 }
 
+/// Whether only a replica says so.
+pub(in crate::backend) fn are_of_a_replica(words: &str) -> bool {
+    row(words).is_some_and(|row| matches!(row.says, Says::Code("READONLY" | "MASTERDOWN")))
+}
+
 fn row(words: &str) -> Option<&'static Row> {
     let code = words.split(' ').next().unwrap_or_default();
     // Before Redis 7 an error that a script ran into stands, with or without its sign, inside an ERR of the script's own.

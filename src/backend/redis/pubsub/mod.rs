@@ -16,17 +16,21 @@ use std::{
 use futures_util::StreamExt;
 use redis::aio::{PubSubSink, PubSubStream};
 use tokio::{
-    runtime::Handle,
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
 use self::{
     channels::Channels,
     requests::{Requests, Verb},
 };
-use super::{faults, options::Clients};
+use super::{
+    faults,
+    link::Cause,
+    node::Node,
+    options::Clients,
+    outage::{Outage, Part},
+};
 use crate::{
     backend::{
         Listener, Subscription,
@@ -44,18 +48,17 @@ pub(super) struct PubSub {
 }
 
 impl PubSub {
-    pub(super) fn start(
-        clients: Clients,
-        command_timeout: Duration,
-        closed: &CancellationToken,
-        runtime: &Handle,
-    ) -> Self {
+    /// Beside the command link of this node, and for as long as that.
+    pub(super) fn start(clients: Clients, command_timeout: Duration, node: &Arc<Node>) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
         let channels = Channels::new(clients.secrets.clone());
-        let server = Server { clients, command_timeout, orders, channels, backoff: Backoff::default() };
-        let closed = closed.clone();
+        let (node, elsewhere) = (Arc::clone(node), node.elsewhere.subscribe());
+        let runtime = node.runtime.clone();
         runtime.spawn(async move {
-            closed.run_until_cancelled(server.serve()).await;
+            let backoff = Backoff::default();
+            let outage = &node.outage;
+            let server = Server { clients, command_timeout, orders, channels, backoff, outage, elsewhere };
+            node.closed.run_until_cancelled(server.serve()).await;
         });
         Self { orders: sender, next_id: AtomicU64::new(0) }
     }
@@ -77,23 +80,28 @@ enum Order {
 }
 
 /// The task behind all subscriptions.
-struct Server {
+struct Server<'a> {
     clients: Clients,
     command_timeout: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
     channels: Channels,
     backoff: Backoff,
+    outage: &'a Outage,
+    /// A link that was opened before this leads to another server than the commands' link.
+    elsewhere: watch::Receiver<Instant>,
 }
 
 /// The backend is gone: nobody can order anything any more.
 struct Abandoned;
 
-impl Server {
+impl Server<'_> {
     async fn serve(mut self) {
-        while let Ok((sink, stream)) = self.open().await {
+        while let Ok((tried, connection)) = self.open().await {
             let opened = Instant::now();
-            let served = self.serve_link(sink, stream).await;
+            let (sink, stream) = connection.split();
+            let served = self.serve_link(sink, stream, tried).await;
             self.channels.interrupt();
+            self.noted(false);
             // Not at its first answer: a link that is cut each time it has confirmed a channel would be opened in a loop.
             if opened.elapsed() > backoff::CAP {
                 self.backoff.reset();
@@ -104,10 +112,11 @@ impl Server {
         }
     }
 
-    /// A connection, once somebody wants to listen.
-    async fn open(&mut self) -> Result<(PubSubSink, PubSubStream), Abandoned> {
+    /// A connection, once somebody wants to listen, and since when it was tried for.
+    async fn open(&mut self) -> Result<(Instant, redis::aio::PubSub), Abandoned> {
         loop {
             while self.channels.is_empty() {
+                self.noted(true);
                 let order = self.orders.recv().await.ok_or(Abandoned)?;
                 self.channels.apply(order);
             }
@@ -116,7 +125,8 @@ impl Server {
             let within = self.command_timeout;
             let mut attempt = pin!(async move {
                 sleep(pause).await;
-                timeout(within, client.get_async_pubsub()).await
+                let tried = Instant::now();
+                timeout(within, client.get_async_pubsub()).await.map(|opened| opened.map(|opened| (tried, opened)))
             });
             while !self.channels.is_empty() {
                 tokio::select! {
@@ -124,14 +134,19 @@ impl Server {
                         self.channels.apply(order.ok_or(Abandoned)?);
                     }
                     attempt = attempt.as_mut() => match attempt {
-                        Ok(Ok(connection)) => return Ok(connection.split()),
+                        Ok(Ok(opened)) => {
+                            self.noted(true);
+                            return Ok(opened);
+                        }
                         Ok(Err(error)) => {
                             let fault = faults::unconnected(&error, &self.clients);
                             tracing::debug!(error = %fault.source, "no subscription link");
+                            self.noted(false);
                             break;
                         }
                         Err(_) => {
                             tracing::debug!("no subscription link in time");
+                            self.noted(false);
                             break;
                         }
                     },
@@ -140,8 +155,21 @@ impl Server {
         }
     }
 
+    /// Whether there is a link, if one is wanted.
+    fn noted(&self, there: bool) {
+        match there || self.channels.is_empty() {
+            true => self.outage.back(Part::Subscriptions),
+            false => self.outage.lost(Part::Subscriptions, Cause::Cut),
+        }
+    }
+
     /// Serves one connection until it ends.
-    async fn serve_link(&mut self, sink: PubSubSink, mut stream: PubSubStream) -> Result<(), Abandoned> {
+    async fn serve_link(
+        &mut self,
+        sink: PubSubSink,
+        mut stream: PubSubStream,
+        tried: Instant,
+    ) -> Result<(), Abandoned> {
         let mut requests = Requests::new(sink, self.command_timeout);
         self.channels.connected(&mut requests);
         let mut beat = interval(self.command_timeout);
@@ -166,6 +194,11 @@ impl Server {
                         return Ok(());
                     }
                 },
+                Ok(before) = self.elsewhere.wait_for(|before| tried < *before) => {
+                    drop(before);
+                    tracing::debug!("the subscription link leads to another server");
+                    return Ok(());
+                }
                 () = until(self.channels.ask_again_at()) => self.channels.ask_again(&mut requests),
                 // A link that only ever listens would never find out that nobody speaks any more.
                 // One at a time: answers belong to requests by their order, so a ping that is always followed by another would
@@ -433,7 +466,7 @@ mod tests {
     #[tokio::test]
     async fn a_subscription_may_come_and_go_outside_of_the_runtime_and_after_the_end() {
         let server = Server::start();
-        let alive = || Handle::current().metrics().num_alive_tasks();
+        let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let before = alive();
         let backend = Arc::new(connect(&server.target(), options(3000)).await.unwrap());
         let ear = Arc::new(Ear::default());

@@ -315,7 +315,7 @@ async fn closing_answers_everybody() {
 #[tokio::test]
 async fn closing_answers_those_that_wait_for_a_link_and_leaves_no_task() {
     let mut server = Server::start();
-    let alive = || Handle::current().metrics().num_alive_tasks();
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
     let backend = connect(&server.target(), options(5000)).await.unwrap();
     server.kill();
@@ -338,4 +338,16 @@ fn without_its_runtime_a_backend_answers_that_it_is_closed() {
     let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fault = second.block_on(backend.run(&CALL)).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Closed);
+}
+
+#[tokio::test]
+async fn a_server_tells_its_birth_and_another_one_after_a_restart() {
+    let mut server = Server::start();
+    let backend = connect(&server.target(), options(3000)).await.unwrap();
+    eventually("it is born", || backend.born().is_some()).await;
+    let first = backend.born().unwrap();
+    assert!(first.since <= Instant::now());
+    server.kill();
+    server.restart();
+    eventually("another one is born", || backend.born().is_some_and(|birth| birth.run_id != first.run_id)).await;
 }

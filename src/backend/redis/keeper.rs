@@ -1,0 +1,134 @@
+//! The keeper of a node's command link: replaces it whenever it ends, one attempt at a time, and hears what each server says
+//! of itself. How a link's end is noticed is in `link.rs`.
+
+use std::{future::pending, sync::Arc};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    info::Info,
+    link::{Cause, Kept, Link},
+    node::Node,
+    outage::Part,
+};
+use crate::{
+    backend::backoff::{self, Backoff},
+    chance::Chance,
+};
+
+/// Keeps a node's link until the backend is closed.
+pub(super) async fn keep(node: CloseOnDrop, first: Kept) {
+    let node = &node.0;
+    let mut keeper = Keeper { node, backoff: Backoff::default(), asks: true, before: None, warns: true };
+    node.closed.run_until_cancelled(keeper.replace(first)).await;
+}
+
+struct Keeper<'a> {
+    node: &'a Node,
+    backoff: Backoff,
+    /// Whether servers are asked about themselves.
+    asks: bool,
+    /// What the last one that answered said, and when its link was over.
+    before: Option<(Info, Option<Instant>)>,
+    /// The server's policy for full memory is still to be warned of.
+    warns: bool,
+}
+
+impl Keeper<'_> {
+    async fn replace(&mut self, first: Kept) {
+        let (node, mut link) = (self.node, first);
+        loop {
+            let opened = Instant::now();
+            self.tend(&link.0).await;
+            if node.current.is_closed() {
+                return;
+            }
+            let cause = link.0.cause();
+            node.current.down(cause);
+            node.outage.lost(Part::Commands, cause);
+            if let Some((_, over)) = &mut self.before {
+                over.get_or_insert_with(Instant::now);
+            }
+            if opened.elapsed() > backoff::CAP {
+                self.backoff.reset();
+            }
+            // The old socket goes before a new one comes: what stood unsent in it must not arrive.
+            drop(link);
+            link = Kept(self.reopen().await);
+            node.current.up(link.0.clone());
+            node.outage.back(Part::Commands);
+            if cause == Cause::Demoted {
+                // Whoever listens there listens to a replica. Not before there is a link: by then the name may lead elsewhere.
+                node.elsewhere.send_replace(Instant::now());
+            }
+        }
+    }
+
+    async fn reopen(&mut self) -> Arc<Link> {
+        let node = self.node;
+        loop {
+            sleep(self.backoff.pause(&Chance::System)).await;
+            match Link::open(&node.clients, &node.closed, node.command_timeout).await {
+                Ok(link) => return Arc::new(link),
+                Err(fault) => {
+                    tracing::debug!(error = %fault.source, "no command link");
+                    node.current.failed(fault);
+                }
+            }
+        }
+    }
+
+    /// Until the link is over.
+    async fn tend(&mut self, link: &Link) {
+        let node = self.node;
+        tokio::select! {
+            biased;
+            () = link.tend(&node.answers, node.command_timeout) => {}
+            () = self.ask(link) => {}
+        }
+    }
+
+    /// Asks the server about itself, as one command among others: nobody waits for the answer.
+    async fn ask(&mut self, link: &Link) {
+        if self.asks {
+            // Something in the way may end a link for a question that it does not know: it is not asked again.
+            self.asks = false;
+            let (mut connection, info) = (link.connection(), redis::cmd("INFO"));
+            let reply = timeout(self.node.command_timeout, connection.send_packed_command(&info)).await;
+            self.asks = matches!(reply, Ok(Ok(_)));
+            if let Ok(Ok(reply)) = reply {
+                self.heard(Info::of(&reply));
+            }
+        }
+        pending().await
+    }
+
+    fn heard(&mut self, info: Info) {
+        let node = self.node;
+        if let Some(policy) = info.evicts.as_ref().filter(|_| std::mem::take(&mut self.warns)) {
+            tracing::warn!(
+                server = %node.clients.address(),
+                %policy,
+                "a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction"
+            );
+        }
+        node.is_born(info.birth.clone());
+        if let Some((before, Some(over))) = &self.before
+            && let (Some(before), Some(now)) = (&before.birth, &info.birth)
+            && before.run_id != now.run_id
+        {
+            // A subscription link that outlived the other leads to a server that nobody's releases reach.
+            node.elsewhere.send_replace(*over);
+        }
+        self.before = Some((info, None));
+    }
+}
+
+/// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.
+pub(super) struct CloseOnDrop(pub(super) Arc<Node>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,197 @@
+//! A server that cannot be reached for a while: what the log says of it, and what is not given up for it. And what a server
+//! says of itself that somebody must know.
+
+use std::time::Duration;
+
+use relatch::{Client, Error, RefusedKind};
+use tokio::time::{Instant, sleep};
+use tracing::Level;
+
+use crate::{
+    harness::{
+        Server, eventually_async,
+        traces::{Said, Traces},
+        unique_name,
+    },
+    kept::{channel, client, connected, kept},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SOON: Duration = Duration::from_secs(10);
+/// A link that lasts so long is back.
+const LASTING: Duration = Duration::from_secs(1);
+
+fn ask(server: &Server, words: &[&str]) {
+    let _: redis::Value = redis::cmd(words[0]).arg(&words[1..]).query(&mut server.connection()).expect("it answers");
+}
+
+fn kill_links(server: &Server) {
+    ask(server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+}
+
+/// What a service sees with the usual level.
+fn loud(traces: &Traces) -> Vec<Said> {
+    traces.all().into_iter().filter(|said| said.is_ours() && said.level <= Level::INFO).collect()
+}
+
+fn words(traces: &Traces) -> Vec<(Level, String)> {
+    loud(traces).into_iter().map(|said| (said.level, said.what)).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_said_once_and_once_that_it_is_back() {
+    let traces = Traces::here();
+    let server = Server::builder().password("s3cret").start();
+    let url = format!("redis+unix://{}?pass=s3cret", server.socket().display());
+    let (client, holder, name) = (client(&url).await, client(&url).await, unique_name());
+    let held = holder.mutex(&name).lock().await.expect("a free lock");
+    drop(holder);
+    let waiter = tokio::spawn(client.mutex(&name).lock());
+    eventually_async(SOON, async || server.listeners(&channel(&name)) == 1).await;
+    drop((held, waiter));
+    let other = client.mutex(unique_name());
+    sleep(MS * 50).await;
+    assert!(loud(&traces).is_empty(), "{:?}", loud(&traces));
+    server.kill();
+    sleep(MS * 700).await;
+    assert_eq!(loud(&traces).len(), 1, "{:?}", loud(&traces));
+    server.restart_empty();
+    let entered = other.try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
+    sleep(LASTING + MS * 300).await;
+    let said = loud(&traces);
+    let [lost, back] = &said[..] else { panic!("{said:?}") };
+    assert_eq!((lost.level, back.level), (Level::WARN, Level::INFO));
+    assert!(lost.what.contains("lost") && back.what.contains("back"), "{said:?}");
+    let away: u64 = back.field("away_ms").parse().expect("a number of milliseconds");
+    assert!((600..5_000).contains(&away), "{away}");
+    for said in &said {
+        assert_eq!(said.field("server"), server.socket().display().to_string());
+        assert!(!format!("{said:?}").contains("s3cret"));
+    }
+    entered.unlock().await.expect("a live hold");
+}
+
+#[tokio::test]
+async fn links_that_are_lost_again_and_again_are_one_outage() {
+    let traces = Traces::here();
+    let server = Server::own();
+    let client = client(server.url()).await;
+    for _ in 0..5 {
+        kill_links(&server);
+        drop(client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock"));
+        sleep(MS * 50).await;
+    }
+    assert_eq!(words(&traces).len(), 1);
+    sleep(LASTING + MS * 300).await;
+    let said = words(&traces);
+    assert!(matches!(said[..], [(Level::WARN, _), (Level::INFO, _)]), "{said:?}");
+    // The next one is another.
+    kill_links(&server);
+    sleep(LASTING + MS * 500).await;
+    assert_eq!(words(&traces).len(), 4);
+}
+
+#[tokio::test]
+async fn a_subscription_link_that_is_lost_alone_is_named() {
+    let traces = Traces::here();
+    let server = Server::own();
+    let (one, other, name) = (client(server.url()).await, client(server.url()).await, unique_name());
+    let _held = one.mutex(&name).lock().await.expect("a free lock");
+    let waiter = tokio::spawn(other.mutex(&name).lock());
+    eventually_async(SOON, async || server.listeners(&channel(&name)) == 1).await;
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    sleep(LASTING + MS * 500).await;
+    let said = words(&traces);
+    let [(Level::WARN, lost), (Level::INFO, _)] = &said[..] else { panic!("{said:?}") };
+    assert!(lost.contains("subscriptions") && lost.contains("polling"), "{lost}");
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_is_no_outage() {
+    let traces = Traces::here();
+    let server = Server::own();
+    client(server.url()).await.close().await;
+    drop(client(server.url()).await);
+    sleep(MS * 200).await;
+    assert!(loud(&traces).is_empty(), "{:?}", loud(&traces));
+}
+
+/// The password is changed for a while, and all links are cut: what was asked for meanwhile never left.
+#[tokio::test]
+async fn what_cannot_be_sent_since_no_link_can_be_opened_is_sent_once_one_can() {
+    let server = Server::builder().password("one").start();
+    let url = format!("redis+unix://{}?pass=one", server.socket().display());
+    let builder = || Client::builder().url(&url).command_timeout(MS * 200).watchdog_timeout(Duration::from_secs(60));
+    let client = connected(builder().unreachable_after(SOON)).await;
+    let (name, renewed, waited) = (unique_name(), unique_name(), unique_name());
+    let guard = client.mutex(&name).lock().await.expect("a free lock");
+    let kept_on = connected(builder().watchdog_timeout(MS * 1500)).await;
+    let watched = kept_on.mutex(&renewed).lock().await.expect("a free lock");
+    let mut raw = server.connection();
+    let set = |raw: &mut redis::Connection, password: &str| {
+        let _: redis::Value =
+            redis::cmd("CONFIG").arg(&["SET", "requirepass", password]).query(raw).expect("CONFIG answers");
+    };
+    set(&mut raw, "two");
+    let kill = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
+    let _: i64 = redis::cmd("CLIENT").arg(&kill).query(&mut raw).expect("CLIENT KILL answers");
+    let changed = Instant::now();
+    // The links are known to be gone: what is sent on one that is not yet may have arrived.
+    sleep(MS * 100).await;
+    // One try says what is wrong, a first release does, and a client that comes now.
+    let unlocked = guard.unlock().await;
+    let is_of_credentials = |error: &Error| matches!(error, Error::Refused { kind: RefusedKind::Credentials, .. });
+    assert!(unlocked.as_ref().is_err_and(is_of_credentials), "{unlocked:?}");
+    assert!(client.mutex(&waited).try_lock().await.is_err_and(|error| is_of_credentials(&error)));
+    assert!(builder().connect().await.is_err_and(|error| is_of_credentials(&error)));
+    let waiting = tokio::spawn(client.mutex(&waited).lock());
+    // Longer than a third of the other's lease: a renewal was due meanwhile.
+    sleep((MS * 1000).saturating_sub(changed.elapsed())).await;
+    set(&mut raw, "one");
+    eventually_async(SOON, async || kept(&server, &name).is_none()).await;
+    let entered = waiting.await.expect("no panic").expect("it heals");
+    sleep(MS * 1000).await;
+    assert!(watched.is_held() && entered.is_held());
+    assert!(changed.elapsed() < SOON);
+}
+
+#[tokio::test]
+async fn a_server_that_drops_locks_when_it_is_full_is_warned_of_once_a_client() {
+    for (policy, bytes, warns) in [
+        ("volatile-ttl", "100mb", true),
+        ("allkeys-lru", "100mb", true),
+        ("allkeys-lru", "0", false),
+        ("noeviction", "100mb", false),
+    ] {
+        let traces = Traces::here();
+        let server =
+            Server::builder().line(format!("maxmemory {bytes}")).line(format!("maxmemory-policy {policy}")).start();
+        for protocol in ["resp2", "resp3"] {
+            let client = client(format!("{}?protocol={protocol}", server.url())).await;
+            client.lock("a").is_locked().await.expect("the server answers");
+            sleep(MS * 50).await;
+            // Not once a link.
+            kill_links(&server);
+            drop(client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock"));
+            sleep(MS * 50).await;
+            let warnings = traces.all().into_iter().filter(|said| said.is_ours() && said.level == Level::WARN);
+            let policies: Vec<_> = warnings.filter_map(|said| said.fields.get("policy").cloned()).collect();
+            let clients = if protocol == "resp2" { 1 } else { 2 };
+            assert_eq!(policies, vec![policy; if warns { clients } else { 0 }]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_may_not_ask_what_a_server_does_works_all_the_same() {
+    let traces = Traces::here();
+    let line = "user ann on >pw ~* &* +@all -info";
+    let server = Server::builder().line(line).line("maxmemory 100mb").line("maxmemory-policy volatile-lru").start();
+    let client = client(format!("redis+unix://{}?user=ann&pass=pw", server.socket().display())).await;
+    for _ in 0..2 {
+        client.lock("a").lock().await.expect("a free lock").unlock().await.expect("a live hold");
+        kill_links(&server);
+    }
+    assert!(loud(&traces).iter().all(|said| said.what.contains("link")), "{:?}", loud(&traces));
+}

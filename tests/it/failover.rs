@@ -1,0 +1,223 @@
+//! Another server answers than before, or the same one has forgotten everything: holders are told at once, and a server that
+//! has become a replica is left.
+
+use std::{
+    os::unix::fs::symlink,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use relatch::{Client, Error, LockGuard, LostCause, RefusedKind};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    harness::{
+        Server, eventually_async,
+        proxy::{Door, Proxy},
+        unique_name,
+    },
+    kept::{channel, client, connected, held, kept},
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// What must come comes within this.
+const SOON: Duration = Duration::from_secs(10);
+/// After the new link every holder is told within this, however long its lease is.
+const TOLD: Duration = Duration::from_millis(1500);
+/// How long a test may take to see that there is a new link.
+const SEEN: Duration = Duration::from_millis(500);
+
+/// One address, whose server may change.
+struct Address(PathBuf);
+
+impl Address {
+    fn of(server: &Server) -> Self {
+        let at = server.socket().with_file_name("address");
+        symlink(server.socket(), &at).expect("a name of its own");
+        Self(at)
+    }
+
+    fn url(&self) -> String {
+        format!("redis+unix://{}", self.0.display())
+    }
+
+    fn leads_to(&self, server: &Server) {
+        let next = self.0.with_extension("next");
+        symlink(server.socket(), &next).expect("a name of its own");
+        std::fs::rename(next, &self.0).expect("the address is there");
+    }
+}
+
+fn ask(server: &Server, words: &[&str]) {
+    let _: redis::Value = redis::cmd(words[0]).arg(&words[1..]).query(&mut server.connection()).expect("it answers");
+}
+
+fn becomes_a_replica(server: &Server) {
+    // Of nobody: it refuses to write all the same.
+    ask(server, &["REPLICAOF", "127.0.0.1", "1"]);
+}
+
+/// Holds of each kind: half of them under the watchdog.
+async fn holds(client: &Client, count: usize) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for number in 0..count {
+        let lock = client.mutex(unique_name());
+        let acquire = if number % 2 == 0 { lock.lock() } else { lock.lock().lease(SOON * 60) };
+        guards.push(acquire.await.expect("a free lock"));
+    }
+    guards
+}
+
+/// Waits for a new link, and then for every guard to be told.
+async fn are_told(client: &Client, guards: &[LockGuard]) {
+    // Over the new link, as soon as there is one.
+    client.lock(unique_name()).is_locked().await.expect("there is a link again");
+    let linked = Instant::now();
+    for guard in guards {
+        let lost = timeout(SOON, guard.lost()).await.expect("it is told long before its renewal");
+        assert!(matches!(lost, Error::Lost { cause: LostCause::Gone, .. }), "{lost:?}");
+    }
+    assert!(linked.elapsed() < TOLD + SEEN, "{:?}", linked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_of_a_server_that_restarts_empty_are_told_at_once() {
+    for count in [1, 2, 1000] {
+        let server = Server::own();
+        let client = client(server.url()).await;
+        let guards = holds(&client, count).await;
+        server.restart_empty();
+        are_told(&client, &guards).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_are_told_at_once_when_another_server_answers_at_the_address() {
+    let (old, new) = (Server::own(), Server::own());
+    let address = Address::of(&old);
+    let client = client(address.url()).await;
+    let guards = holds(&client, 1000).await;
+    address.leads_to(&new);
+    ask(&old, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    are_told(&client, &guards).await;
+    assert!(new.keys().is_empty());
+}
+
+/// The subscription link is left alone, and its server too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_goes_along_when_another_server_answers_at_the_address() {
+    let (old, new) = (Server::own(), Server::own());
+    let address = Address::of(&old);
+    let (waiting, name) = (client(address.url()).await, unique_name());
+    let _there = client(old.url()).await.mutex(&name).lock().lease(SOON * 6).await.expect("a free lock");
+    let theirs = client(new.url()).await.mutex(&name).lock().lease(SOON * 6).await.expect("a free lock");
+    let waiter = tokio::spawn(waiting.mutex(&name).lock());
+    eventually_async(SOON, async || old.listeners(&channel(&name)) == 1).await;
+    address.leads_to(&new);
+    ask(&old, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    eventually_async(SOON, async || new.listeners(&channel(&name)) == 1).await;
+    assert_eq!(old.listeners(&channel(&name)), 0);
+    theirs.unlock().await.expect("it is held");
+    let next = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+    next.unlock().await.expect("it is held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_are_told_at_once_when_what_is_behind_a_proxy_was_replaced() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let client = client(proxy.url()).await;
+    let guards = holds(&client, 1000).await;
+    proxy.door(Door::Refusing);
+    proxy.cut_all();
+    let name = unique_name();
+    let meanwhile = tokio::spawn(client.lock(&name).try_lock().wait(SOON));
+    server.restart_empty();
+    proxy.door(Door::Open);
+    are_told(&client, &guards).await;
+    // What is asked of the new server stays.
+    let guard = meanwhile.await.expect("no panic").expect("the server answers").expect("a free lock");
+    sleep(TOLD).await;
+    assert!(guard.is_held() && held(&server, &name).is_of(&client));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_that_the_server_still_has_stay_when_the_link_is_replaced_and_nothing_grows() {
+    let server = Server::own();
+    let client = client(server.url()).await;
+    let guards = holds(&client, 300).await;
+    let name = unique_name();
+    let fixed = client.mutex(&name).lock().lease(SOON).await.expect("a free lock");
+    let before = held(&server, &name);
+    server.reset_counts();
+    ask(&server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    // 301 holds: two calls for each kind, and what a batch lacked.
+    eventually_async(SOON, async || server.count("hexists") >= 301).await;
+    sleep(MS * 100).await;
+    assert_eq!(server.count("hexists"), 301);
+    assert!(guards.iter().all(LockGuard::is_held) && fixed.is_held());
+    assert_eq!(held(&server, &name), before);
+}
+
+/// A planned failover: the old master goes on as a replica, with all its links.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_became_a_replica_is_left_for_the_one_at_its_address() {
+    let (old, new) = (Server::own(), Server::own());
+    let address = Address::of(&old);
+    let client = client(address.url()).await;
+    let other = crate::kept::client(new.url()).await;
+    let (name, waited) = (unique_name(), unique_name());
+    let guard = client.mutex(&name).lock().await.expect("a free lock");
+    // Somebody waits, and listens there.
+    let kept_there =
+        crate::kept::client(old.url()).await.mutex(&waited).lock().lease(SOON * 6).await.expect("it is free");
+    let waiter = tokio::spawn(client.mutex(&waited).lock());
+    eventually_async(SOON, async || old.listeners(&channel(&waited)) == 1).await;
+    let theirs = other.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
+    address.leads_to(&new);
+    becomes_a_replica(&old);
+    let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
+    assert_eq!(new.keys().len(), 2);
+    assert!(matches!(timeout(SOON, guard.lost()).await, Ok(Error::Lost { cause: LostCause::Gone, .. })));
+    // Who waits hears what is said at the new one.
+    eventually_async(SOON, async || new.listeners(&channel(&waited)) == 1).await;
+    eventually_async(SOON, async || old.listeners(&channel(&waited)) == 0).await;
+    theirs.unlock().await.expect("it is held");
+    let freed = Instant::now();
+    let next = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+    assert!(freed.elapsed() < Duration::from_secs(2), "{:?}", freed.elapsed());
+    drop((entered, next, kept_there));
+    assert!(kept(&new, &name).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stays_a_replica_refuses_and_is_not_stormed_with_links() {
+    let server = Server::own();
+    let client = connected(Client::builder().url(server.url()).command_timeout(MS * 700)).await;
+    let held = client.mutex(unique_name()).lock().await.expect("a free lock");
+    becomes_a_replica(&server);
+    let links = || {
+        let info: String = redis::cmd("INFO").arg("stats").query(&mut server.connection()).expect("INFO answers");
+        let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.expect("the server counts").trim().parse::<u64>().expect("a number")
+    };
+    let (before, until) = (links(), Instant::now() + Duration::from_secs(3));
+    let mut refused = 0;
+    while Instant::now() < until {
+        let tries = (0..20).map(|number| client.mutex(format!("{number}")).try_lock().wait(MS * 50));
+        for tried in futures_util::future::join_all(tries.map(IntoFuture::into_future)).await {
+            match tried {
+                Err(Error::Refused { kind: RefusedKind::ReadOnly, .. }) => refused += 1,
+                // One that was under way when another's refusal ended their link.
+                Err(Error::Unreachable { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // The pauses' bounds, 10 ms and doubling up to a second, add up to this time with nine; half of each is drawn on average.
+    let links = links() - before;
+    assert!(refused > 20 && (2..60).contains(&links), "{links} links, {refused} refusals");
+    ask(&server, &["REPLICAOF", "NO", "ONE"]);
+    let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
+    assert!(held.is_held() && entered.is_held());
+}
