@@ -98,7 +98,10 @@ async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_fo
     }
     // In the older protocol nobody says so: what is said of the key does.
     const OK: &str = "+OK\r\n";
-    let moved = [OK, OK, "-MOVED 9156 127.0.0.1:7001\r\n"];
+    const UNKNOWN: &str = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    let mut moved = vec![OK, OK];
+    moved.extend([UNKNOWN; 7]);
+    moved.push("-MOVED 9156 127.0.0.1:7001\r\n");
     let sentinel = [
         "%1\r\n+proto\r\n:3\r\n",
         OK,
