@@ -1,5 +1,5 @@
-//! The README: short enough to be read, and without a link that is dead where it is shown, which is on the registry's page and
-//! as the documentation's first page too.
+//! README and guide: the README is short enough to be read, and neither has a link that is dead where it is shown, which for
+//! the README is on the registry's page and as the documentation's first page too.
 
 use std::{fs, path::Path};
 
@@ -36,6 +36,22 @@ fn no_link_of_the_readme_is_dead_wherever_it_is_shown() {
     assert_eq!(dead_links(code), Vec::<String>::new());
 
     assert_eq!(dead_links(&readme()), Vec::<String>::new());
+}
+
+#[test]
+fn no_link_of_the_guide_is_dead() {
+    // Those to items are rustdoc's to check.
+    let dead = |page: &str| {
+        let text: Vec<&str> = page.lines().map(|line| line.trim_start_matches("//!").trim_start()).collect();
+        let mut dead = dead_links(&text.join("\n"));
+        dead.retain(|target| !["crate::", "super", "mod@"].iter().any(|item| target.starts_with(item)));
+        dead
+    };
+    assert_eq!(dead("//! [a](../README.md)\n//! [b](#gone) [c](super::owners)"), ["../README.md", "#gone"]);
+    for page in fs::read_dir(Path::new(ROOT).join("src/guide")).expect("there is a guide") {
+        let page = page.expect("the folder can be read").path();
+        assert_eq!(dead(&fs::read_to_string(&page).expect("a page can be read")), Vec::<String>::new(), "{page:?}");
+    }
 }
 
 #[test]
