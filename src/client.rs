@@ -210,7 +210,7 @@ impl Client {
         Engine::close(&self.engine).await;
     }
 
-    /// Whether [`Client::close`] was called, or [`Client::shutdown`] is through with waiting.
+    /// Whether [`Client::close`] was called, [`Client::shutdown`] is through with waiting, or the client's runtime ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.engine.is_closed()

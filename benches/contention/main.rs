@@ -21,6 +21,7 @@ mod bench;
 mod contest;
 mod distinct;
 mod dropping;
+mod elsewhere;
 mod hand_over;
 mod hot;
 mod libraries;
@@ -94,6 +95,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Renew => vec![renew::run(&bench).await?],
         Case::Waiters => vec![waiters::run(&bench).await?],
         Case::Preheld => vec![preheld::run(&bench).await?],
+        Case::Elsewhere => elsewhere::run(&bench).await?,
         Case::Curve => hot::curve(&bench).await?,
         Case::Slices => procs::slices(&bench).await?,
     })

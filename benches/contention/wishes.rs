@@ -19,6 +19,7 @@ pub(crate) enum Case {
     Renew,
     Waiters,
     Preheld,
+    Elsewhere,
     Curve,
     Slices,
 }
@@ -43,6 +44,7 @@ const CASES: &[(&str, Case)] = &[
     ("waiters", Case::Waiters),
     ("preheld", Case::Preheld),
     ("nested", Case::Nested),
+    ("elsewhere", Case::Elsewhere),
     ("curve", Case::Curve),
     ("slices", Case::Slices),
 ];

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     task::{Context, Waker},
     thread,
@@ -166,7 +167,10 @@ fn look(shared: &Arc<Shared>) {
         }
         if asks || !wakers.is_empty() {
             drop(board);
-            wakers.into_iter().for_each(Waker::wake);
+            for waker in wakers {
+                // Somebody else's code; what it does is no reason to wake nobody any more.
+                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            }
             if asks {
                 let asking = Arc::clone(shared);
                 shared.home.spawn(async move { asking.lock().asked = None });

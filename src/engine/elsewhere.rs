@@ -59,11 +59,19 @@ impl Watch {
     }
 }
 
-/// A call that runs at home whether it is polled or not. Dropped, it ends there.
+/// A call that runs at home whether it is polled or not. Dropped, it ends there, unless it was decided.
 pub(super) struct Away<T> {
     engine: Arc<Engine>,
     work: Attended<T>,
     watch: Watch,
+}
+
+impl<T> Away<T> {
+    /// What it does is final: it goes on whoever waits for it.
+    pub(super) fn decided(mut self) -> Self {
+        self.work.goes_on = true;
+        self
+    }
 }
 
 impl<T> Future for Away<T> {

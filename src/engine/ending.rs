@@ -43,7 +43,8 @@ use crate::error::{Error, LostCause};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// So many holds were released within the grace.
+    /// So many holds were released within the grace, as their guards went. A release that the server has not answered a
+    /// command timeout later is left to the lease.
     pub released: usize,
     /// The locks that were still held at its end, the oldest first: nobody renews them any more, and each is free when its
     /// lease is over.
@@ -129,8 +130,8 @@ impl Engine {
         }
         let engine = Arc::clone(self);
         self.spawn(Box::pin(async move {
-            let stopped = engine.until_all(places, |state| state.hold.is_none() && state.is_settled());
-            let _ = timeout(grace, stopped).await;
+            // What is sent then, and who is asked for once more, has its own time.
+            let _ = timeout(grace, engine.until_all(places, |state| state.hold.is_none())).await;
             engine.finish(engine.end()).await;
         }));
     }

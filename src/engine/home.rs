@@ -73,18 +73,21 @@ impl Engine {
 
     /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
     pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
-        Attended(self.home().runtime().ok().map(|runtime| runtime.spawn(work)))
+        Attended { work: self.home().runtime().ok().map(|runtime| runtime.spawn(work)), goes_on: false }
     }
 }
 
-/// Work in the background that ends when nobody wants it any more.
-pub(super) struct Attended<T>(Option<JoinHandle<T>>);
+/// Work in the background that ends when nobody wants it any more, unless it is to go on.
+pub(super) struct Attended<T> {
+    work: Option<JoinHandle<T>>,
+    pub(super) goes_on: bool,
+}
 
 impl<T> Future for Attended<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
+        match &mut self.work {
             Some(work) => Pin::new(work).poll(cx).map(Result::ok),
             None => Poll::Ready(None),
         }
@@ -93,7 +96,7 @@ impl<T> Future for Attended<T> {
 
 impl<T> Drop for Attended<T> {
     fn drop(&mut self) {
-        if let Some(work) = &self.0 {
+        if let Some(work) = self.work.as_ref().filter(|_| !self.goes_on) {
             work.abort();
         }
     }

@@ -213,13 +213,20 @@ impl Drop for Nest {
     }
 }
 
-/// Tells the server the newest count of a hold, one of whose tickets ended with `left` remaining. Dropped, or after an
-/// error that may heal, it goes on in the background.
-pub(super) async fn tell(place: &Place, tenure: &Arc<Tenure>, left: u32) -> Result<Released> {
-    let mut telling = Telling { place, tenure, told: false };
-    let result = tell_once(place, tenure).await;
-    telling.told = result.as_ref().err().is_none_or(|error| !error.is_transient());
-    result.map(|()| Released::StillHeld(left))
+/// Tells the server the newest count of a hold, one of whose tickets ended with `left` remaining. Dropped, even before it
+/// was polled, or after an error that may heal, it goes on in the background.
+pub(super) fn tell(
+    place: Place,
+    tenure: Arc<Tenure>,
+    left: u32,
+) -> impl Future<Output = Result<Released>> + Send + 'static {
+    let telling = Telling { place, tenure, told: false };
+    async move {
+        let mut telling = telling;
+        let result = tell_once(&telling.place, &telling.tenure).await;
+        telling.told = result.as_ref().err().is_none_or(|error| !error.is_transient());
+        result.map(|()| Released::StillHeld(left))
+    }
 }
 
 /// Goes on telling in the background, until it is answered or the hold is over. However many counts are left untold,
@@ -246,16 +253,16 @@ pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
 }
 
 /// A count that the server is being told.
-struct Telling<'a> {
-    place: &'a Place,
-    tenure: &'a Arc<Tenure>,
+struct Telling {
+    place: Place,
+    tenure: Arc<Tenure>,
     told: bool,
 }
 
-impl Drop for Telling<'_> {
+impl Drop for Telling {
     fn drop(&mut self) {
         if !self.told {
-            retell(self.place, self.tenure);
+            retell(&self.place, &self.tenure);
         }
     }
 }

@@ -273,7 +273,7 @@ impl Place {
         if state.dead {
             return None;
         }
-        if self.engine.is_ending() && state.hold.is_none() && state.is_settled() {
+        if self.engine.is_ending() && state.hold.is_none() {
             fx.settled();
         }
         let at = state.next_look(self)?;

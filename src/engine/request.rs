@@ -45,6 +45,9 @@ struct Absent<T> {
 
 /// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
 trait Answer: Send + 'static {
+    /// Whether the request is final from its first poll on.
+    const FINAL: bool = false;
+
     fn leaves(&self) {}
 
     /// Whether it is still good for anything.
@@ -53,7 +56,9 @@ trait Answer: Send + 'static {
     }
 }
 
-impl Answer for Released {}
+impl Answer for Released {
+    const FINAL: bool = true;
+}
 
 impl Answer for Option<LockGuard> {
     fn leaves(&self) {
@@ -116,13 +121,17 @@ impl<T: Answer> Request<T> {
 impl<T: Answer> Absent<T> {
     fn begin(plan: Plan, start: Start<T>) -> Self {
         let begun = plan.clone();
-        let answer = plan.handle.engine.away(async move { sent(start(begun)).await }.in_current_span());
-        Self { answer, plan: Some(plan), since: std::time::Instant::now() }
+        let call = async move { sent(start(begun)).await };
+        Self::new(plan.handle.engine.away(call.in_current_span()), Some(plan))
     }
 
     fn carried(engine: &Arc<Engine>, running: Reused<Result<T>>) -> Self {
-        let answer = engine.away(sent(running));
-        Self { answer, plan: None, since: std::time::Instant::now() }
+        Self::new(engine.away(sent(running)), None)
+    }
+
+    fn new(answer: Away<Result<T>>, plan: Option<Plan>) -> Self {
+        let answer = if T::FINAL { answer.decided() } else { answer };
+        Self { answer, plan, since: std::time::Instant::now() }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {

@@ -80,7 +80,7 @@ pub(crate) struct Engine {
     pub(super) closed: AtomicBool,
     pub(super) era: Era,
     pub(super) shutdown: OnceLock<Arc<WindingDown>>,
-    /// Told whenever an entry holds nothing and has nothing left to send, for the end.
+    /// Told whenever something changes at an entry that holds nothing, for the end.
     pub(super) settled: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,

@@ -85,8 +85,7 @@ impl LockGuard {
 
     /// Owned, so that it can go on at home wherever this is awaited.
     fn tell(&self, left: u32) -> Reused<Result<Released>> {
-        let (place, tenure) = (self.place.clone(), Arc::clone(&self.tenure));
-        Reused::new(&TOLD, async move { nest::tell(&place, &tenure, left).await })
+        Reused::new(&TOLD, nest::tell(self.place.clone(), Arc::clone(&self.tenure), left))
     }
 
     /// Whether this guard's share was released, and not lost before.

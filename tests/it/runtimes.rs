@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use relatch::{Client, Error, LockGuard, LostCause, Owner, ReentrantLock, Released, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::harness::{Server, eventually, unique_name};
+use crate::harness::{Server, eventually, eventually_async, unique_name};
 
 /// Far more than anything here takes: only what hangs is found by it.
 const HANGS: Duration = Duration::from_secs(10);
@@ -287,6 +287,27 @@ fn a_waiting_future_that_is_carried_elsewhere_goes_on_there_and_back_at_home() {
     }
 }
 
+#[test]
+fn an_unlock_that_is_dropped_elsewhere_after_its_first_poll_is_done_all_the_same() {
+    for place in PLACES {
+        // Nobody drives it meanwhile, so both are dropped before home has seen any of them.
+        let home = current_thread();
+        let resident = Resident::of(&home, HANGS * 3);
+        let [held, detached] = resident.names();
+        let inner = home.block_on(resident.held.lock().owner(resident.guard.owner())).expect("it nests");
+        let count = |name: &str| Server::shared().hash(name).into_values().next();
+        assert_eq!(count(&held).as_deref(), Some("2"));
+        let unlock = resident.detached.unlock().owner(&resident.owner);
+        there(place, (inner, unlock), async |(inner, mut unlock)| {
+            assert!(polled_once(pin!(&mut unlock)).await.is_none());
+            assert!(polled_once(pin!(inner.unlock())).await.is_none());
+        });
+        let is_done = async || count(&held).as_deref() == Some("1") && count(&detached).is_none();
+        home.block_on(eventually_async(HANGS, is_done));
+        assert!(resident.guard.is_held() && resident.guard.hold_count() == 1);
+    }
+}
+
 /// As a web server does it: a worker is a thread with a runtime of its own, and all share what the main one connected.
 #[test]
 fn workers_with_a_runtime_each_share_one_client_and_exclude_each_other() {
@@ -473,8 +494,13 @@ fn what_is_given_to_a_future_elsewhere_that_nobody_polls_is_taken_back_and_given
         let resident = Resident::of(&home, WATCHDOG);
         let lock = if waits { resident.held.clone() } else { resident.client.lock(unique_name()) };
         let mut parked = lock.lock().owner(&Owner::new());
+        // Its only worker is kept busy, so that the answer comes after the poll.
+        let (go_on, busy) = mpsc::channel::<()>();
+        let kept = home.spawn(async move { busy.recv() });
         let begun = without_a_runtime(polled_once(pin!(&mut parked)));
         assert!(begun.is_none());
+        drop(go_on);
+        assert!(home.block_on(kept).expect("no panic").is_err());
         let entered = home.block_on(async {
             if waits {
                 resident.guard.unlock().await.expect("releases");

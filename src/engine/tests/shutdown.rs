@@ -202,6 +202,18 @@ async fn a_hold_that_nobody_began_to_work_under_is_released_by_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_acquisition_that_nobody_polls_does_not_take_the_grace() {
+    let bench = Bench::new();
+    bench.world.other_takes("busy", GRACE * 2);
+    let mut parked = bench.lock("busy").lock();
+    assert!(polled(&mut parked, 1).await.is_none());
+    let began = Instant::now();
+    assert!(bench.engine.shutdown(GRACE).await.is_clean());
+    assert!(began.elapsed() <= COMMAND_TIMEOUT, "it took {:?}", began.elapsed());
+    assert!(matches!(parked.await, Err(Error::Closed)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_holders_that_stop_one_after_the_other_are_all_waited_for() {
     const MANY: u32 = 2_000;
     let bench = Bench::new();
