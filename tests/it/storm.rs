@@ -90,7 +90,7 @@ fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str) -> O
     fleet.say("go");
     thread::sleep(CALM);
     let mut wrong = fleet.rest();
-    let first = fleet.footprints();
+    let first = fleet.settled();
     fleet.say("go");
     let (done, seen) = match weather {
         Weather::Rough => rage(&mut fleet, seed, storm),
@@ -107,7 +107,7 @@ fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str) -> O
         Ok(last) => growth(&first, last),
         Err(_) => "unknown".to_owned(),
     };
-    wrong.extend(last.err().map(|states| format!("at rest the processes are not what they were\n{states}")));
+    wrong.extend(last.err().map(|states| format!("at rest the processes are more than they were\n{states}")));
     let faults = faults(&done);
     let (chronicle, ends) = fleet.close(done);
     wrong.extend(ends);
@@ -172,9 +172,10 @@ fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
 }
 
 #[test]
-fn a_fleet_that_now_and_then_enters_without_the_lock_is_found_out() {
-    let Outcome { findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging");
+fn a_fleet_that_enters_without_the_lock_and_leaves_tasks_behind_is_found_out() {
+    let Outcome { wrong, findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging");
     let complains = |about: &str| findings.complaints.iter().any(|complaint| complaint.what.contains(about));
     assert!(complains("two believe to hold name"), "{:?}", findings.complaints);
     assert!(complains("an update of the counter"), "{:?}", findings.complaints);
+    assert!(wrong.iter().any(|wrong| wrong.starts_with("at rest the processes are more")), "{wrong:?}");
 }

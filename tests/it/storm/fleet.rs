@@ -25,6 +25,9 @@ const TOLD: Duration = Duration::from_secs(40);
 /// How long after rest something may be left: what was let go, or nobody ever believed in, for a lease, and its reaping
 /// for a third more. A busy machine may take some time besides.
 const TIDY: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(20);
+/// A process at rest is what it is once it has been so for this long: longer than any pause before something is tried again.
+const SETTLED: Duration = Duration::from_millis(1_500);
 /// How much larger than at its first rest a process may be at its last.
 const GROWTH_KIB: usize = 4 * 1024;
 
@@ -98,17 +101,35 @@ impl Fleet {
         self.ships.iter().map(|ship| Footprint::parse(&state(ship))).collect()
     }
 
-    /// Whether the processes become what they were at their first rest; otherwise what they are instead.
+    /// The same, once nothing of it changes any more: what is still coming up, or on its way out, is not what they are.
+    pub(super) fn settled(&mut self) -> Vec<Footprint> {
+        let parts = |footprints: &[Footprint]| -> Vec<_> {
+            footprints.iter().map(|footprint| (footprint.tasks, footprint.descriptors)).collect()
+        };
+        let (until, mut since, mut last) = (Instant::now() + TOLD, Instant::now(), self.footprints());
+        while since.elapsed() < SETTLED {
+            assert!(Instant::now() < until, "at rest they do not settle: {last:?}");
+            thread::sleep(LOOK);
+            let now = self.footprints();
+            if parts(&now) != parts(&last) {
+                since = Instant::now();
+            }
+            last = now;
+        }
+        last
+    }
+
+    /// Whether the processes are no more than they were at their first rest; otherwise what they are instead. One that took
+    /// another's place may be less: it has not met everything yet. They are all made alike.
     pub(super) fn has_not_grown(&mut self, first: &[Footprint]) -> Result<Vec<Footprint>, String> {
-        let largest = first.iter().map(|footprint| footprint.resident_kib).max().unwrap_or_default();
+        let most = |part: fn(&Footprint) -> usize| first.iter().map(part).max().unwrap_or_default();
+        let (tasks, descriptors) = (most(|it| it.tasks), most(|it| it.descriptors));
+        let largest = most(|it| it.resident_kib) + GROWTH_KIB;
         patient(|| {
             let now = self.footprints();
-            let as_before = |(first, now): (&Footprint, &Footprint)| {
-                (first.tasks, first.descriptors) == (now.tasks, now.descriptors)
-                    && now.resident_kib <= largest + GROWTH_KIB
-            };
-            let same = first.iter().zip(&now).all(as_before);
-            if same { Ok(now) } else { Err(format!("before: {first:?}\nafter: {now:?}")) }
+            let no_more =
+                |now: &Footprint| now.tasks <= tasks && now.descriptors <= descriptors && now.resident_kib <= largest;
+            if now.iter().all(no_more) { Ok(now) } else { Err(format!("before: {first:?}\nafter: {now:?}")) }
         })
     }
 
@@ -194,7 +215,7 @@ fn patient<T>(mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> 
     let until = Instant::now() + TIDY + LONGEST_LEASE * 2;
     loop {
         match look() {
-            Err(_) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
+            Err(_) if Instant::now() < until => thread::sleep(LOOK),
             seen => return seen,
         }
     }
