@@ -292,7 +292,7 @@ impl ContenderSlot {
     fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, moment: Moment, fence: Option<u64>) -> Tried {
         let place = &self.place;
         let number = half.number();
-        let tenure = Tenure::new(ask.owner.clone());
+        let tenure = Tenure::new(ask.owner.clone(), ask.task);
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.

@@ -139,7 +139,12 @@ impl Acquisition {
             Patience::Until(until) => Some(until),
             Patience::Once | Patience::ForEver => None,
         };
-        match bounded(until, waiting.turn()).await {
+        let told = if waiting.behind_itself {
+            Box::pin(bounded(until, self.turn_behind_itself(&mut waiting))).await
+        } else {
+            bounded(until, waiting.turn()).await
+        };
+        match told {
             Some(Some(told)) => Ok(Some(told)),
             Some(None) => Err(Error::Closed),
             None => Box::pin(waiting.wait_over()).await,

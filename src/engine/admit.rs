@@ -81,12 +81,14 @@ impl State {
         self.queue.push(Waiter {
             id,
             owner: ask.owner.clone(),
+            task: ask.task,
             lease: ask.lease,
             max_hold: ask.max_hold,
             for_ever: ask.patience == Patience::ForEver,
             turn,
         });
-        Admission::Queue(QueuePlace::new(place.clone(), id, told))
+        let behind_itself = !ask.nests && self.is_taken_by(ask.task);
+        Admission::Queue(QueuePlace::new(place.clone(), id, told, behind_itself))
     }
 
     fn contend(&mut self, place: &Place, id: u64, owner: Owner) -> ContenderSlot {

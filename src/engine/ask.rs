@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::{task, time::Instant};
 
 use crate::{lease::Lease, owner::Owner};
 
@@ -13,6 +13,10 @@ pub(crate) struct Ask {
     pub(crate) lease: Lease,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) patience: Patience,
+    /// The task that asks, if it is one.
+    pub(crate) task: Option<task::Id>,
+    /// Its owner may have the lock already.
+    pub(crate) nests: bool,
     /// The caller is elsewhere, and takes what it is given when it is polled there.
     pub(crate) elsewhere: bool,
 }

@@ -44,6 +44,9 @@ pub(super) enum Said {
     OutOfOrder {
         owner: Owner,
     },
+    Unused {
+        owner: Owner,
+    },
     Parked {
         owner: Owner,
     },
@@ -63,6 +66,11 @@ impl Said {
                 %lock,
                 %owner,
                 "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
+            ),
+            Self::Unused { owner } => tracing::warn!(
+                %lock,
+                %owner,
+                "guards are dropped at once, again and again: the guard is the lock; keep it for as long as the work takes"
             ),
             Self::Parked { owner } => tracing::warn!(
                 %lock,

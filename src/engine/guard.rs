@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     task::Poll,
     time::Duration,
 };
@@ -50,6 +50,8 @@ pub struct LockGuard {
     pub(super) tenure: Arc<Tenure>,
     pub(super) ticket: u64,
     fence: Option<Box<u64>>,
+    /// It was asked for something.
+    pub(super) touched: AtomicBool,
     pub(super) stage: Mutex<Stage>,
     /// This guard's share ended; the hold may go on without it.
     pub(super) released: OnceBox<Notify>,
@@ -58,7 +60,15 @@ pub struct LockGuard {
 impl LockGuard {
     pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
         let fence = fence.map(Box::new);
-        Self { place, tenure, ticket, fence, stage: Mutex::new(Stage::Held), released: OnceBox::new() }
+        Self {
+            place,
+            tenure,
+            ticket,
+            fence,
+            touched: AtomicBool::new(false),
+            stage: Mutex::new(Stage::Held),
+            released: OnceBox::new(),
+        }
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -273,18 +283,21 @@ impl LockGuard {
     /// The fencing token, where the primitive gives one; the locks of this version give none.
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
+        self.touch();
         self.fence.as_deref().copied()
     }
 
     /// Who holds. Nested acquisitions by this owner succeed at once.
     #[must_use]
     pub fn owner(&self) -> &Owner {
+        self.touch();
         &self.tenure.owner
     }
 
     /// The lock's name, as it was given.
     #[must_use]
     pub fn name(&self) -> &str {
+        self.touch();
         self.place.name()
     }
 
@@ -325,6 +338,7 @@ impl LockGuard {
 
     /// Reads from the live hold, if this guard still has its share of it.
     fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+        self.touch();
         self.place.look_at(&self.tenure, self.ticket, read)
     }
 
@@ -340,6 +354,7 @@ impl LockGuard {
 
     /// Notices now what a timer would tell soon, or a withdrawn command noticed first.
     fn check(&self) {
+        self.touch();
         self.place.update(|state, fx| state.expire(&self.place, fx));
     }
 

@@ -48,7 +48,15 @@ pub(crate) enum Ending {
 
 impl State {
     /// Ends one ticket of a tenure.
-    pub(super) fn end_ticket(&mut self, place: &Place, tenure: &Arc<Tenure>, id: u64, fx: &mut Effects) -> Ending {
+    /// `unused`: by the drop of a guard that was never asked for anything.
+    pub(super) fn end_ticket(
+        &mut self,
+        place: &Place,
+        tenure: &Arc<Tenure>,
+        id: u64,
+        unused: bool,
+        fx: &mut Effects,
+    ) -> Ending {
         let moment = place.engine.clock().moment();
         self.expire_at(place, moment, fx);
         let live = self.hold.as_ref().is_some_and(|hold| Arc::ptr_eq(&hold.tenure, tenure));
@@ -67,7 +75,11 @@ impl State {
         if out_of_order && place.engine.first_time("order", place.name()) {
             fx.say(Said::OutOfOrder { owner: tenure.owner.clone() });
         }
-        if left > 0 { Ending::StillHeld { left } } else { self.end_hold(place, Some(&ticket), moment.now, fx) }
+        if left > 0 {
+            return Ending::StillHeld { left };
+        }
+        self.guard_ended(unused, tenure, moment.now, place, fx);
+        self.end_hold(place, Some(&ticket), moment.now, fx)
     }
 
     /// A nested acquisition came to nothing; it may have been all that kept the hold.
@@ -103,7 +115,7 @@ impl State {
             self.promote(place, fx);
             return Ending::Release(job);
         };
-        let tenure = Tenure::new(waiter.owner.clone());
+        let tenure = Tenure::new(waiter.owner.clone(), waiter.task);
         let ticket = place.engine.draw();
         let mut first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
         if without(Rule::MaxHoldEndsWithTicket) {
@@ -239,7 +251,7 @@ impl HandOver {
             if place.engine.is_ending() {
                 return Some(waiter);
             }
-            let tenure = Tenure::new(waiter.owner);
+            let tenure = Tenure::new(waiter.owner, waiter.task);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             let forced = state.handing.take().is_some_and(|heir| heir.forced);

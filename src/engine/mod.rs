@@ -11,6 +11,7 @@
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
+//! | uses that are none | `misuse.rs` |
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | the loss of a hold | `loss.rs` |
@@ -48,6 +49,7 @@
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
 //! | numbers that are watched for, of a name and of all | `WATCHED`, `WATCHED_IN_ALL`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
+//! | names whose guards are dropped at once | `COUNTED` | `misuse.rs` |
 //! | turns that nobody takes | about one watchdog timeout together | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
 //! | asking for every hold after a link was replaced | a batch at a time, within `WITHIN` | `era.rs` |
@@ -85,6 +87,7 @@ mod handle;
 mod hold;
 mod home;
 mod loss;
+mod misuse;
 mod nest;
 mod outcome;
 mod parked;

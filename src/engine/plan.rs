@@ -74,7 +74,9 @@ impl Plan {
             (None, Nesting::Current) => Owner::current(),
             (None, Nesting::Never) => Owner::new(),
         };
-        Ok(Ask { owner, lease, max_hold, patience, elsewhere: self.elsewhere })
+        let task = if self.elsewhere { None } else { tokio::task::try_id() };
+        let nests = self.nesting == Nesting::Current;
+        Ok(Ask { owner, lease, max_hold, patience, task, nests, elsewhere: self.elsewhere })
     }
 
     /// What is wrong with an option, and of which lock.

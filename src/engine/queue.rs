@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task};
 
 use super::{admit::ContenderSlot, guard::LockGuard, registry::Place};
 use crate::{
@@ -32,6 +32,7 @@ pub(crate) enum Told {
 pub(crate) struct Waiter {
     pub(crate) id: u64,
     pub(crate) owner: Owner,
+    pub(super) task: Option<task::Id>,
     pub(crate) lease: Lease,
     pub(crate) max_hold: Option<Duration>,
     /// It waits as long as the server answers, so it shares the verdict that the server does not.
@@ -119,11 +120,13 @@ pub(crate) struct QueuePlace {
     place: Place,
     id: u64,
     turn: oneshot::Receiver<Told>,
+    /// Its own task took what it waits for.
+    pub(super) behind_itself: bool,
 }
 
 impl QueuePlace {
-    pub(crate) fn new(place: Place, id: u64, turn: oneshot::Receiver<Told>) -> Self {
-        Self { place, id, turn }
+    pub(crate) fn new(place: Place, id: u64, turn: oneshot::Receiver<Told>, behind_itself: bool) -> Self {
+        Self { place, id, turn, behind_itself }
     }
 
     pub(super) fn place(&self) -> &Place {

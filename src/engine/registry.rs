@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) ear: Ear,
     /// So many in a row did not take their turn.
     pub(super) passed_over: u8,
+    /// Of guards that are dropped at once there is nothing more to say.
+    pub(super) glances_told: bool,
     /// The latest tries had no answer that counts.
     pub(crate) trouble: Option<Box<Trouble>>,
     /// When the driver looks at this entry next.
@@ -118,6 +120,7 @@ impl State {
             slice: Slice::new(slice),
             ear: Ear::default(),
             passed_over: 0,
+            glances_told: false,
             trouble: None,
             scheduled: None,
         }

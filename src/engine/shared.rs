@@ -27,6 +27,7 @@ use super::{
     ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
     home::Home,
+    misuse::Glances,
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
@@ -84,6 +85,7 @@ pub(crate) struct Engine {
     pub(super) settled: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
+    glances: Glances,
     hears: AtomicBool,
     watched: Arc<Watched>,
 }
@@ -113,6 +115,7 @@ impl Engine {
             settled: Notify::new(),
             hasher: RandomState::new(),
             warned: Mutex::default(),
+            glances: Glances::default(),
             hears: AtomicBool::new(true),
             watched: Arc::default(),
         });
@@ -212,6 +215,11 @@ impl Engine {
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
+    }
+
+    /// Guards that are dropped at once.
+    pub(super) fn glances(&self) -> &Glances {
+        &self.glances
     }
 
     /// Subscriptions are refused: said once a client.

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use once_cell::race::OnceBox;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::Notify, task, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::date::Date;
@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Tenure {
     pub(crate) owner: Owner,
+    /// The task that asked for it, if it was one.
+    pub(super) task: Option<task::Id>,
     end: OnceEnd,
     /// Told at the end.
     over: OnceBox<Notify>,
@@ -81,8 +83,8 @@ impl OnceEnd {
 }
 
 impl Tenure {
-    pub(crate) fn new(owner: Owner) -> Arc<Self> {
-        Arc::new(Self { owner, end: OnceEnd::default(), over: OnceBox::new(), stop: OnceBox::new() })
+    pub(crate) fn new(owner: Owner, task: Option<task::Id>) -> Arc<Self> {
+        Arc::new(Self { owner, task, end: OnceEnd::default(), over: OnceBox::new(), stop: OnceBox::new() })
     }
 
     pub(crate) fn end(&self) -> Option<End> {

@@ -1,7 +1,7 @@
 //! The end of a guard: what its first `unlock` decides, what a later one asks, what its drop leaves to the background.
 //! How a hold ends is decided in `hand_over.rs`, and sent by `release.rs`.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
 use super::{
     effects::Effects,
@@ -49,7 +49,7 @@ impl LockGuard {
     pub(super) async fn let_go(&self) -> Result<Released> {
         let engine = &self.place.engine;
         let silent = |silence: Silence| Err(silence.error(self.place.name(), Op::Release));
-        let result = match self.step() {
+        let result = match self.step(false) {
             Step::Answer(result) => return result,
             Step::Tell(left) => engine.anywhere(self.tell(left)).await.unwrap_or_else(silent),
             Step::Release(job) => engine.heard(job.once()).await.unwrap_or_else(silent),
@@ -65,7 +65,7 @@ impl LockGuard {
     /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
     /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
     pub(super) async fn unlock_detached(self) -> Result<Released> {
-        match self.step() {
+        match self.step(false) {
             Step::Tell(left) => match self.tell(left).await {
                 Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
                 result => result,
@@ -97,8 +97,9 @@ impl LockGuard {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the ticket, if it has not ended yet, and says what is to be done.
-    fn step(&self) -> Step {
+    /// Ends the ticket, if it has not ended yet, and says what is to be done. `unused`: it is dropped, and was never asked for
+    /// anything.
+    fn step(&self, unused: bool) -> Step {
         let mut stage = self.stage();
         match &*stage {
             Stage::Held => {}
@@ -107,7 +108,7 @@ impl LockGuard {
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
         let (place, mut fx) = (&self.place, Effects::default());
-        let ending = place.change(&mut fx, |state, fx| state.end_ticket(place, &self.tenure, self.ticket, fx));
+        let ending = place.change(&mut fx, |state, fx| state.end_ticket(place, &self.tenure, self.ticket, unused, fx));
         let (next, step) = match ending {
             Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
             Ending::NotHeld => {
@@ -160,7 +161,7 @@ impl LockGuard {
 
     fn step_if_held(&self) -> Option<Step> {
         let held = matches!(*self.stage(), Stage::Held);
-        held.then(|| self.step())
+        held.then(|| self.step(!self.touched.load(Ordering::Relaxed)))
     }
 }
 

@@ -230,3 +230,73 @@ async fn a_name_is_shown_escaped_and_short_by_every_event() {
         assert!(!text.contains(char::is_control) && text.chars().count() < 500, "{text:?}");
     }
 }
+
+/// The warnings of a lock that start so.
+fn warnings(traces: &Traces, lock: &str, start: &str) -> usize {
+    about(traces, lock).iter().filter(|said| said.level == Level::WARN && said.what.starts_with(start)).count()
+}
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_at_once_three_times_in_a_row_is_one_warning() {
+    const DROPPED: &str = "guards are dropped at once";
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let [habit, asked, unlocked, kept, carried] = [(); 5].map(|()| unique_name());
+    // As in Java; what is dropped may take longer on a busy machine, and then counts for nothing.
+    eventually_async(LOOK, async || {
+        if client.lock(&habit).try_lock().await.expect("the server answers").is_some() {
+            tokio::time::sleep(MS).await;
+        }
+        warnings(&traces, &habit, DROPPED) == 1
+    })
+    .await;
+    for _ in 0..10 {
+        let _ = client.lock(&habit).lock().await.expect("a free lock");
+        let guard = client.lock(&asked).lock().await.expect("a free lock");
+        assert!(guard.is_held());
+        drop(guard);
+        client.lock(&unlocked).lock().await.expect("a free lock").unlock().await.expect("a hold of ours is released");
+        let guard = client.lock(&kept).lock().await.expect("a free lock");
+        tokio::time::sleep(MS).await;
+        drop(guard);
+        let mutex = client.mutex(&carried);
+        drop(tokio::spawn(async move { mutex.lock().await }).await.expect("no panic").expect("a free lock"));
+    }
+    let said = [&habit, &asked, &unlocked, &kept, &carried].map(|name| warnings(&traces, name, DROPPED));
+    assert_eq!(said, [1, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_a_mutex_that_it_took_is_one_warning() {
+    const ITSELF: &str = "the task that waits for this mutex took it";
+    let traces = Traces::here();
+    let client = connect(Server::shared()).await;
+    let [itself, branches, others] = [(); 3].map(|()| unique_name());
+    let seconds = MS * 1_200;
+    tokio::spawn({
+        let (client, itself, branches) = (client.clone(), itself.clone(), branches.clone());
+        async move {
+            let waits =
+                async |name: &str, wait: Duration| client.mutex(name).try_lock().wait(wait).await.expect("is answered");
+            let guard = client.mutex(&itself).lock().await.expect("a free lock");
+            assert!(waits(&itself, seconds).await.is_none());
+            assert!(waits(&itself, seconds).await.is_none());
+            guard.unlock().await.expect("a hold of ours is released");
+            // Branches of one task take turns.
+            let turn = async || {
+                let guard = waits(&branches, LOOK).await.expect("its turn");
+                tokio::time::sleep(MS * 30).await;
+                guard.unlock().await.expect("a hold of ours is released");
+            };
+            tokio::join!(turn(), turn(), turn());
+        }
+    })
+    .await
+    .expect("no panic");
+    let guard = client.mutex(&others).lock().await.expect("a free lock");
+    let waiting = client.mutex(&others).try_lock().wait(seconds);
+    assert!(tokio::spawn(waiting).await.expect("no panic").expect("is answered").is_none());
+    guard.unlock().await.expect("a hold of ours is released");
+    let said = [&itself, &branches, &others].map(|name| warnings(&traces, name, ITSELF));
+    assert_eq!(said, [1, 0, 0]);
+}
