@@ -293,7 +293,7 @@ impl ContenderSlot {
         let place = &self.place;
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone(), ask.task);
-        let ticket = place.engine.draw();
+        let (ticket, round_trip) = (place.engine.draw(), place.distance().usual());
         let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
             if place.engine.is_ending() {
@@ -302,7 +302,7 @@ impl ContenderSlot {
             let contender = state.contender.take_if(|contender| contender.id == self.id);
             let Some(contender) = contender else { return Err(Tried::PassedOver) };
             state.trouble = None;
-            state.slice.taken(moment.now);
+            state.slice.taken(moment.now, round_trip);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
             let hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
             let mut hold = hold.confirmed_by(&place.engine);

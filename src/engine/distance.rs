@@ -33,6 +33,11 @@ impl Distance {
         known.unwrap_or(self.command_timeout).min(self.command_timeout).max(GRACE)
     }
 
+    /// How long an answer usually takes.
+    pub(super) fn usual(self) -> Duration {
+        self.round_trip.map_or(Duration::ZERO, |trip| trip.usual)
+    }
+
     /// Until when an answer to what was asked at `asked` is waited for by somebody whose wait ends at `until`: where the
     /// server answers at all, it comes by then.
     pub(super) fn cut_off(self, until: Instant, asked: Instant) -> Instant {

@@ -109,7 +109,7 @@ impl State {
         let turn = self.slice.turn(now);
         let next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
         let Some(waiter) = next else {
-            let outcome = Arc::new(Outcome::default());
+            let (turn, outcome) = (self.slice.turn_of_last(turn), Arc::new(Outcome::default()));
             let mut job = self.release(place, Why::of(&hold, turn, now), outcome, now);
             job.commands = hold.counting.take_commands();
             self.promote(place, fx);

@@ -134,8 +134,10 @@ impl ContenderSlot {
             let link = place.link();
             let (gate, out) = place.update(|state, fx| {
                 let gate = state.slice.gate(now);
-                if matches!(gate, Gate::Until(_)) && ask.patience != Patience::Once {
-                    state.ear.open(fx);
+                match gate {
+                    Gate::Until(_) if ask.patience != Patience::Once => state.ear.open(fx),
+                    Gate::Rest(at) if !ask.patience.ends_by(at) => state.ear.close(fx),
+                    _ => {}
                 }
                 let out = match releases {
                     Releases::Sent => state.releases_are_out(link),
@@ -155,6 +157,7 @@ impl ContenderSlot {
             let gate = match gate {
                 // Who asks once asks now, and so does who would have no time left to.
                 Gate::After(at) if ask.patience.ends_by(at + GRACE) => Gate::Open,
+                Gate::Rest(at) if ask.patience.ends_by(at) => Gate::Open,
                 gate => gate,
             };
             let at = match gate {
@@ -163,21 +166,21 @@ impl ContenderSlot {
                     return Ok(if over { Opened::WaitOver } else { Opened::At { now, link } });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
-                Gate::Until(at) | Gate::After(at) => Some(at),
+                Gate::Until(at) | Gate::After(at) | Gate::Rest(at) => Some(at),
                 Gate::Open | Gate::Unanswered => None,
             };
             let bound = match (ask.patience, gate) {
-                (Patience::Until(until), Gate::Until(_) | Gate::After(_)) => until,
+                (Patience::Until(until), Gate::Until(_) | Gate::After(_) | Gate::Rest(_)) => until,
                 // It was answered busy before.
                 (Patience::Until(until), _) if releases == Releases::Answered => until,
                 (Patience::Until(until), _) => distance.cut_off(until, started),
-                (Patience::ForEver, Gate::Until(at) | Gate::After(at)) => at,
+                (Patience::ForEver, Gate::Until(at) | Gate::After(at) | Gate::Rest(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
             };
             if bound <= now {
                 return match gate {
-                    Gate::Until(_) | Gate::After(_) => Ok(Opened::WaitOver),
+                    Gate::Until(_) | Gate::After(_) | Gate::Rest(_) => Ok(Opened::WaitOver),
                     // It was answered busy before.
                     _ if releases == Releases::Answered && ask.patience != Patience::ForEver => Ok(Opened::WaitOver),
                     _ => {

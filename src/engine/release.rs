@@ -150,9 +150,10 @@ impl State {
         if release.own && !published {
             self.ear.unexpect_own();
         }
-        if release.turn == Turn::Yield {
-            let heard = listeners(&release, answer, &self.ear);
-            self.slice.answered(place.engine.clock().now(), heard);
+        let heard = listeners(&release, answer, &self.ear);
+        match release.turn {
+            Turn::Keep => self.slice.told(heard),
+            Turn::Yield => self.slice.answered(place.engine.clock().now(), heard),
         }
         Answered::Over(match answer {
             Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {

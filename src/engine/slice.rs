@@ -16,6 +16,24 @@ const LONGEST_STEP: Duration = Duration::from_millis(1);
 /// So many others go first at most, and once each: not all who listen want it, and of a crowd the order is left to chance.
 const STEPS: u32 = 3;
 
+/// Whoever had the lock for long can wait for longer: by this part of that, for the others' tries to come.
+const PART: u32 = 32;
+
+/// Where others listen and are not heard, what they are given grows, and so does what this process takes; but no further.
+/// Whoever is not farther than this from the server gets the lock in the end, whatever chance does.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Whoever needs more than a slice for so many round trips is far: giving the key up and coming back takes two, and what is
+/// left of the slice is for whatever else takes time.
+const FAR: u32 = 4;
+
+/// A process that is far keeps the name for so many round trips at least: the key is on its way for one of them.
+const KEEPS: u32 = 2;
+
+/// And after its turn it neither tries nor listens for so many, for each that listens: while it asks, everybody nearer
+/// stands still for longer than a turn of theirs takes.
+const RESTS: u32 = 4;
+
 /// The fairness towards other processes, for one name.
 ///
 /// | state | event | next |
@@ -32,6 +50,11 @@ const STEPS: u32 = 3;
 /// All who wait hear the same message, and the first to try gets the lock. So that it is not the same few again and again,
 /// those whose own slice is over for longer go first: a process that was told how many others listened lets so many have
 /// their turn, and tries a little later until then.
+///
+/// A process whose round trip is longer than a quarter of a slice is far: after a message its try comes when those that are near
+/// have taken the key again. So where fewer were heard than listen, cool-down and steps double from turn to turn, up to what
+/// this process itself had, and where nobody was heard so does the slice; once all were heard everything is as it was. In
+/// return a far process whose turn is over rests for some round trips.
 #[derive(Debug)]
 pub(crate) struct Slice {
     length_ns: u64,
@@ -39,8 +62,26 @@ pub(crate) struct Slice {
     /// When a hold of ours ended last, whichever way.
     ended: Option<Date>,
     cooling: Option<Cooling>,
+    /// How far the server was when the key was taken last.
+    round_trip_us: u32,
+    /// Whether others listened to the last release that was answered.
+    heard: bool,
     /// Most names are never given up while others listen.
-    round: Option<Box<Round>>,
+    others: Option<Box<Others>>,
+}
+
+/// What others are to have of a name.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    round: Option<Round>,
+    /// How long this process had the lock before.
+    had: Duration,
+    /// So many times as long as usual they are waited for.
+    patience: u32,
+    /// So many times as long as usual this process keeps the name: nobody came the last time.
+    keeps: u32,
+    /// Until when a far process lets the others alone.
+    rests_until: Option<Date>,
 }
 
 /// The turns of others since the slice of this process was over.
@@ -57,7 +98,7 @@ struct Round {
 
 #[derive(Clone, Copy, Debug)]
 enum Cooling {
-    Unanswered,
+    Unanswered { had_ns: u64 },
     Listeners { until: Date },
 }
 
@@ -75,7 +116,7 @@ pub(crate) enum Turn {
 pub(crate) enum Listeners {
     None,
     Some(u32),
-    /// Nobody could count: taken for some.
+    /// Nobody could count: taken for one.
     Unknown,
 }
 
@@ -89,26 +130,92 @@ pub(crate) enum Gate {
     Until(Instant),
     /// The key may be free, and others who have waited longer go first until then.
     After(Instant),
+    /// Those who are nearer have it to themselves until then: who waits here does not even listen.
+    Rest(Instant),
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self { round: None, had: Duration::ZERO, patience: 1, keeps: 1, rests_until: None }
+    }
+}
+
+impl Listeners {
+    fn count(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Some(others) => others.min(STEPS),
+            Self::Unknown => 1,
+        }
+    }
+}
+
+impl Others {
+    /// This process has the lock again, and the round is over. Whether anything is to be remembered of it.
+    fn taken(&mut self, far: bool) -> bool {
+        self.rests_until = None;
+        if let Some(Round { others, had, .. }) = self.round.take() {
+            let most = LONGEST.as_millis() as u32;
+            self.patience = if had < others { (self.patience * 2).min(most) } else { 1 };
+            self.keeps = if had == 0 && !far { (self.keeps * 2).min(most) } else { 1 };
+        }
+        self.patience > 1 || self.keeps > 1
+    }
+
+    /// What one of these spans is for this process now: never more than it had itself.
+    fn given(&self, usual: Duration) -> Duration {
+        let part = (self.had / PART).min(LONGEST / (PART / 2));
+        (usual.max(part) * self.patience).min(self.had.min(LONGEST)).max(usual)
+    }
 }
 
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length_ns: nanos(length), started: None, ended: None, cooling: None, round: None }
+        Self {
+            length_ns: nanos(length),
+            started: None,
+            ended: None,
+            cooling: None,
+            round_trip_us: 0,
+            heard: false,
+            others: None,
+        }
     }
 
-    fn length(&self) -> Duration {
+    /// As it was asked for. One of no length is none, however far the server is.
+    fn usual(&self) -> Duration {
         Duration::from_nanos(self.length_ns)
     }
 
-    /// An acquire of ours took the free key.
-    pub(crate) fn taken(&mut self, now: Instant) {
+    fn round_trip(&self) -> Duration {
+        Duration::from_micros(self.round_trip_us.into())
+    }
+
+    fn is_far(&self) -> bool {
+        self.length_ns > 0 && self.usual() < self.round_trip() * FAR
+    }
+
+    fn length(&self) -> Duration {
+        if self.length_ns == 0 {
+            return Duration::ZERO;
+        }
+        let length = self.usual().max(self.round_trip() * KEEPS);
+        self.others.as_ref().map_or(length, |others| (length * others.keeps).min(LONGEST).max(length))
+    }
+
+    /// An acquire of ours took the free key, which took about such a round trip.
+    pub(crate) fn taken(&mut self, now: Instant, round_trip: Duration) {
         let now = Date::from(now);
         let took_back = self.ended.is_some_and(|ended| now < ended + self.length());
         if self.started.is_none() || !took_back {
             self.started = Some(now);
         }
         self.cooling = None;
-        self.round = None;
+        self.round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
+        let far = self.is_far();
+        if self.others.as_mut().is_some_and(|others| !others.taken(far)) {
+            self.others = None;
+        }
     }
 
     /// A try was answered busy: others have had their turn.
@@ -125,35 +232,50 @@ impl Slice {
         }
     }
 
+    /// The same for one that nobody of this process has next. Whoever is far gives the key up for a round trip anyway, so
+    /// it was its turn.
+    pub(crate) fn turn_of_last(&self, turn: Turn) -> Turn {
+        if self.is_far() && self.heard { Turn::Yield } else { turn }
+    }
+
     /// The release that a hold ends with was decided, of its owner's will or by force.
     pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
-        self.ended = Some(now.into());
+        let now = Date::from(now);
+        self.ended = Some(now);
         if turn == Turn::Yield {
-            self.started = None;
-            self.cooling = Some(Cooling::Unanswered);
+            let had = self.started.take().map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
+            self.cooling = Some(Cooling::Unanswered { had_ns: nanos(had) });
         }
+    }
+
+    /// A release that began no cool-down was answered.
+    pub(crate) fn told(&mut self, listeners: Listeners) {
+        self.heard = listeners != Listeners::None;
     }
 
     /// The release that began the cool-down was answered, or given up as unknown.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
-        let patience = if without(Rule::CoolDownEnds) { 1_000_000 } else { 1 };
-        if let Some(Cooling::Unanswered) = self.cooling {
-            self.cooling = match listeners {
-                Listeners::None => None,
-                Listeners::Some(_) | Listeners::Unknown => {
-                    Some(Cooling::Listeners { until: Date::from(now) + self.length() * patience })
-                }
-            };
-            if let Listeners::Some(others) = listeners {
-                let others = others.min(STEPS);
-                self.round = Some(Box::new(Round { since: now, others, had: 0, told: None }));
-            }
+        self.told(listeners);
+        let Some(Cooling::Unanswered { had_ns }) = self.cooling else { return };
+        if listeners == Listeners::None {
+            self.cooling = None;
+            self.others = None;
+            return;
         }
+        let (usual, count) = (self.usual(), listeners.count());
+        let rest = self.is_far().then(|| Date::from(now) + self.round_trip() * RESTS * count);
+        let others = self.others.get_or_insert_default();
+        others.had = Duration::from_nanos(had_ns);
+        others.round = Some(Round { since: now, others: count, had: 0, told: None });
+        others.rests_until = rest;
+        let span = if usual.is_zero() { usual } else { others.given(usual) };
+        let patience = if without(Rule::CoolDownEnds) { 1_000_000 } else { 1 };
+        self.cooling = Some(Cooling::Listeners { until: Date::from(now) + span * patience });
     }
 
     /// Somebody else's release was heard.
     pub(crate) fn heard_other(&mut self, now: Instant) {
-        if let Some(round) = &mut self.round {
+        if let Some(round) = self.others.as_mut().and_then(|others| others.round.as_mut()) {
             round.had = round.had.saturating_add(1);
             round.told = Some(now);
         }
@@ -170,13 +292,19 @@ impl Slice {
 
     /// A release that is to tell who listens is not answered yet.
     pub(crate) fn awaits_answer(&self) -> bool {
-        matches!(self.cooling, Some(Cooling::Unanswered))
+        matches!(self.cooling, Some(Cooling::Unanswered { .. }))
     }
 
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
+        let date = Date::from(now);
+        if let Some(rest) = self.rests_until().filter(|rest| date < *rest && !self.awaits_answer()) {
+            return Gate::Rest(rest.into());
+        }
         match self.cooling {
-            Some(Cooling::Unanswered) => return Gate::Unanswered,
-            Some(Cooling::Listeners { until }) if Date::from(now) < until => return Gate::Until(until.into()),
+            // It is far, and nobody listened the last time: its try goes right behind its release, this once.
+            Some(Cooling::Unanswered { .. }) if self.is_far() && !self.heard => {}
+            Some(Cooling::Unanswered { .. }) => return Gate::Unanswered,
+            Some(Cooling::Listeners { until }) if date < until => return Gate::Until(until.into()),
             Some(Cooling::Listeners { .. }) | None => self.cooling = None,
         }
         self.goes_after().filter(|at| now < *at).map_or(Gate::Open, Gate::After)
@@ -184,12 +312,18 @@ impl Slice {
 
     /// When it is this process's turn to try, after what it was told last.
     fn goes_after(&self) -> Option<Instant> {
-        let Round { since, others, had, told } = **self.round.as_ref()?;
+        let waiting = self.others.as_ref()?;
+        let Round { since, others, had, told } = waiting.round?;
         let told = told?;
-        // Whoever gave nothing up within its slice had its turn all the same.
-        let slices = told.saturating_duration_since(since).div_duration_f64(self.length()) as u32;
-        let first = others.saturating_sub(had.max(slices));
-        Some(told + (self.length() / STEP).min(LONGEST_STEP) * first)
+        // Whoever gave nothing up in the time that this process had, or within its slice, had its turn all the same.
+        let turn = self.usual().max(waiting.had);
+        let turns = told.saturating_duration_since(since).div_duration_f64(turn) as u32;
+        let first = others.saturating_sub(had.max(turns));
+        Some(told + waiting.given((self.usual() / STEP).min(LONGEST_STEP)) * first)
+    }
+
+    fn rests_until(&self) -> Option<Date> {
+        self.others.as_ref()?.rests_until
     }
 
     /// Until when there is something to remember although nobody holds or waits.
@@ -198,7 +332,8 @@ impl Slice {
             Some(Cooling::Listeners { until }) => Some(until),
             _ => None,
         };
-        cooling.max(self.ended.map(|ended| ended + self.length())).map(Instant::from)
+        let ended = self.ended.map(|ended| ended + self.length());
+        cooling.max(ended).max(self.rests_until()).map(Instant::from)
     }
 }
 
@@ -216,7 +351,7 @@ mod tests {
     #[test]
     fn a_hold_that_ends_within_the_slice_is_kept_and_one_after_it_is_yielded() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         assert_eq!(slice.turn(t + 9 * MS), Turn::Keep);
         assert_eq!(slice.turn(t + 10 * MS), Turn::Yield);
     }
@@ -224,10 +359,10 @@ mod tests {
     #[test]
     fn taking_back_our_own_key_does_not_restart_the_slice() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         for step in 1..10 {
             slice.released(t + step * MS, Turn::Keep);
-            slice.taken(t + step * MS);
+            slice.taken(t + step * MS, Duration::ZERO);
         }
         assert_eq!(slice.turn(t + 10 * MS), Turn::Yield);
     }
@@ -235,36 +370,36 @@ mod tests {
     #[test]
     fn busy_or_a_slice_since_our_release_restart_it() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + 5 * MS, Turn::Keep);
         slice.busy();
-        slice.taken(t + 6 * MS);
+        slice.taken(t + 6 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 15 * MS), Turn::Keep);
         slice.released(t + 15 * MS, Turn::Keep);
-        slice.taken(t + 26 * MS);
+        slice.taken(t + 26 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 35 * MS), Turn::Keep);
     }
 
     #[test]
     fn a_loss_is_an_end_like_any_other_and_holds_nobody_up() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.lost(t + 5 * MS);
-        slice.taken(t + 6 * MS);
+        slice.taken(t + 6 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 9 * MS), Turn::Keep);
         slice.lost(t + 11 * MS);
         assert_eq!(slice.gate(t + 11 * MS), Gate::Open);
-        slice.taken(t + 12 * MS);
+        slice.taken(t + 12 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 13 * MS), Turn::Yield, "the slice of before");
         slice.lost(t + 13 * MS);
-        slice.taken(t + 23 * MS);
+        slice.taken(t + 23 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 32 * MS), Turn::Keep, "a slice after the loss");
     }
 
     #[test]
     fn an_answer_is_awaited_from_a_yield_to_the_answer() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + MS, Turn::Keep);
         assert!(!slice.awaits_answer());
         slice.released(t + 10 * MS, Turn::Yield);
@@ -276,14 +411,14 @@ mod tests {
     #[test]
     fn a_yield_cools_down_until_the_answer_and_then_for_the_listeners() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + 10 * MS, Turn::Yield);
         assert_eq!(slice.gate(t + 500 * MS), Gate::Unanswered);
         slice.answered(t + 500 * MS, Listeners::Some(1));
         assert_eq!(slice.gate(t + 501 * MS), Gate::Until(t + 510 * MS));
         assert_eq!(slice.gate(t + 510 * MS), Gate::Open);
 
-        slice.taken(t + 510 * MS);
+        slice.taken(t + 510 * MS, Duration::ZERO);
         slice.released(t + 520 * MS, Turn::Yield);
         slice.heard_other(t + 520 * MS);
         assert_eq!(slice.gate(t + 520 * MS), Gate::Unanswered, "a message before the answer may be our own");
@@ -296,18 +431,18 @@ mod tests {
     #[test]
     fn nobody_listening_ends_the_cool_down_with_the_answer() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + 10 * MS, Turn::Yield);
         slice.answered(t + 11 * MS, Listeners::None);
         assert_eq!(slice.gate(t + 11 * MS), Gate::Open);
-        slice.taken(t + 11 * MS);
+        slice.taken(t + 11 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 20 * MS), Turn::Keep, "a new slice");
     }
 
     /// A process whose slice is over while so many others listen.
     fn yielded(others: u32) -> (Slice, Instant) {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + 10 * MS, Turn::Yield);
         slice.answered(t + 10 * MS, Listeners::Some(others));
         (slice, t + 10 * MS)
@@ -329,7 +464,7 @@ mod tests {
         }
         slice.heard_other(told + 2 * MS);
         assert_eq!(slice.gate(told + 2 * MS), Gate::Open, "it is its turn until it had it");
-        slice.taken(told + 2 * MS);
+        slice.taken(told + 2 * MS, Duration::ZERO);
         assert_eq!(slice.gate(told + 2 * MS), Gate::Open);
     }
 
@@ -355,19 +490,126 @@ mod tests {
         slice.heard_other(t + 2 * MS);
         slice.heard_other(t + 3 * MS);
         assert_eq!(slice.gate(t + 3 * MS), Gate::Open, "three were before us");
+        // Who had it for a minute can wait for longer, and yet not long.
         let mut long = Slice::new(Duration::from_secs(60));
-        long.taken(t);
+        long.taken(t, Duration::ZERO);
         let over = t + Duration::from_secs(60);
         long.released(over, Turn::Yield);
         long.answered(over, Listeners::Some(10_000));
         long.heard_other(over + MS);
-        assert_eq!(long.gate(over + MS), Gate::After(over + 3 * MS));
+        assert_eq!(long.gate(over + MS), Gate::After(over + MS + 2 * LONGEST / 16));
+    }
+
+    /// A turn of this process that begins at `t` and ends after `had`, while `others` listen; how long it then stands back.
+    fn turn_of(slice: &mut Slice, t: &mut Instant, had: Duration, others: u32, far: Duration) -> Duration {
+        slice.taken(*t, far);
+        *t += had;
+        let turn = slice.turn(*t);
+        slice.released(*t, slice.turn_of_last(turn));
+        slice.answered(*t, Listeners::Some(others));
+        match slice.gate(*t) {
+            Gate::Until(at) | Gate::Rest(at) => at - *t,
+            gate => panic!("{gate:?}"),
+        }
+    }
+
+    #[test]
+    fn whoever_listens_and_is_not_heard_is_given_more_each_time_but_no_more_than_this_process_had() {
+        let (mut slice, mut t) = fresh();
+        for given in [10, 20, 40, 80, 160, 320, 500, 500] {
+            let had = slice.length().max(given * MS);
+            assert_eq!(turn_of(&mut slice, &mut t, had, 1, Duration::ZERO), given * MS);
+            t += given * MS;
+        }
+        // Heard at last, all is as it was.
+        slice.heard_other(t);
+        assert_eq!(slice.gate(t), Gate::Open);
+        assert_eq!(turn_of(&mut slice, &mut t, SLICE, 1, Duration::ZERO), SLICE);
+        t += SLICE;
+        // A short turn gives others no more than it took.
+        slice.taken(t, Duration::ZERO);
+        slice.released(t + 3 * MS, Turn::Yield);
+        slice.answered(t + 3 * MS, Listeners::Some(1));
+        assert_eq!(slice.gate(t + 3 * MS), Gate::Until(t + 13 * MS), "the usual");
+    }
+
+    #[test]
+    fn a_process_keeps_a_name_for_longer_while_nobody_comes_and_for_a_slice_once_somebody_did() {
+        let (mut slice, mut t) = fresh();
+        for keeps in [10, 20, 40, 80, 160, 320, 500, 500] {
+            slice.taken(t, Duration::ZERO);
+            assert_eq!(slice.turn(t + (keeps - 1) * MS), Turn::Keep);
+            assert_eq!(slice.turn(t + keeps * MS), Turn::Yield);
+            slice.released(t + keeps * MS, Turn::Yield);
+            slice.answered(t + keeps * MS, Listeners::Some(2));
+            t += 2 * keeps * MS;
+        }
+        // One of the two: the other is waited for, but the slice is as it was.
+        slice.heard_other(t);
+        slice.taken(t + 2 * MS, Duration::ZERO);
+        assert_eq!(slice.turn(t + 12 * MS), Turn::Yield);
+        slice.released(t + 12 * MS, Turn::Yield);
+        slice.answered(t + 12 * MS, Listeners::None);
+        slice.taken(t + 12 * MS, Duration::ZERO);
+        slice.released(t + 22 * MS, Turn::Yield);
+        slice.answered(t + 22 * MS, Listeners::Some(2));
+        assert_eq!(slice.gate(t + 22 * MS), Gate::Until(t + 32 * MS), "nobody listened: nothing is left of it");
+    }
+
+    #[test]
+    fn steps_grow_while_fewer_were_heard_than_listen() {
+        let (mut slice, mut t) = fresh();
+        for steps in [1, 2, 4, 8, 10, 10] {
+            let _ = turn_of(&mut slice, &mut t, SLICE, 2, Duration::ZERO);
+            slice.heard_other(t + MS);
+            let at = t + MS + steps * MS;
+            assert_eq!(slice.gate(t + MS), Gate::After(at));
+            t = at;
+        }
+    }
+
+    #[test]
+    fn whoever_is_far_rests_after_its_turn_for_each_that_listens_and_keeps_the_name_for_two_round_trips() {
+        let (trip, mut t) = (100 * MS, Instant::now());
+        for (others, rest) in [(1, 400), (2, 800), (10_000, 1200)] {
+            let mut slice = Slice::new(SLICE);
+            slice.taken(t, trip);
+            assert_eq!(slice.turn(t + 199 * MS), Turn::Keep);
+            assert_eq!(slice.turn(t + 200 * MS), Turn::Yield);
+            assert_eq!(turn_of(&mut slice, &mut t, 200 * MS, others, trip), rest * MS);
+            assert_eq!(slice.remembers_until(), Some(t + rest * MS));
+            assert_eq!(slice.gate(t + rest * MS), Gate::Open);
+        }
+        // A quarter of a slice is not far yet.
+        let mut near = Slice::new(SLICE);
+        assert_eq!(turn_of(&mut near, &mut t, SLICE, 1, SLICE / 4), SLICE);
+        assert!(matches!(near.gate(t), Gate::Until(_)));
+    }
+
+    #[test]
+    fn where_nobody_listened_whoever_is_far_tries_right_behind_its_release_once() {
+        let (mut slice, t) = fresh();
+        let trip = 100 * MS;
+        slice.taken(t, trip);
+        assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Keep, "nobody was ever heard of");
+        slice.released(t + 200 * MS, Turn::Yield);
+        assert_eq!(slice.gate(t + 200 * MS), Gate::Open);
+        // Somebody listened to that one.
+        slice.answered(t + 300 * MS, Listeners::Some(1));
+        slice.taken(t + 300 * MS, trip);
+        assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Yield);
+        slice.released(t + 301 * MS, Turn::Yield);
+        assert_eq!(slice.gate(t + 301 * MS), Gate::Unanswered);
+        // What a release says that begins no cool-down counts, too.
+        slice.answered(t + 401 * MS, Listeners::None);
+        slice.told(Listeners::Some(1));
+        assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Yield);
     }
 
     #[test]
     fn who_could_not_count_the_others_lets_nobody_go_first() {
         let (mut slice, t) = fresh();
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         slice.released(t + 10 * MS, Turn::Yield);
         slice.answered(t + 10 * MS, Listeners::Unknown);
         slice.heard_other(t + 11 * MS);
@@ -378,12 +620,18 @@ mod tests {
     fn a_slice_of_zero_never_keeps_a_name() {
         let t = Instant::now();
         let mut slice = Slice::new(Duration::ZERO);
-        slice.taken(t);
+        slice.taken(t, Duration::ZERO);
         assert_eq!(slice.turn(t), Turn::Yield);
         slice.released(t, Turn::Yield);
         slice.answered(t, Listeners::Some(7));
         assert_eq!(slice.gate(t), Gate::Open);
         slice.heard_other(t);
         assert_eq!(slice.gate(t), Gate::Open);
+        // However far the server is.
+        slice.taken(t, Duration::from_secs(1));
+        assert_eq!(slice.turn(t), Turn::Yield);
+        slice.released(t + MS, Turn::Yield);
+        slice.answered(t + MS, Listeners::Some(7));
+        assert_eq!(slice.gate(t + MS), Gate::Open);
     }
 }

@@ -159,3 +159,100 @@ async fn whoever_waits_a_while_beside_a_busy_task_of_its_own_process_hears_no_er
         busy.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
+
+/// What a process keeps a lock for while others want it, by default.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// What came of a process whose one task takes the lock over and over.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    trip: Duration,
+    sections: u32,
+    longest_wait: Duration,
+}
+
+/// Takes the lock over and over for so long, each time for a section.
+async fn share(far: Client, trip: Duration, section: Duration, span: Duration) -> Share {
+    let (mutex, over) = (far.mutex("report"), Instant::now() + span);
+    let mut share = Share { trip, sections: 0, longest_wait: Duration::ZERO };
+    loop {
+        let asked = Instant::now();
+        let entered = tokio::time::timeout_at(over, mutex.lock()).await;
+        share.longest_wait = share.longest_wait.max(asked.elapsed());
+        let Ok(guard) = entered else { return share };
+        let guard = guard.expect("the server answers");
+        sleep(section).await;
+        share.sections += 1;
+        guard.unlock().await.expect("it is held");
+    }
+}
+
+/// One process at each of these distances, all of which want one lock. `uneven`: no two answers take the same time.
+async fn shares(trips: &[Duration], section: Duration, span: Duration, uneven: bool) -> Vec<Share> {
+    let store = EmbeddedStore::seeded(7);
+    let mut processes = Vec::new();
+    for &trip in trips {
+        let client = client(&store).await;
+        let way = trip / 2..=if uneven { trip * 11 / 20 } else { trip / 2 };
+        let weather = Weather::fair().request_delay(way.clone()).reply_delay(way);
+        store.set_weather_of(&client, weather).expect("a client of this store");
+        processes.push(tokio::spawn(share(client, trip, section, span)));
+    }
+    let mut shares = Vec::new();
+    for process in processes {
+        shares.push(process.await.expect("no panic"));
+    }
+    shares
+}
+
+/// Nobody is kept out, and what the nearest makes alone is not lost in waiting for those that are far.
+async fn everybody_has_its_turn(trips: &[u32]) {
+    // The clock of these tests goes by whole milliseconds: a tenth of one is none.
+    let trips: Vec<_> = trips.iter().map(|trip| MS * *trip).collect();
+    for (section, span) in [(1, 12), (20, 40), (100, 100), (1000, 300)] {
+        let (section, span) = (MS * section, Duration::from_secs(span));
+        let alone = shares(&trips[..1], section, span, false).await[0].sections;
+        for uneven in [false, true] {
+            let shares = shares(&trips, section, span, uneven).await;
+            let what = format!("sections of {section:?}, uneven: {uneven}: alone {alone}, {shares:?}");
+            let processes = u32::try_from(trips.len()).expect("a few");
+            for share in &shares {
+                let bound = Duration::from_secs(1) + 12 * (SLICE + section + share.trip) * processes;
+                assert!(share.longest_wait <= bound, "{:?} waited for more than {bound:?}: {what}", share.trip);
+            }
+            let all: u32 = shares.iter().map(|share| share.sections).sum();
+            let kept = if section <= SLICE { shares[0].sections } else { all };
+            assert!(2 * kept >= alone, "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_at_16_ms_and_a_near_one_both_have_their_turn() {
+    everybody_has_its_turn(&[0, 16]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_at_50_ms_and_a_near_one_both_have_their_turn() {
+    everybody_has_its_turn(&[0, 50]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_at_200_ms_and_a_near_one_both_have_their_turn() {
+    everybody_has_its_turn(&[0, 200]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_processes_at_four_distances_all_have_their_turn() {
+    everybody_has_its_turn(&[0, 10, 50, 200]).await;
+}
+
+/// Those that are equally far do not wait for each other for longer than they need.
+#[tokio::test(start_paused = true)]
+async fn two_processes_that_are_equally_far_share_the_lock_evenly() {
+    for trip in [20, 200].map(|trip| MS * trip) {
+        let shares = shares(&[trip, trip], MS, Duration::from_secs(60), true).await;
+        let (least, most) = (shares[0].sections.min(shares[1].sections), shares[0].sections.max(shares[1].sections));
+        assert!(least * 5 >= most * 3, "{shares:?}");
+    }
+}
