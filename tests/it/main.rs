@@ -61,8 +61,8 @@ mod scale;
 mod scripts;
 mod sent;
 mod server_clock;
-#[cfg(feature = "embedded")]
 mod shutting_down;
+#[cfg(feature = "embedded")]
 mod simulation;
 mod starving;
 mod storm;

@@ -7,10 +7,7 @@ use std::{
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-use super::{
-    faults,
-    link::{Cause, Link},
-};
+use super::{faults, link::Link};
 use crate::backend::Fault;
 
 /// The number of the first link.
@@ -106,10 +103,7 @@ impl Current {
     }
 
     /// The link is over.
-    pub(super) fn down(&self, cause: Cause) {
-        if cause == Cause::Demoted {
-            self.failed(faults::demoted());
-        }
+    pub(super) fn down(&self) {
         let mut state = self.state();
         if !matches!(state.phase, Phase::Closed) {
             state.phase = Phase::Down;

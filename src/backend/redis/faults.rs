@@ -17,9 +17,12 @@ pub(super) fn refused(error: &ServerError, secrets: &Secrets) -> Fault {
     refused_in(words_of(error), secrets)
 }
 
-/// Whether a reply is a refusal that only a replica gives.
-pub(super) fn is_of_a_replica(reply: &redis::Value) -> bool {
-    matches!(reply, redis::Value::ServerError(error) if words::are_of_a_replica(&words_of(error)))
+/// What a reply that only a replica gives means to those who come after it and find no link, in the replica's own words.
+pub(super) fn of_a_replica(reply: &redis::Value, secrets: &Secrets) -> Option<Fault> {
+    let redis::Value::ServerError(error) = reply else { return None };
+    let words = Some(words_of(error)).filter(|words| words::are_of_a_replica(words))?;
+    let words = format!("{words}; the link was given up, and no master was found in time");
+    Some(fault(FaultKind::ReadOnly, false, secrets.hide(words)))
 }
 
 fn words_of(error: &ServerError) -> String {
@@ -161,11 +164,6 @@ pub(super) fn dropped() -> Fault {
 /// The link was given up because nothing came over it any more.
 pub(super) fn silent() -> Fault {
     fault(FaultKind::Timeout, true, "the link went silent".to_owned())
-}
-
-/// There is no link since the last one led to a replica.
-pub(super) fn demoted() -> Fault {
-    fault(FaultKind::ReadOnly, false, "the server has become a replica, and no master was found in time".to_owned())
 }
 
 /// There was no link to send on.

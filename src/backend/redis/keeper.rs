@@ -44,7 +44,7 @@ impl Keeper<'_> {
                 return;
             }
             let cause = link.0.cause();
-            node.current.down(cause);
+            node.current.down();
             node.outage.lost(Part::Commands, cause);
             if let Some((_, over)) = &mut self.before {
                 over.get_or_insert_with(Instant::now);

@@ -167,7 +167,8 @@ impl Node {
 
     /// A link that leads to a replica is over: where its name leads by now there may be a master.
     pub(super) fn look_for_replica<'a>(&self, link: &Link, replies: impl IntoIterator<Item = &'a redis::Value>) {
-        if replies.into_iter().any(faults::is_of_a_replica) {
+        if let Some(fault) = replies.into_iter().find_map(|reply| faults::of_a_replica(reply, self.secrets())) {
+            self.current.failed(fault);
             link.end(Cause::Demoted);
         }
     }
