@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -12,7 +12,11 @@ use tokio::{
 };
 
 use super::{HoldNumber, reap::OldCopies, release::Why};
-use crate::{error::Result, owner::Owner};
+use crate::{
+    backend::Fault,
+    error::{Error, Op, Result},
+    owner::Owner,
+};
 
 /// What a release left.
 ///
@@ -51,6 +55,12 @@ pub(crate) struct Outcome {
     /// What was given up and is still to be released.
     rest: Mutex<Option<Rest>>,
     done: Notify,
+}
+
+/// Nobody knows yet how a release went.
+pub(super) fn not_yet(name: &Arc<str>) -> Error {
+    let fault = Fault::timeout(true, "the release is not answered yet; it is repeated in the background");
+    Error::from_fault(fault, name, Op::Release)
 }
 
 /// What a release that was given up leaves to do.

@@ -8,8 +8,7 @@ use super::{
     ask::{Ask, Patience},
     guard::LockGuard,
     handle::{Handle, Nesting},
-    outcome::{Outcome, Released},
-    pause::unanswered,
+    outcome::{Outcome, Released, not_yet},
     registry::State,
     tenure::Tenure,
 };
@@ -122,8 +121,7 @@ impl Plan {
                 Found::Nothing { guards } => Err(not_held(guards)),
                 Found::UnderWay(outcome) => {
                     let within = handle.engine.settings().command_timeout;
-                    let why = "the release is not answered yet; it is repeated in the background";
-                    outcome.wait(within).await.unwrap_or_else(|| Err(unanswered(&place, true, why)))
+                    outcome.wait(within).await.unwrap_or_else(|| Err(not_yet(place.name())))
                 }
             }
         })

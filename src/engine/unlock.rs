@@ -9,8 +9,7 @@ use super::{
     guard::LockGuard,
     hand_over::{Ending, HandOver},
     nest,
-    outcome::{Outcome, Released},
-    pause::unanswered,
+    outcome::{Outcome, Released, not_yet},
     release::ReleaseJob,
 };
 use crate::{
@@ -138,7 +137,7 @@ impl LockGuard {
         let (waits_for, within) = (Arc::clone(&outcome), place.engine.settings().command_timeout);
         let known = place.engine.anywhere(Box::pin(async move { waits_for.wait(within).await })).await;
         match known.map_err(|silence| silence.error(place.name(), Op::Release))? {
-            None => Err(unanswered(place, true, "the release is not answered yet; it is repeated in the background")),
+            None => Err(not_yet(place.name())),
             Some(Err(error)) if !error.is_lost() => match self.again(&outcome) {
                 Some(job) => {
                     let answer = place.engine.heard(job.once()).await;

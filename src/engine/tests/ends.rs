@@ -1,6 +1,7 @@
 //! Holds that the server or time ended, as ends of this process's slice.
 
 use super::*;
+use crate::error::Op;
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_the_server_lost_does_not_start_a_new_slice() {
@@ -133,6 +134,7 @@ async fn asked_again_an_unlock_of_a_detached_hold_says_what_becomes_of_the_one_u
         Freed,
         Gone,
         Undone,
+        Silent,
     }
     for (waits, ends) in
         [(false, Ends::Freed), (false, Ends::Gone), (true, Ends::Freed), (true, Ends::Gone), (true, Ends::Undone)]
@@ -146,7 +148,15 @@ async fn asked_again_an_unlock_of_a_detached_hold_says_what_becomes_of_the_one_u
         }
         let verb = if waits { Verb::HandOver } else { Verb::Release };
         // Given up half-way, a hand-over is undone by a release, which is answered.
-        world.next(verb, [if ends == Ends::Undone { Fate::Broken } else { Fate::Slow(SECOND) }]);
+        let fate = match ends {
+            Ends::Undone => Fate::Broken,
+            Ends::Silent => Fate::Never,
+            Ends::Freed | Ends::Gone => Fate::Slow(SECOND),
+        };
+        world.next(verb, [fate]);
+        if ends == Ends::Silent {
+            world.always(Verb::Release, Fate::Never);
+        }
         let mut first = lock.unlock_as(&owner);
         assert!(polled(&mut first, 1).await.is_none());
         drop(first);
@@ -154,6 +164,11 @@ async fn asked_again_an_unlock_of_a_detached_hold_says_what_becomes_of_the_one_u
         match ends {
             Ends::Freed | Ends::Undone => assert!(matches!(again, Ok(Released::Freed)), "{ends:?} {waits}: {again:?}"),
             Ends::Gone => assert_eq!(cause(&again.unwrap_err()), Some(LostCause::Gone)),
+            Ends::Silent => {
+                assert!(matches!(again, Err(Error::Unreachable { op: Op::Release, .. })), "{waits}: {again:?}");
+                world.heal();
+                sleep(2 * COMMAND_TIMEOUT).await;
+            }
         }
         // Once that is over there is nothing left to release.
         assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { .. })));
