@@ -29,6 +29,7 @@ mod peers;
 mod preheld;
 mod procs;
 mod raw;
+mod relinked;
 mod renew;
 mod report;
 mod serial;
@@ -96,6 +97,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Waiters => vec![waiters::run(&bench).await?],
         Case::Preheld => vec![preheld::run(&bench).await?],
         Case::Elsewhere => elsewhere::run(&bench).await?,
+        Case::Relinked => relinked::run(&bench).await?,
         Case::Curve => hot::curve(&bench).await?,
         Case::Slices => procs::slices(&bench).await?,
     })

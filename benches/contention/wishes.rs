@@ -20,6 +20,7 @@ pub(crate) enum Case {
     Waiters,
     Preheld,
     Elsewhere,
+    Relinked,
     Curve,
     Slices,
 }
@@ -43,6 +44,7 @@ const CASES: &[(&str, Case)] = &[
     ("renew", Case::Renew),
     ("waiters", Case::Waiters),
     ("preheld", Case::Preheld),
+    ("relinked", Case::Relinked),
     ("nested", Case::Nested),
     ("elsewhere", Case::Elsewhere),
     ("curve", Case::Curve),

@@ -11,10 +11,10 @@ use std::{
     vec,
 };
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
-    batches::{BATCH, Due, Stands},
+    batches::{Due, Stands},
     clock::Moment,
     date::Date,
     effects::Effects,
@@ -27,8 +27,15 @@ use super::{
 /// do at the server goes on.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// No batch waits longer for its turn than this after the one before it.
-const LONGEST_STEP: Duration = Duration::from_millis(10);
+/// So many at a time, far fewer than are renewed together: a lock or an unlock that comes in between waits for no more than
+/// that, here and at the server.
+const PIECE: usize = 25;
+
+/// No piece waits longer for its turn than this after the one before it.
+const LONGEST_STEP: Duration = Duration::from_millis(2);
+
+/// Whoever is later than so many pieces asks for all of them in one turn.
+const LATE: u32 = 10;
 
 /// When the driver saw last that another server may answer.
 #[derive(Debug, Default)]
@@ -57,7 +64,7 @@ pub(super) struct Eras {
     round: Option<Round>,
 }
 
-/// Every entry of a client, one batch after the other.
+/// Every entry of a client, one piece after the other.
 struct Round {
     entries: vec::IntoIter<Arc<Entry>>,
     /// Only keys that changed after this.
@@ -82,9 +89,16 @@ impl Eras {
         }
     }
 
-    /// When the next batch is to leave.
+    /// When the next piece is to leave.
     pub(super) fn next(&self) -> Option<Instant> {
         self.round.as_ref().map(|round| round.next)
+    }
+
+    /// Lets others have their turn, where the next piece is to leave already.
+    pub(super) async fn pause(&self) {
+        if self.next().is_some_and(|next| next <= Instant::now()) {
+            yield_now().await;
+        }
     }
 
     /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
@@ -92,16 +106,14 @@ impl Eras {
         self.begin(engine, moment);
         let mut due = Vec::new();
         let Some(round) = &mut self.round else { return due };
-        while round.next <= moment.now && !round.entries.as_slice().is_empty() {
-            let (after, began) = (round.after, round.began);
-            let batch = round.entries.by_ref().take(BATCH).map(|entry| ((), entry));
-            each(engine, batch, |place, (), state, fx| {
-                if after < place.era() {
-                    due.extend(state.asked_anew(place, began, moment, fx));
-                }
-            });
-            round.next += round.step;
-        }
+        let (after, began, pieces) = (round.after, round.began, round.pieces(moment.now));
+        let entries = round.entries.by_ref().take(pieces as usize * PIECE).map(|entry| ((), entry));
+        each(engine, entries, |place, (), state, fx| {
+            if after < place.era() {
+                due.extend(state.asked_anew(place, began, moment, fx));
+            }
+        });
+        round.next += round.step * pieces;
         if round.entries.as_slice().is_empty() {
             self.round = None;
         }
@@ -119,10 +131,19 @@ impl Eras {
         // Before the look at the entries: a grant of before that is answered after it is asked for by itself.
         engine.era.begins(moment.date);
         let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
-        let batches = u32::try_from(entries.len().div_ceil(BATCH)).unwrap_or(u32::MAX).max(1);
-        let step = (WITHIN / batches).min(LONGEST_STEP);
+        let pieces = u32::try_from(entries.len().div_ceil(PIECE)).unwrap_or(u32::MAX).max(1);
+        let step = (WITHIN / pieces).min(LONGEST_STEP);
         let (entries, began, next) = (entries.into_iter(), moment.date, moment.now);
         self.round = Some(Round { entries, after, began, next, step });
+    }
+}
+
+impl Round {
+    /// How many pieces are to leave now: one after the other, unless the driver is late.
+    fn pieces(&self, now: Instant) -> u32 {
+        let Some(late) = now.checked_duration_since(self.next) else { return 0 };
+        let missed = late.as_nanos() / self.step.as_nanos().max(1);
+        if missed < LATE.into() { 1 } else { u32::try_from(missed).unwrap_or(u32::MAX - 1) + 1 }
     }
 }
 

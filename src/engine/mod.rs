@@ -52,7 +52,7 @@
 //! | names whose guards are dropped at once | `COUNTED` | `misuse.rs` |
 //! | turns that nobody takes | about one watchdog timeout together | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
-//! | asking for every hold after a link was replaced | a batch at a time, within `WITHIN` | `era.rs` |
+//! | asking for every hold after a link was replaced | a `PIECE` at a time, within `WITHIN` | `era.rs` |
 //! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |
 //! | waiters of a name | as many as wait | `queue.rs` |
 //! | names that a warning was given for | `WARNED` | `shared.rs` |

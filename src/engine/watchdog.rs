@@ -84,6 +84,8 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         line_up(&engine, filling(&engine, &schedule, &lines, moment), &mut lines, &under_way);
         line_up(&engine, spread(&engine, &schedule, &lines, &mut spread_next, moment), &mut lines, &under_way);
         send(&engine, &mut lines, &under_way);
+        drop(engine);
+        eras.pause().await;
     }
 }
 

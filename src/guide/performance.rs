@@ -68,8 +68,8 @@
 //! # Measure it yourself
 //!
 //! - `cargo bench --bench contention -- --case NAME` runs one case: `serial`, `drop`, `distinct`, `hot`, `leased`, `hold`,
-//!   `procs`, `hand-over`, `renew`, `waiters`, `preheld`, `nested`, `elsewhere` (from other runtimes); `curve` for the plot, `slices` for what a slice gives and
-//!   takes. `--tasks`, `--secs` and `--json` go with it.
+//!   `procs`, `hand-over`, `renew`, `waiters`, `preheld`, `relinked`, `nested`, `elsewhere` (from other runtimes); `curve` for
+//!   the plot, `slices` for what a slice gives and takes. `--tasks`, `--secs` and `--json` go with it.
 //! - `cargo bench -p foreign --bench latency` measures single steps with criterion.
 //! - `cargo bench --bench allocations` counts what a lock and unlock ask of the allocator, on one thread:
 //!   14 times, of which the driver's two commands alone make 12.
