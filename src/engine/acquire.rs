@@ -11,7 +11,7 @@ use super::{
     admit::ContenderSlot,
     ask::{Ask, Patience},
     clock::Moment,
-    distance::GRACE,
+    distance::{Distance, GRACE},
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
@@ -118,8 +118,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             tried @ (Tried::Late | Tried::Unsent) => {
                 late += 1;
                 if late == LATE_ANSWERS || ask.patience == Patience::Once {
-                    let left = matches!(tried, Tried::Late);
-                    return Err(unanswered(place, left, "no answer within the lease that it was for"));
+                    return Err(late_answer(place, ask, matches!(tried, Tried::Late)));
                 }
                 // Finished: its release is on the way, and it is never asked for again.
                 let again = without(Rule::LateAnswerEndsNumber).then(|| half.number());
@@ -144,6 +143,13 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             }
         }
     }
+}
+
+/// Its answers came later than its own lease.
+fn late_answer(place: &Place, ask: &Ask, left: bool) -> Error {
+    let lease = place.engine.lease(ask.lease);
+    let fault = Fault::of(FaultKind::Timeout, left, place.distance().of_late_answers(lease));
+    Error::from_fault(fault, place.name(), Op::Acquire)
 }
 
 fn half_built(place: &Place, ask: &Ask, number: Option<HoldNumber>) -> HalfBuilt {
@@ -181,7 +187,7 @@ impl Departure {
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
 async fn queued(place: Place, ask: Ask, contender: u64, asked: Asked) -> Option<(Departure, Result<Attempt, Fault>)> {
-    let _place_in_line = Arc::clone(place.engine.queued_tries()).acquire_owned().await.ok()?;
+    let _place_in_line = place.engine.tries().queued(place.distance().tries()).await?;
     let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));
     let departure = Departure::now(&place, &ask, contender, asked)?;
     let answer = place.entry.protocol.acquire(number, departure.term.lease, 1, &dispatch).await;
@@ -194,8 +200,8 @@ impl ContenderSlot {
         let place = &self.place;
         let engine = &place.engine;
         let dispatch = self.dispatch();
-        let asked = match engine.tries().try_acquire() {
-            Ok(_place_at_hand) => {
+        let asked = match engine.tries().at_hand(|| place.distance().tries()) {
+            Some(_place_at_hand) => {
                 half.sent(engine.lease(ask.lease), &dispatch, Some(link));
                 let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));
                 let Some(departure) = departure else { return Tried::Unsent };
@@ -203,7 +209,7 @@ impl ContenderSlot {
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
-            Err(_) => {
+            None => {
                 // It may leave just when it is given up, and behind what undoes it.
                 half.sent(engine.lease(ask.lease), &dispatch, None);
                 self.polls_by(None);
@@ -225,11 +231,14 @@ impl ContenderSlot {
             }
             Ok(Attempt::Granted { fence, .. }) => {
                 half.granted();
-                let moment = engine.clock().moment();
+                let (moment, distance) = (engine.clock().moment(), place.distance());
+                if distance.is_too_far_for(term.lease) {
+                    engine.lease_is_short(place.name(), term.lease, distance.usual());
+                }
                 if !term.holds(moment) {
                     return Tried::Late;
                 }
-                self.enter(ask, half, term, moment, fence)
+                self.enter(ask, half, (term, moment), distance, fence)
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
@@ -289,11 +298,18 @@ impl ContenderSlot {
     }
 
     /// The key was free and is ours.
-    fn enter(&self, ask: &Ask, half: &mut HalfBuilt, term: Term, moment: Moment, fence: Option<u64>) -> Tried {
+    fn enter(
+        &self,
+        ask: &Ask,
+        half: &mut HalfBuilt,
+        (term, moment): (Term, Moment),
+        distance: Distance,
+        fence: Option<u64>,
+    ) -> Tried {
         let place = &self.place;
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone(), ask.task);
-        let (ticket, round_trip) = (place.engine.draw(), place.distance().usual());
+        let (ticket, round_trip) = (place.engine.draw(), distance.usual());
         let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
             if place.engine.is_ending() {

@@ -10,6 +10,7 @@ use super::{
     Clock, HoldNumber, Renewal, RenewalGroup,
     clock::Moment,
     date::Date,
+    distance::Distance,
     hold::{Hold, Term},
     registry::{Entry, State},
     shared::Engine,
@@ -149,7 +150,10 @@ pub(super) fn send(engine: &Arc<Engine>, lines: &mut Lines, under_way: &UnderWay
 /// One call for holds of one lease. What is over by the time it leaves is not renewed: where one of them ends while they
 /// wait for a link, none leaves, and the others are asked for anew.
 pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch> {
-    let command_timeout = engine.settings().command_timeout;
+    let (command_timeout, key) =
+        (engine.settings().command_timeout, asked.holds.first().map(|due| &due.entry.protocol));
+    let round_trip = key.and_then(|protocol| engine.line().round_trip(protocol.key()));
+    let distance = Distance::new(round_trip, command_timeout);
     let clock = engine.clock().clone();
     Box::pin(async move {
         // Those in line are asked for as they leave, all of them: one look before that would be one for nothing.
@@ -166,7 +170,7 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
             let term = Term::now(asked.lease, bound, &clock);
             let first = asked.holds.first().map(|due| Arc::clone(&due.entry));
             let Some((first, term)) = first.zip(term) else { return Batch { asked, answer: None } };
-            let within = if looks { command_timeout } else { command_timeout.min(term.lease / 3) };
+            let within = if looks { command_timeout } else { within(distance, &asked.holds, term) };
             let holds = Arc::new(std::mem::take(&mut asked.holds));
             let dispatch = while_all_held(&holds, term.lease, &clock);
             let calls: Vec<_> = holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
@@ -184,6 +188,18 @@ pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch>
 
 fn is_withdrawn(answer: &Result<Renewal, Fault>) -> bool {
     matches!(answer, Err(Fault { kind: FaultKind::Withdrawn, .. }))
+}
+
+/// Within which time a renewal is answered, or asked for again. On a long way that may be later than a third of the lease, but
+/// never later than one of its holds is over.
+fn within(distance: Distance, holds: &[Due], term: Term) -> Duration {
+    let within = distance.renewal(term.lease);
+    if within <= term.lease / 3 {
+        return within;
+    }
+    let deadline = |due: &Due| due.entry.lock().hold.as_ref().map(Hold::known_deadline);
+    let first = holds.iter().filter_map(deadline).min();
+    first.map_or(within, |first| within.min(first.saturating_duration_since(term.sent.into())))
 }
 
 fn while_all_held(holds: &Arc<Vec<Due>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {

@@ -1,10 +1,11 @@
-//! What follows from how far the server is: until when a try is waited for, and how many may be under way. Pure: it measures
-//! nothing and waits for nothing.
+//! What follows from how far the server is: until when a try is waited for, how many may be under way, and which lease is
+//! too short. Pure: it measures nothing and waits for nothing.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::tries::TRIES;
 use crate::backend::RoundTrip;
 
 /// However near the server is, a try that is on its way when a wait ends may still be answered within this time.
@@ -12,6 +13,14 @@ pub(super) const GRACE: Duration = Duration::from_millis(15);
 
 /// On a way that is in order an answer takes no longer than so many of the longest round trips.
 const ROUND_TRIPS: u32 = 3;
+
+/// More tries than where the server is near are under way from this distance on, in proportion to it, and no more than so many
+/// of each half.
+const NEAR: Duration = Duration::from_millis(10);
+const MOST_TRIES: usize = 1024;
+
+/// A lease that is shorter than so many round trips is too short for whatever its holder wants to do.
+const LEASE: u32 = 4;
 
 /// How far the server of a name is.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +45,35 @@ impl Distance {
     /// How long an answer usually takes.
     pub(super) fn usual(self) -> Duration {
         self.round_trip.map_or(Duration::ZERO, |trip| trip.usual)
+    }
+
+    /// How many tries of each half may be under way.
+    pub(super) fn tries(self) -> usize {
+        let times = self.usual().as_micros() / NEAR.as_micros();
+        usize::try_from(times).unwrap_or(usize::MAX).saturating_mul(TRIES).clamp(TRIES, MOST_TRIES)
+    }
+
+    /// Whether a lease leaves its holder too little time.
+    pub(super) fn is_too_far_for(self, lease: Duration) -> bool {
+        lease < self.usual() * LEASE
+    }
+
+    /// Why no answer came within a lease.
+    pub(super) fn of_late_answers(self, lease: Duration) -> String {
+        let why = format!("no answer within the lease of {lease:?} that it was for");
+        if !self.is_too_far_for(lease) {
+            return why;
+        }
+        format!(
+            "{why}: the server is {:?} away, and a lease should be {LEASE} round trips long or longer",
+            self.usual()
+        )
+    }
+
+    /// Within which time a renewal is answered, or asked for again: two round trips at least.
+    pub(super) fn renewal(self, lease: Duration) -> Duration {
+        let two = self.round_trip.map_or(Duration::ZERO, |trip| trip.longest.saturating_mul(2));
+        two.max(lease / 3).min(self.command_timeout)
     }
 
     /// Until when an answer to what was asked at `asked` is waited for by somebody whose wait ends at `until`: where the
@@ -72,6 +110,31 @@ mod tests {
         }
         // A wait that was over before it was asked: the answer has its time all the same.
         assert_eq!(at(Some(200 * MS)).cut_off(asked, asked + 50 * MS), asked + 650 * MS);
+    }
+
+    #[test]
+    fn as_many_tries_are_under_way_as_keep_the_same_number_answered_up_to_a_bound() {
+        let tries = |ms: u32| Distance::new(Some(RoundTrip { usual: MS * ms, longest: MS }), TIMEOUT).tries();
+        assert_eq!([0, 1, 10, 19, 20, 100, 160, 200, 60_000].map(tries), [64, 64, 64, 64, 128, 640, 1024, 1024, 1024]);
+        assert_eq!(at(None).tries(), TRIES);
+    }
+
+    #[test]
+    fn a_lease_of_four_round_trips_is_long_enough_and_a_shorter_one_is_named_with_the_way() {
+        let far = Distance::new(Some(RoundTrip { usual: 50 * MS, longest: 50 * MS }), TIMEOUT);
+        assert!(far.is_too_far_for(199 * MS) && !far.is_too_far_for(200 * MS) && !at(None).is_too_far_for(MS));
+        let why = far.of_late_answers(100 * MS);
+        assert!(why.contains("100ms") && why.contains("50ms") && why.contains("4 round trips"), "{why}");
+        assert!(!far.of_late_answers(200 * MS).contains("50ms"));
+    }
+
+    #[test]
+    fn a_renewal_has_a_third_of_its_lease_or_two_round_trips_and_never_more_than_a_command() {
+        for (longest, lease, within) in
+            [(1, 300, 100), (50, 300, 100), (100, 300, 200), (100, 30_000, 3000), (5_000, 30_000, 3000)]
+        {
+            assert_eq!(at(Some(MS * longest)).renewal(MS * lease), MS * within, "{longest}, {lease}");
+        }
     }
 
     #[test]

@@ -38,9 +38,9 @@
 //!
 //! | what | bound | where |
 //! | --- | --- | --- |
-//! | one command | the command timeout, or a third of a renewal's lease | the backend, `batches.rs` |
+//! | one command | the command timeout; of a renewal a third of its lease, or two round trips | the backend, `batches.rs` |
 //! | a try without an answer, for those who wait for ever | `unreachable_after` | `pause.rs` |
-//! | tries in flight | twice `TRIES` | `shared.rs` |
+//! | tries in flight | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
 //! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
@@ -105,6 +105,7 @@ mod slice;
 mod tenure;
 mod term;
 mod ticket;
+mod tries;
 mod unlock;
 mod wake;
 mod watchdog;

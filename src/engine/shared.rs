@@ -14,16 +14,13 @@ use std::{
 };
 
 use dashmap::DashMap;
-use tokio::{
-    sync::{Notify, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
 use super::{
     Clock, HoldNumber, Protocol,
     alarm::Alarms,
-    effects::Effects,
+    effects::{Effects, millis},
     ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
     home::Home,
@@ -31,6 +28,7 @@ use super::{
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
+    tries::Tries,
     watchdog,
 };
 use crate::{
@@ -38,13 +36,9 @@ use crate::{
     chance::Chance,
     error::{Error, Result},
     lease::Lease,
+    name::Field,
     rules::{Rule, without},
 };
-
-/// At most twice so many tries of one client are in flight: waiters that are all woken at once never stand before
-/// renewals and releases. One half is for callers that poll their own try, who may stop polling and keep their place; the
-/// other for those that come when the first is taken, whose tries run in the background and always end.
-pub(super) const TRIES: usize = 64;
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
 const WARNED: usize = 4096;
@@ -74,8 +68,7 @@ pub(crate) struct Engine {
     schedule: Arc<Schedule>,
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
-    tries: Semaphore,
-    queued_tries: Arc<Semaphore>,
+    tries: Tries,
     /// No acquisition begins any more but nested ones.
     pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
@@ -87,6 +80,7 @@ pub(crate) struct Engine {
     warned: Mutex<HashSet<u64>>,
     glances: Glances,
     hears: AtomicBool,
+    reaches: AtomicBool,
     watched: Arc<Watched>,
 }
 
@@ -106,8 +100,7 @@ impl Engine {
             made: AtomicU64::new(0),
             schedule: Arc::clone(&schedule),
             numbers: AtomicU64::new(1),
-            tries: Semaphore::new(TRIES),
-            queued_tries: Arc::new(Semaphore::new(TRIES)),
+            tries: Tries::default(),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             era: Era::default(),
@@ -117,6 +110,7 @@ impl Engine {
             warned: Mutex::default(),
             glances: Glances::default(),
             hears: AtomicBool::new(true),
+            reaches: AtomicBool::new(true),
             watched: Arc::default(),
         });
         if engine.home.runtime().is_ok() {
@@ -167,14 +161,9 @@ impl Engine {
         &self.schedule
     }
 
-    /// Places for tries that their callers poll.
-    pub(super) fn tries(&self) -> &Semaphore {
+    /// Places for tries.
+    pub(super) fn tries(&self) -> &Tries {
         &self.tries
-    }
-
-    /// Places for tries that run in the background.
-    pub(super) fn queued_tries(&self) -> &Arc<Semaphore> {
-        &self.queued_tries
     }
 
     /// The old copies of all names that are watched for.
@@ -220,6 +209,14 @@ impl Engine {
     /// Guards that are dropped at once.
     pub(super) fn glances(&self) -> &Glances {
         &self.glances
+    }
+
+    /// A lease is too short for the way to the server: said once a client.
+    pub(super) fn lease_is_short(&self, name: &str, lease: Duration, round_trip: Duration) {
+        if self.reaches.swap(false, Ordering::Relaxed) {
+            let (lease_ms, round_trip_ms) = (millis(lease), millis(round_trip));
+            tracing::warn!(lock = %Field(name), lease_ms, round_trip_ms, "a lease is shorter than four round trips to the server");
+        }
     }
 
     /// Subscriptions are refused: said once a client.

@@ -129,3 +129,51 @@ async fn a_wait_that_ends_in_the_line_for_a_try_is_none_while_the_server_answers
     }
     assert_eq!(none, 300 - in_flight);
 }
+
+#[tokio::test(start_paused = true)]
+async fn over_a_long_way_more_tries_are_under_way_and_their_number_is_bounded() {
+    for (trip, most) in [(10 * MS, 128), (50 * MS, 640), (SECOND, 2048)] {
+        let bench = Bench::new();
+        let world = &bench.world;
+        world.always(Verb::Acquire, Fate::Slow(2 * SECOND));
+        for (trip, most) in [(trip, most), (Duration::ZERO, 128)] {
+            world.set_round_trip(Some(trip));
+            world.forget_record();
+            let names = 0..3000;
+            let waiters: Vec<_> =
+                names.map(|n| tokio::spawn(bench.lock(&format!("{n}")).lock().into_future())).collect();
+            sleep(MS).await;
+            assert_eq!(world.sent(Verb::Acquire).len(), most, "{trip:?}");
+            waiters.iter().for_each(JoinHandle::abort);
+            sleep(5 * SECOND).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_too_short_for_the_way_is_named_with_it() {
+    let bench = Bench::new();
+    bench.world.set_round_trip(Some(150 * MS));
+    bench.world.always(Verb::Acquire, Fate::Slow(150 * MS));
+    let error = bench.lock("a").lock().lease(100 * MS).await.unwrap_err();
+    let source = std::error::Error::source(&error).expect("what came of it").to_string();
+    assert!(source.contains("100ms") && source.contains("150ms"), "{source}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_waited_for_as_long_as_the_way_is_and_never_longer_than_its_hold() {
+    // A third of the lease is too short for the answers, two round trips may be long enough.
+    for (trip, answered, kept) in [(75, 140, true), (110, 110, true), (20, 140, false), (400, 400, false)] {
+        let (trip, answered) = (trip * MS, answered * MS);
+        let bench = Bench::with(|settings| settings.watchdog_timeout = 300 * MS);
+        let world = &bench.world;
+        world.set_round_trip(Some(trip));
+        let guard = bench.lock("a").lock().await.unwrap();
+        world.always(Verb::Renew, Fate::Slow(answered));
+        sleep(2 * SECOND).await;
+        assert_eq!(guard.is_held(), kept, "{trip:?}");
+        world.heal();
+        drop(guard);
+        bench.nothing_is_left("a").await;
+    }
+}

@@ -45,7 +45,7 @@ use std::{
 };
 
 use tokio::{
-    sync::oneshot,
+    sync::{Semaphore, oneshot},
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -62,7 +62,7 @@ use super::{
     clock::SleepSource,
     hold::Hold,
     reap::{WATCHED, WATCHED_IN_ALL},
-    shared::TRIES,
+    tries::TRIES,
 };
 use crate::{
     backend::FaultKind,
@@ -172,8 +172,8 @@ impl Bench {
         note(scheduled.is_some(), format!("a look at nothing at {scheduled:?}"));
         let calls = self.world.under_way();
         note(calls > 0, format!("{calls} calls under way"));
-        let free = (self.engine.tries().available_permits(), self.engine.queued_tries().available_permits());
-        note(free != (TRIES, TRIES), format!("places for tries: {free:?}"));
+        let free = self.engine.tries().free().map(Semaphore::available_permits);
+        note(free != [TRIES; 2], format!("places for tries: {free:?}"));
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let own = self.world.server(|server| server.tasks()) + usize::from(!self.world.is_closed());
         note(tasks > own, format!("{tasks} tasks instead of {own}, the driver among them"));

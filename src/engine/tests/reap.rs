@@ -132,14 +132,14 @@ async fn a_try_whose_release_had_to_take_another_link_is_watched_for() {
 async fn a_try_that_left_from_the_line_is_watched_for() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
-    bench.engine.tries().forget_permits(TRIES);
+    bench.engine.tries().free()[0].forget_permits(TRIES);
     world.next(Verb::Acquire, [Fate::Lost]);
     let mut trying = lock.try_lock().lease(LEASE);
     assert!(polled(&mut trying, 1).await.is_none());
     turn().await;
     assert_eq!(world.sent(Verb::Acquire).len(), 1);
     drop(trying);
-    bench.engine.tries().add_permits(TRIES);
+    bench.engine.tries().free()[0].add_permits(TRIES);
     sleep(LEASE).await;
     assert!(world.sent(Verb::Release).len() >= 3);
     bench.nothing_is_left("a").await;
