@@ -78,10 +78,11 @@ async fn links_that_are_lost_again_and_again_are_one_outage() {
     let client = client(server.url()).await;
     for _ in 0..5 {
         kill_links(&server);
-        drop(client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock"));
+        let guard = client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
+        guard.unlock().await.expect("a live hold");
         sleep(MS * 50).await;
     }
-    assert_eq!(words(&traces).len(), 1);
+    assert_eq!(words(&traces).len(), 1, "{:?}", words(&traces));
     sleep(LASTING + MS * 300).await;
     let said = words(&traces);
     assert!(matches!(said[..], [(Level::WARN, _), (Level::INFO, _)]), "{said:?}");
@@ -173,7 +174,8 @@ async fn a_server_that_drops_locks_when_it_is_full_is_warned_of_once_a_client() 
             sleep(MS * 50).await;
             // Not once a link.
             kill_links(&server);
-            drop(client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock"));
+            let guard = client.lock("a").try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
+            guard.unlock().await.expect("a live hold");
             sleep(MS * 50).await;
             let warnings = traces.all().into_iter().filter(|said| said.is_ours() && said.level == Level::WARN);
             let policies: Vec<_> = warnings.filter_map(|said| said.fields.get("policy").cloned()).collect();

@@ -392,3 +392,27 @@ fn a_client_may_go_with_its_thread() {
     });
     thread.join().expect("no panic");
 }
+
+/// A failover that forgets: links are cut, and what answers next knows of nothing.
+#[tokio::test(start_paused = true)]
+async fn holders_of_a_store_that_restarts_empty_are_told_at_once_however_many_they_are() {
+    for holds in [1, 1000] {
+        let store = EmbeddedStore::seeded(5);
+        let (ann, ben) = (client(&store).await, client(&store).await);
+        let mut guards = Vec::new();
+        for number in 0..holds {
+            let lock = ann.mutex(format!("{number}"));
+            let acquire = if number % 2 == 0 { lock.lock() } else { lock.lock().lease(LEASE * 100) };
+            guards.push(acquire.await.expect("a free lock"));
+        }
+        sleep(MS * 100).await;
+        store.restart();
+        let restarted = Instant::now();
+        let theirs = ben.mutex("0").lock().await.expect("a free lock");
+        for guard in guards {
+            assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Gone, .. }));
+        }
+        assert!(restarted.elapsed() < MS * 1500, "{:?}", restarted.elapsed());
+        assert!(theirs.is_held());
+    }
+}
