@@ -97,8 +97,9 @@ impl Shadow {
                 }
             }
             "release.lua" if done => {
+                // It only lowers: what was too low stays so.
                 if let Some(birth) = self.births.get_mut(&args[0]) {
-                    birth.lowered = *road != Road::Link;
+                    birth.lowered |= *road != Road::Link;
                 }
             }
             "force_release.lua" if done => self.holders[name] = None,
