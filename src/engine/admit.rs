@@ -87,6 +87,7 @@ impl State {
             for_ever: ask.patience == Patience::ForEver,
             turn,
         });
+        place.engine.queued.note();
         let behind_itself = !ask.nests && self.is_taken_by(ask.task);
         Admission::Queue(QueuePlace::new(place.clone(), id, told, behind_itself))
     }

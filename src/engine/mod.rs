@@ -12,6 +12,7 @@
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
 //! | uses that are none | `misuse.rs` |
+//! | owners that wait for one another | `circles.rs` |
 //! | waiters of this process, first come first served | `queue.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | the loss of a hold | `loss.rs` |
@@ -69,6 +70,7 @@ mod admit;
 mod alarm;
 mod ask;
 mod batches;
+mod circles;
 mod clock;
 mod counting;
 mod date;

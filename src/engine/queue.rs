@@ -61,6 +61,10 @@ impl Queue {
         self.0.as_ref().is_some_and(|waiting| !waiting.owners.is_empty() && waiting.owners.contains(owner))
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Waiter> {
+        self.0.iter().flat_map(|waiting| &waiting.waiters).filter(|waiter| !waiter.turn.is_closed())
+    }
+
     pub(crate) fn push(&mut self, waiter: Waiter) {
         let waiting = self.0.get_or_insert_default();
         waiting.owners.insert(waiter.owner.clone());

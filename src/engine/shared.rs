@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::{
     Clock, HoldNumber, Protocol,
     alarm::Alarms,
+    circles::Queued,
     effects::{Effects, millis},
     ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
@@ -79,6 +80,7 @@ pub(crate) struct Engine {
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
     glances: Glances,
+    pub(super) queued: Queued,
     hears: AtomicBool,
     reaches: AtomicBool,
     watched: Arc<Watched>,
@@ -108,6 +110,7 @@ impl Engine {
             settled: Notify::new(),
             hasher: RandomState::new(),
             warned: Mutex::default(),
+            queued: Queued::default(),
             glances: Glances::default(),
             hears: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
@@ -169,6 +172,11 @@ impl Engine {
     /// The old copies of all names that are watched for.
     pub(super) fn watched(&self) -> &Arc<Watched> {
         &self.watched
+    }
+
+    /// Every entry, in no order, as a list: nothing is worked on while a shard of the map is locked.
+    pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.entries.iter().map(|known| Arc::clone(&known.key().0)).collect()
     }
 
     /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.

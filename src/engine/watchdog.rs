@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     HoldNumber, Renewal,
     batches::{BATCH, Batch, Due, LOOK, Line, Lines, Stands, Together, UnderWay, batch, line_up, send},
+    circles::Circles,
     clock::Moment,
     date::Date,
     effects::Effects,
@@ -41,6 +42,7 @@ pub(super) const SLEEP_CHECK: Duration = Duration::from_secs(1);
 pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration, mut eras: Eras) {
     let (mut under_way, mut lines) = (FuturesUnordered::new(), Lines::new());
     let mut check = Instant::now() + SLEEP_CHECK;
+    let mut circles = Circles::new(Instant::now());
     let mut spread_next = Instant::now();
     loop {
         let next = schedule.next().map(Instant::from).into_iter().chain(eras.next()).min();
@@ -67,6 +69,7 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         let now = moment.now;
         if check <= now {
             check = now + SLEEP_CHECK;
+            circles.look(&engine, now);
             let sleeps = moment.slept;
             if std::mem::replace(&mut slept, sleeps) < sleeps {
                 for place in engine.places() {

@@ -300,3 +300,50 @@ async fn a_task_that_waits_for_a_mutex_that_it_took_is_one_warning() {
     let said = [&itself, &branches, &others].map(|name| warnings(&traces, name, ITSELF));
     assert_eq!(said, [1, 0, 0]);
 }
+
+/// Two tasks that take two locks in opposite orders wait for one another for ever.
+#[cfg(feature = "embedded")]
+#[tokio::test(start_paused = true)]
+async fn owners_that_wait_for_one_another_in_one_client_are_one_warning_with_the_names_of_their_locks() {
+    let traces = Traces::here();
+    let client = Client::embedded();
+    let both = |kind: &'static str, from: &'static str, to: &'static str, wait: Duration| {
+        let take = {
+            let client = client.clone();
+            async move |name: &str| match kind {
+                "lock" => client.lock(name).try_lock().wait(wait).await.expect("is answered"),
+                _ => client.mutex(name).try_lock().wait(wait).await.expect("is answered"),
+            }
+        };
+        tokio::spawn(async move {
+            let first = take(from).await;
+            tokio::time::sleep(MS).await;
+            let second = take(to).await;
+            assert!(first.is_some(), "nobody has it");
+            drop((first, second));
+        })
+    };
+    let ever = Duration::MAX;
+    let circles = [
+        both("lock", "a", "b", ever),
+        both("lock", "b", "c", ever),
+        both("lock", "c", "a", ever),
+        both("mutex", "x", "y", ever),
+        both("mutex", "y", "x", ever),
+    ];
+    // One order, and a wait that ends by itself.
+    let others =
+        [both("lock", "m", "n", ever), both("lock", "p", "q", MS * 60_000), both("lock", "q", "p", MS * 60_000)];
+    let held = client.lock("n").lock().await.expect("a free lock");
+    tokio::time::sleep(MS * 60_000).await;
+    let said = traces.all();
+    let told = said.iter().filter(|said| said.what.starts_with("owners of these locks wait for one another"));
+    let mut named: Vec<_> = told.map(|said| (said.level, said.field("locks"))).collect();
+    named.sort_unstable();
+    assert_eq!(named, [(Level::WARN, "a, b, c"), (Level::WARN, "x, y")]);
+    circles.iter().for_each(|task| task.abort());
+    held.unlock().await.expect("a hold of ours is released");
+    for other in others {
+        other.await.expect("no panic");
+    }
+}
