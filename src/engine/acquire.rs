@@ -109,7 +109,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
                 was_busy = true;
                 pauses = Pauses::after_faults(chance);
                 if ask.patience == Patience::Once
-                    || Box::pin(slot.sleep(ask, retry_in, &mut polls)).await? == Slept::WaitOver
+                    || Box::pin(slot.sleep(ask, half.may_sleep(retry_in), &mut polls)).await? == Slept::WaitOver
                 {
                     return Ok(Contended::Over(None));
                 }

@@ -3,7 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{HoldNumber, outcome::Outcome, parked::Asked, reap::OldCopies, registry::Place, release::Why};
+use super::{
+    HoldNumber,
+    outcome::Outcome,
+    parked::Asked,
+    reap::{OldCopies, reap_step},
+    registry::Place,
+    release::Why,
+};
 use crate::{
     backend::Dispatch,
     rules::{Rule, without},
@@ -92,6 +99,16 @@ impl HalfBuilt {
         let left = self.in_flight.as_ref().is_some_and(|flight| !flight.dispatch.withdraw());
         self.unanswered(left);
         left
+    }
+
+    /// How long its contender may sleep that was told this TTL. An old copy may take the key meanwhile, for this number: the
+    /// next try finds it, as soon as it would be released after the end.
+    pub(super) fn may_sleep(&self, told: Option<Duration>) -> Option<Duration> {
+        if self.old_copies == OldCopies::None || without(Rule::OldCopiesAreReaped) {
+            return told;
+        }
+        let step = reap_step(self.lease, &self.place);
+        Some(told.map_or(step, |told| told.min(step)))
     }
 
     /// The hold exists now, and takes over what is to be known of it.

@@ -60,6 +60,11 @@ impl OldCopies {
     }
 }
 
+/// How long an old copy may keep the key.
+pub(super) fn reap_step(lease: Duration, place: &Place) -> Duration {
+    lease.min(place.engine.settings().watchdog_timeout) / 3
+}
+
 /// The numbers of one name whose old copies are watched for: most names never have any.
 #[derive(Debug, Default)]
 pub(crate) struct Reaps(Option<Box<Watch>>);
@@ -146,7 +151,7 @@ impl Reaps {
         if without(Rule::OldCopiesAreReaped) {
             return;
         }
-        let step = lease.min(place.engine.settings().watchdog_timeout) / 3;
+        let step = reap_step(lease, place);
         let until = now + lease + step;
         let watch = self.0.get_or_insert_default();
         let (own, crowded_out) = place.engine.watched().enter((until, number), place.entry_weak());

@@ -20,6 +20,24 @@ async fn a_waiter_sleeps_for_no_longer_than_one_watchdog_timeout_whatever_ttl_it
     bench.nothing_is_left("a").await;
 }
 
+/// The old copy is of the waiter's own number, which is released when it waits no more: until then its next try finds it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_finds_within_a_third_of_a_lease_what_an_old_copy_of_its_own_try_took() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Late(10 * SECOND)]);
+    let waiting = start(lock.lock()).await;
+    world.other_takes("a", LEASE);
+    sleep(9 * SECOND).await;
+    // A deletion sends no message.
+    world.server(|server| server.delete("a"));
+    sleep(2 * SECOND).await;
+    assert!(world.holder("a").is_some_and(|(holder, _)| holder.is_some()), "the old copy took it");
+    let guard = timeout(LEASE / 3, waiting).await.expect("it need not wait for the TTL that it was told");
+    drop(guard.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
 /// A name that another process lets go of while three of ours wait: the first of them has it, the others listen.
 async fn heard_by_two(bench: &Bench, leases: [Duration; 2]) -> (LockGuard, [JoinHandle<Result<LockGuard>>; 2]) {
     let (world, lock) = (&bench.world, bench.lock("a"));
