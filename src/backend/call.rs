@@ -15,6 +15,16 @@ pub(crate) struct Call<'a> {
     pub(crate) args: &'a [Arg<'a>],
     /// Asked before each sending; the calls of one pipeline leave together or not at all.
     pub(crate) dispatch: Option<&'a Arc<Dispatch>>,
+    pub(crate) polled: Polled,
+}
+
+/// Who polls for the answer to a command, and so what the time until it is seen says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Polled {
+    /// A task of ours, at once: that is how far the server is.
+    ByUs,
+    /// A caller, who may look much later.
+    ByCaller,
 }
 
 /// An argument as it goes to the server.

@@ -20,7 +20,7 @@ pub(crate) mod redis;
 mod reply;
 mod round_trip;
 
-pub(crate) use call::{Arg, Call, Value};
+pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};

@@ -57,6 +57,8 @@ pub(crate) struct Hold {
     deadline: Deadline,
     /// Commands that raise its TTL and left, less those that were answered.
     raising: u16,
+    /// Its deadline was moved after the grant: a server that knows of the grant may have missed what moved it.
+    pub(super) grown: bool,
     /// A renewal is on its way.
     pub(crate) renewing: bool,
     /// Somebody asked for a look at the server now.
@@ -102,6 +104,7 @@ impl Hold {
             taken: moment.date,
             deadline: raised.deadline,
             raising: 0,
+            grown: false,
             renewing: false,
             probe: false,
             unclean: false,
@@ -199,6 +202,7 @@ impl Hold {
         self.raising = self.raising.saturating_sub(1);
         if raised.deadline.at > self.deadline.effective(moment) {
             self.deadline = raised.deadline;
+            self.grown = true;
         }
         self.reached = self.reached.max(raised.reached);
     }

@@ -216,13 +216,13 @@ impl State {
         }
         let deadline = hold.deadline_at(moment);
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped
-        // of its TTL gets the lease, so never less is asked for than the hold was promised. One of many is only looked at:
-        // it can be asked for with others, whatever is left of theirs.
+        // of its TTL gets the lease, so never less is asked for than the hold was promised. One of many is only looked at,
+        // where its TTL came with the hold itself: it can be asked for with others, whatever is left of theirs.
         let kept_back = hold.kept_back(watchdog);
         let left = kept_back.unwrap_or(deadline).saturating_duration_since(moment.date);
         let lease = match hold.watched() {
             true => watchdog.max(left),
-            false if kept_back.is_none() && (many || hold.retries()) => LOOK,
+            false if kept_back.is_none() && !hold.grown && (many || hold.retries()) => LOOK,
             false => left,
         };
         let (bound, again) = (hold.bounded(), hold.retries());

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
-    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Reply, Value, decode},
+    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Reply, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
     error::Result,
     keys::{self, Field},
@@ -76,7 +76,8 @@ impl HashLock {
         args: &[Arg<'_>],
         read: impl FnOnce(&Value) -> Option<T> + Send + 'static,
     ) -> Pending<Result<T, Fault>> {
-        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch: None });
+        let call = Call { script, keys: &[&self.key], args, dispatch: None, polled: Polled::ByCaller };
+        let answer = self.scope.backend.run(&call);
         Box::pin(async move { decode(script, &answer.await?, read) })
     }
 
@@ -86,9 +87,10 @@ impl HashLock {
         script: &'static Script,
         args: &[Arg<'_>],
         dispatch: Option<&Arc<Dispatch>>,
+        polled: Polled,
         read: fn(&[i64]) -> Option<T>,
     ) -> Reply<T> {
-        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch });
+        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch, polled });
         Reply::Read { answer, script, read }
     }
 }
@@ -117,7 +119,7 @@ impl Protocol for HashLock {
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let field = self.field(number);
         let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), |answer| {
+        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), Polled::ByCaller, |answer| {
             let &[status, retry_in_ms, holds, _] = answer else { return None };
             Some(match Status::read(status)? {
                 Status::Done => Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: None },
@@ -132,7 +134,9 @@ impl Protocol for HashLock {
         let publish = self.scope.backend.publish_kind().command();
         let args = [Arg::Bytes(field.bytes()), Arg::Int(holds.into()), Arg::Text(publish), Arg::Bytes(channel.bytes())];
         let read = if self.scope.backend.counts(&self.key) { released::<true> } else { released::<false> };
-        self.reply(&scripts::RELEASE, &args, None, read)
+        // The end of a hold is the engine's to wait for; a count is told by whoever changed it.
+        let polled = if holds == 0 { Polled::ByUs } else { Polled::ByCaller };
+        self.reply(&scripts::RELEASE, &args, None, polled, read)
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
@@ -169,7 +173,7 @@ impl Protocol for HashLock {
         args.push(Arg::Int(if lease.is_zero() { LOOK_MS } else { whole_ms(lease) }));
         args.extend(fields.iter().map(|field| Arg::Bytes(field.bytes())));
         let script = &scripts::RENEW;
-        let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch) };
+        let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch), polled: Polled::ByUs };
         let answers = self.scope.backend.run_many(&[call], within);
         let asked = holds.len();
         Box::pin(async move {

@@ -144,14 +144,15 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use super::*;
     use crate::{
-        backend::{Arg, Call},
+        backend::{Arg, Call, Polled},
         script::reentrant,
     };
 
     #[test]
     fn a_command_reads_as_one_line_and_its_answer_as_text_and_as_numbers() {
         let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
-        let call = Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None };
+        let call =
+            Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None, polled: Polled::ByCaller };
         let packet = Packet::of(&[call, call]);
         let parts = vec![Reply::Int(-1), Reply::Bulk(b"a\"b".to_vec()), Reply::Nil, Reply::Array(vec![Reply::Int(2)])];
         let ran = |reply, road| Ran::new(&packet, 1, &reply, road);

@@ -159,7 +159,7 @@ fn sha1(script: &Script) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::FaultKind;
+    use crate::backend::{FaultKind, Polled};
 
     static ECHO: Script =
         Script { path: "echo", source: "return {KEYS[1], ARGV[1]}", keys: &["key"], args: &["text", "number"] };
@@ -179,7 +179,13 @@ mod tests {
 
     #[test]
     fn a_call_is_sent_by_hash_and_again_by_source() {
-        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text("a b"), Arg::Int(-7)], dispatch: None };
+        let call = Call {
+            script: &ECHO,
+            keys: &["lock"],
+            args: &[Arg::Text("a b"), Arg::Int(-7)],
+            dispatch: None,
+            polled: Polled::ByCaller,
+        };
         let by_hash = evalsha(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
         assert_eq!(words(&by_hash), ["EVALSHA", "abc", "1", "lock", "a b", "-7"]);
         assert_eq!(words(&eval(&by_hash, &ECHO)), ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]);
@@ -187,7 +193,13 @@ mod tests {
 
     #[test]
     fn a_script_outside_the_catalogue_has_its_hash_all_the_same() {
-        let call = Call { script: &ECHO, keys: &["lock"], args: &[Arg::Text(""), Arg::Int(0)], dispatch: None };
+        let call = Call {
+            script: &ECHO,
+            keys: &["lock"],
+            args: &[Arg::Text(""), Arg::Int(0)],
+            dispatch: None,
+            polled: Polled::ByCaller,
+        };
         assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
     }
 

@@ -33,7 +33,7 @@ use super::{
     waiting::{Over, Wait},
 };
 use crate::{
-    backend::{Birth, Fault, FaultKind, RoundTrips, Value, dispatch::Dispatches},
+    backend::{Birth, Fault, FaultKind, Polled, RoundTrips, Value, dispatch::Dispatches},
     script::Script,
 };
 
@@ -45,7 +45,8 @@ pub(super) struct Node {
     /// Where the link's tasks and every timer live, whoever polls.
     pub(super) runtime: Handle,
     pub(super) answers: Answers,
-    /// Of single scripts: a pipeline takes as long as what it carries.
+    /// Of single scripts whose answers are waited for by tasks of ours: a pipeline takes as long as what it carries, and a
+    /// caller may look for its answer whenever it likes.
     pub(super) round_trips: RoundTrips,
     pub(super) current: Arc<Current>,
     pub(super) outage: Outage,
@@ -93,6 +94,7 @@ impl Node {
         cmd: Spared,
         script: &'static Script,
         dispatches: Dispatches,
+        polled: Polled,
     ) -> Result<Value, Fault> {
         let started = Instant::now();
         // What is rare is boxed, and what is not stands here in full: every command carries the room for it.
@@ -109,7 +111,9 @@ impl Node {
         let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
         let (reply, at) = self.noted(&link, outcome)?;
-        self.round_trips.note(at - timer.sent);
+        if polled == Polled::ByUs {
+            self.round_trips.note(at - timer.sent);
+        }
         if !codec::is_refusal(&reply) {
             return codec::value(reply, self.secrets());
         }
@@ -185,9 +189,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_command(cmd));
         dispatches.leave()?;
-        let (reply, at) = self.answer(link, send, turn, timer).await?;
-        self.round_trips.note(at - timer.sent);
-        Ok(reply)
+        self.answer(link, send, turn, timer).await.map(|(reply, _)| reply)
     }
 
     /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.

@@ -74,7 +74,7 @@ impl Backend for Standalone {
         let cmd = codec::evalsha(&node.hashes, call);
         let dispatches = Dispatches::of([call]);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
-        backend::answer(unconstrained(node.run(cmd, script, dispatches)))
+        backend::answer(unconstrained(node.run(cmd, script, dispatches, call.polled)))
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {

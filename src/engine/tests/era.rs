@@ -194,3 +194,20 @@ async fn nothing_is_asked_where_nothing_is_held() {
     assert!(world.record().is_empty(), "{:?}", world.record());
     bench.nothing_is_left("a").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_was_extended_is_made_good_where_a_new_server_missed_that() {
+    let bench = Bench::new();
+    // Many: one alone is asked for what is left in any case.
+    let mut others = Vec::new();
+    for n in 0..60 {
+        others.push(bench.lock(&format!("{n}")).lock().lease(LEASE).await.unwrap());
+    }
+    let guard = bench.lock("a").lock().lease(SECOND).await.unwrap();
+    guard.extend(60 * SECOND).await.unwrap();
+    bench.world.server(|server| server.forgets_extensions("a", SECOND));
+    bench.world.eras.send_modify(|era| *era += 1);
+    sleep(ROUND + 5 * MS).await;
+    let left = guard.expires_in().expect("it is held");
+    assert!(bench.world.ttl("a") >= left, "{:?} where {left:?} is promised", bench.world.ttl("a"));
+}

@@ -113,6 +113,13 @@ impl Server {
         self.publish(&channel(key));
     }
 
+    /// What made it last longer than this is lost.
+    pub(super) fn forgets_extensions(&mut self, key: &str, lease: Duration) {
+        if let Some(there) = self.live(key) {
+            there.expires = there.expires.min(Instant::now() + lease);
+        }
+    }
+
     pub(super) fn delete(&mut self, key: &str) {
         self.keys.remove(key);
     }

@@ -15,7 +15,9 @@ use uuid::Uuid;
 
 use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, weather::Weather, world::World};
 use crate::{
-    backend::{Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, RoundTrip, Value},
+    backend::{
+        Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Polled, RoundTrip, Value,
+    },
     chance::Chance,
     script::reentrant,
 };
@@ -40,7 +42,13 @@ impl Bench {
     /// Asks for the lock as a hold of this name.
     fn acquire(&self, hold: &str, dispatch: Option<&Arc<Dispatch>>) -> Answer {
         let args = [Arg::Text(hold), Arg::Int(30_000), Arg::Int(1)];
-        self.link.run(&Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch })
+        self.link.run(&Call {
+            script: &reentrant::ACQUIRE,
+            keys: &["a"],
+            args: &args,
+            dispatch,
+            polled: Polled::ByCaller,
+        })
     }
 
     /// Who has it.
@@ -107,7 +115,13 @@ async fn the_calls_of_a_pipeline_leave_together_or_not_at_all() {
     let bench = Bench::new();
     let (yes, no) = (Dispatch::new(|| true), Dispatch::new(|| false));
     let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
-    let call = |dispatch| Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: Some(dispatch) };
+    let call = |dispatch| Call {
+        script: &reentrant::ACQUIRE,
+        keys: &["a"],
+        args: &args,
+        dispatch: Some(dispatch),
+        polled: Polled::ByCaller,
+    };
     let answers = bench.link.run_many(&[call(&yes), call(&no)], TIMEOUT).await;
     assert_eq!(answers.len(), 2);
     assert!(answers.into_iter().all(|answer| fault(answer) == (FaultKind::Withdrawn, false)));
@@ -129,7 +143,8 @@ async fn every_answer_comes_within_its_time_counted_from_the_first_poll() {
     // In line, too; and a pipeline has its own time.
     let began = Instant::now();
     let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
-    let call = Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None };
+    let call =
+        Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None, polled: Polled::ByCaller };
     let answers = bench.link.run_many(&[call], 50 * MS).await;
     assert_eq!(answers.into_iter().map(fault).collect::<Vec<_>>(), [(FaultKind::Dropped, false)]);
     assert_eq!(began.elapsed(), 50 * MS);
@@ -185,7 +200,17 @@ async fn the_round_trip_is_what_commands_take_in_the_weather_of_their_client() {
         assert_eq!(trip(), Some(RoundTrip { usual: 2 * way, longest: 2 * way }));
     }
     let (asked, link) = (Instant::now(), bench.link);
-    assert!(link.run(&Call { script: &reentrant::INSPECT, keys: &["a"], args: &[], dispatch: None }).await.is_ok());
+    assert!(
+        link.run(&Call {
+            script: &reentrant::INSPECT,
+            keys: &["a"],
+            args: &[],
+            dispatch: None,
+            polled: Polled::ByCaller
+        })
+        .await
+        .is_ok()
+    );
     assert_eq!(asked.elapsed(), 40 * MS);
 }
 

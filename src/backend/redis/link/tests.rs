@@ -134,7 +134,7 @@ mod with_tls {
     #[cfg(feature = "rustls")]
     #[tokio::test]
     async fn a_certificate_that_is_vouched_for_lets_scripts_run() {
-        use crate::backend::{Backend, Call, Value, redis::testing::COUNT};
+        use crate::backend::{Backend, Call, Polled, Value, redis::testing::COUNT};
 
         let (certificate, port) = (Certificate::new(), free_port());
         let _server = certificate.server(port);
@@ -142,7 +142,7 @@ mod with_tls {
         let certificates = redis::TlsCertificates { client_tls: None, root_cert: trusted };
         let client = redis::Client::build_with_tls(format!("rediss://127.0.0.1:{port}"), certificates).unwrap();
         let backend = connect(&Target::from_client(&client), options(10_000)).await.unwrap();
-        let call = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None };
+        let call = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None, polled: Polled::ByCaller };
         assert_eq!(backend.run(&call).await.unwrap(), Value::Int(1));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::{
     backend::{
-        Dispatch, FaultKind,
+        Dispatch, FaultKind, Polled,
         redis::testing::{COUNT, Server, eventually, options},
     },
     script::Script,
@@ -19,7 +19,7 @@ use crate::{
 
 mod refused;
 
-const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None };
+const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None, polled: Polled::ByUs };
 
 fn poll<F: Future + Unpin>(pending: &mut F) -> Poll<F::Output> {
     Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
@@ -64,6 +64,19 @@ async fn the_round_trip_is_known_from_the_beginning_and_follows_what_scripts_tak
     server.thaw();
     assert!(many.await.iter().all(Result::is_ok));
     assert_eq!(trip(), after);
+}
+
+#[tokio::test]
+async fn a_caller_that_looks_late_for_its_answer_makes_no_server_a_distant_one() {
+    let server = Server::start();
+    let backend = connect(&server.target(), options(3000)).await.unwrap();
+    let _: () = server.ask(&["SCRIPT", "LOAD", COUNT.source]);
+    let before = backend.round_trip("n");
+    let mut parked = backend.run(&Call { polled: Polled::ByCaller, ..CALL });
+    assert!(poll(&mut parked).is_pending());
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(parked.await.unwrap(), Value::Int(1));
+    assert_eq!(backend.round_trip("n"), before);
 }
 
 #[tokio::test]

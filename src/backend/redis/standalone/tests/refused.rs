@@ -163,7 +163,7 @@ async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
     ];
     for (script, key, told) in rows {
         for _ in ["by source", "by hash"] {
-            let call = Call { script, keys: &[key], args: &[], dispatch: None };
+            let call = Call { script, keys: &[key], args: &[], dispatch: None, polled: Polled::ByCaller };
             let fault = backend.run(&call).await.unwrap_err();
             assert_eq!((fault.kind, fault.may_have_run), (FaultKind::WrongType, true));
             let words = fault.source.to_string();
