@@ -126,7 +126,7 @@ pub enum Error {
     Protocol {
         /// Which script.
         script: &'static str,
-        /// What was answered, cut if it is long.
+        /// What was answered, by its kinds and lengths: what it says may be a credential that somebody repeats.
         reply: Arc<str>,
     },
 
@@ -242,7 +242,8 @@ pub enum RefusedKind {
     /// The password or the user's name is wrong, or there is none.
     Credentials,
     /// A certificate was not accepted: the server's by us (its issuer is not known, it has expired, it is for another
-    /// host), or ours by the server, who may miss one.
+    /// host), or ours by the server, who may miss one. With TLS 1.3 a server may end the connection before what it says of
+    /// ours has been read: then it is [`Unreachable`](Error::Unreachable).
     Certificate,
     /// The key holds something that is not a lock.
     WrongType,

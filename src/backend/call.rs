@@ -1,6 +1,6 @@
 //! One script as it is asked for, and the value that is answered: free of any driver. It sends nothing.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -37,7 +37,7 @@ pub(crate) enum Arg<'a> {
 }
 
 /// A reply, free of any driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Nil,
     Int(i64),
@@ -57,5 +57,33 @@ impl Value {
     /// The numbers of an array of numbers; none of anything else.
     pub(crate) fn numbers(&self) -> &[i64] {
         if let Self::Numbers(numbers) = self { numbers } else { &[] }
+    }
+}
+
+/// Kinds and lengths only: whoever answered may repeat a credential, as a text or as numbers.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => f.write_str("Nil"),
+            Self::Int(_) => f.write_str("Int"),
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+            Self::Numbers(numbers) => write!(f, "Numbers({})", numbers.len()),
+            Self::Array(parts) => f.debug_list().entries(parts).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_answered_is_shown_by_its_kind_and_its_length() {
+        let numbers = Value::Numbers(b"s3cret".iter().map(|byte| i64::from(*byte)).collect());
+        let parts = Value::Array(vec![Value::Nil, Value::Bytes(b"s3cret\xff".to_vec()), Value::Array(Vec::new())]);
+        let rows = [(Value::Int(1234), "Int"), (numbers, "Numbers(6)"), (parts, "[Nil, Bytes(7), []]")];
+        for (value, shown) in rows {
+            assert_eq!(format!("{value:?}"), shown);
+        }
     }
 }

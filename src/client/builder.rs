@@ -262,7 +262,7 @@ impl ClientBuilder {
     /// On that thread, which ends if this comes to nothing.
     async fn connect_on(self, own: OwnThread) -> Result<Client> {
         let client = self.connect_here().await?;
-        client.engine.lives_on(own);
+        client.engine.set_own_thread(own);
         Ok(client)
     }
 

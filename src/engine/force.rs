@@ -81,8 +81,8 @@ impl State {
             contender.forced = Some(number);
             return true;
         }
-        let handed = self.handing.as_mut().filter(|heir| seen(heir.to).is_some());
-        handed.map(|heir| heir.forced = true).is_some()
+        let handed = self.handing.as_mut().filter(|successor| seen(successor.to).is_some());
+        handed.map(|successor| successor.forced = true).is_some()
     }
 }
 

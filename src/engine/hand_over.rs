@@ -212,7 +212,7 @@ impl HandOver {
         let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
         self.lease = self.lease.max(term.lease);
         let to = *self.to.insert(place.engine.draw_hold());
-        place.update(|state, _| state.handing.iter_mut().for_each(|heir| heir.to = self.to));
+        place.update(|state, _| state.handing.iter_mut().for_each(|successor| successor.to = self.to));
         let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
         match place.answer_that_may_tell(answer).await {
             Ok(Moved::Done { .. }) => {
@@ -254,7 +254,7 @@ impl HandOver {
             let tenure = Tenure::new(waiter.owner, waiter.task);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
-            let forced = state.handing.take().is_some_and(|heir| heir.forced);
+            let forced = state.handing.take().is_some_and(|successor| successor.forced);
             let mut hold = Hold::new(to, tenure, first, term, moment).confirmed_by(&place.engine);
             hold.untaken = true;
             state.hold = Some(hold);

@@ -55,7 +55,7 @@ impl Home {
 
 impl Engine {
     /// Nobody else uses the runtime that this client lives on.
-    pub(crate) fn lives_on(&self, own: OwnThread) {
+    pub(crate) fn set_own_thread(&self, own: OwnThread) {
         let _ = self.home().own.set(own);
     }
 

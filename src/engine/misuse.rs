@@ -23,9 +23,9 @@ use super::{
 use crate::name::Field;
 
 /// A guard that is dropped sooner, and was never asked for anything, protects nothing: `try_lock().await?.is_some()`, or a
-/// guard that is bound to `_`. Short work under a guard is as quick, so one is nothing, and so many in a row are the habit.
-const GLANCE: Duration = Duration::from_micros(100);
-const GLANCES: u8 = 3;
+/// guard that is bound to `_`. Short work under a guard is as quick, so one is nothing, and so many in a row are a mistake.
+const AT_ONCE: Duration = Duration::from_micros(100);
+const IN_A_ROW: u8 = 3;
 
 /// At most so many names are counted at a time.
 const COUNTED: usize = 4096;
@@ -36,28 +36,28 @@ const SELF_WAIT: Duration = Duration::from_secs(1);
 
 /// Names whose guards were dropped at once, so often in a row. An entry may live no longer than its hold, so a client counts.
 #[derive(Debug, Default)]
-pub(super) struct Glances {
+pub(super) struct DroppedAtOnce {
     /// Mostly there are none, and then nothing is locked.
     any: AtomicBool,
     counts: Mutex<HashMap<Box<str>, u8>>,
 }
 
-impl Glances {
-    /// One more; whether that makes it a habit.
+impl DroppedAtOnce {
+    /// One more; whether there are as many in a row as are told.
     fn note(&self, name: &str) -> bool {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let known = counts.get(name).copied().unwrap_or_default();
         if known == 0 && counts.len() >= COUNTED {
             return false;
         }
-        let habit = known + 1 >= GLANCES;
-        if habit {
+        let told = known + 1 >= IN_A_ROW;
+        if told {
             counts.remove(name);
         } else {
             counts.insert(name.into(), known + 1);
         }
         self.any.store(!counts.is_empty(), Ordering::Relaxed);
-        habit
+        told
     }
 
     fn forget(&self, name: &str) {
@@ -79,18 +79,18 @@ impl LockGuard {
 impl State {
     /// The last guard of a hold ended: `unused` if it was dropped and had never been asked for anything.
     pub(super) fn guard_ended(&mut self, unused: bool, tenure: &Tenure, now: Instant, place: &Place, fx: &mut Effects) {
-        if self.glances_told {
+        if self.dropped_at_once_told {
             return;
         }
         // What is carried to another task is dropped there for a reason.
         let at_once = |state: &Self| {
             let hold = state.hold.as_ref().filter(|hold| !hold.untaken);
-            hold.is_some_and(|hold| hold.held_for(now) < GLANCE) && tenure.task == task::try_id()
+            hold.is_some_and(|hold| hold.held_for(now) < AT_ONCE) && tenure.task == task::try_id()
         };
         if !unused || !at_once(self) {
-            place.engine.glances().forget(place.name());
-        } else if place.engine.glances().note(place.name()) {
-            self.glances_told = true;
+            place.engine.dropped_at_once().forget(place.name());
+        } else if place.engine.dropped_at_once().note(place.name()) {
+            self.dropped_at_once_told = true;
             if place.engine.first_time("unused", place.name()) {
                 fx.say(Said::Unused { owner: tenure.owner.clone() });
             }
@@ -129,21 +129,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_in_a_row_are_a_habit_and_what_is_used_in_between_is_none() {
-        let glances = Glances::default();
-        assert_eq!([(); 4].map(|()| glances.note("a")), [false, false, true, false]);
-        glances.forget("a");
-        assert_eq!([(); 2].map(|()| glances.note("a")), [false, false]);
-        assert!(!glances.note("b"));
-        glances.forget("a");
-        glances.forget("b");
-        assert!(!glances.any.load(Ordering::Relaxed));
+    fn three_in_a_row_are_told_and_what_is_used_in_between_starts_anew() {
+        let dropped = DroppedAtOnce::default();
+        assert_eq!([(); 4].map(|()| dropped.note("a")), [false, false, true, false]);
+        dropped.forget("a");
+        assert_eq!([(); 2].map(|()| dropped.note("a")), [false, false]);
+        assert!(!dropped.note("b"));
+        dropped.forget("a");
+        dropped.forget("b");
+        assert!(!dropped.any.load(Ordering::Relaxed));
     }
 
     #[test]
     fn no_more_names_are_counted_than_are_remembered() {
-        let glances = Glances::default();
-        (0..2 * COUNTED).for_each(|number| assert!(!glances.note(&number.to_string())));
-        assert_eq!(glances.counts.lock().unwrap().len(), COUNTED);
+        let dropped = DroppedAtOnce::default();
+        (0..2 * COUNTED).for_each(|number| assert!(!dropped.note(&number.to_string())));
+        assert_eq!(dropped.counts.lock().unwrap().len(), COUNTED);
     }
 }

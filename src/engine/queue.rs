@@ -150,8 +150,8 @@ impl Drop for QueuePlace {
         self.place.update(|state, _| {
             state.queue.remove(self.id);
             // A hand-over goes on without it, and its owner may ask again meanwhile.
-            if let Some(heir) = state.handing.as_mut().filter(|heir| heir.id == self.id) {
-                heir.owner = None;
+            if let Some(successor) = state.handing.as_mut().filter(|successor| successor.id == self.id) {
+                successor.owner = None;
             }
         });
     }

@@ -47,7 +47,7 @@ pub(crate) struct State {
     /// So many in a row did not take their turn.
     pub(super) passed_over: u8,
     /// Of guards that are dropped at once there is nothing more to say.
-    pub(super) glances_told: bool,
+    pub(super) dropped_at_once_told: bool,
     /// The latest tries had no answer that counts.
     pub(crate) trouble: Option<Box<Trouble>>,
     /// When the driver looks at this entry next.
@@ -120,7 +120,7 @@ impl State {
             slice: Slice::new(slice),
             ear: Ear::default(),
             passed_over: 0,
-            glances_told: false,
+            dropped_at_once_told: false,
             trouble: None,
             scheduled: None,
         }
@@ -134,7 +134,7 @@ impl State {
     /// An outermost acquisition of this owner is on its way.
     pub(super) fn is_asked_by(&self, owner: &Owner) -> bool {
         self.contender.as_ref().is_some_and(|contender| contender.owner == *owner)
-            || self.handing.as_ref().is_some_and(|heir| heir.owner.as_ref() == Some(owner))
+            || self.handing.as_ref().is_some_and(|successor| successor.owner.as_ref() == Some(owner))
             || self.queue.has(owner)
     }
 
@@ -157,7 +157,7 @@ impl State {
 
     /// How the end of a hold goes that this owner's `unlock` of a detached one began: a release, or a hand-over.
     pub(super) fn ending_of(&self, owner: &Owner) -> Option<Arc<Outcome>> {
-        let handing = self.handing.iter().map(|heir| &heir.outcome);
+        let handing = self.handing.iter().map(|successor| &successor.outcome);
         let mut endings = self.releases.iter().map(|release| &release.outcome).chain(handing);
         endings.find(|outcome| outcome.is_detached_of(owner)).map(Arc::clone)
     }

@@ -25,7 +25,7 @@ use super::{
     ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
     home::Home,
-    misuse::Glances,
+    misuse::DroppedAtOnce,
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
     pub(super) settled: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
-    glances: Glances,
+    dropped_at_once: DroppedAtOnce,
     pub(super) queued: Queued,
     hears: AtomicBool,
     reaches: AtomicBool,
@@ -111,7 +111,7 @@ impl Engine {
             hasher: RandomState::new(),
             warned: Mutex::default(),
             queued: Queued::default(),
-            glances: Glances::default(),
+            dropped_at_once: DroppedAtOnce::default(),
             hears: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
             watched: Arc::default(),
@@ -215,8 +215,8 @@ impl Engine {
     }
 
     /// Guards that are dropped at once.
-    pub(super) fn glances(&self) -> &Glances {
-        &self.glances
+    pub(super) fn dropped_at_once(&self) -> &DroppedAtOnce {
+        &self.dropped_at_once
     }
 
     /// A lease is too short for the way to the server: said once a client.

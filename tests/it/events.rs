@@ -241,17 +241,17 @@ async fn a_guard_that_is_dropped_at_once_three_times_in_a_row_is_one_warning() {
     const DROPPED: &str = "guards are dropped at once";
     let traces = Traces::here();
     let client = connect(Server::shared()).await;
-    let [habit, asked, unlocked, kept, carried] = [(); 5].map(|()| unique_name());
+    let [in_a_row, asked, unlocked, kept, carried] = [(); 5].map(|()| unique_name());
     // As in Java; what is dropped may take longer on a busy machine, and then counts for nothing.
     eventually_async(LOOK, async || {
-        if client.lock(&habit).try_lock().await.expect("the server answers").is_some() {
+        if client.lock(&in_a_row).try_lock().await.expect("the server answers").is_some() {
             tokio::time::sleep(MS).await;
         }
-        warnings(&traces, &habit, DROPPED) == 1
+        warnings(&traces, &in_a_row, DROPPED) == 1
     })
     .await;
     for _ in 0..10 {
-        let _ = client.lock(&habit).lock().await.expect("a free lock");
+        let _ = client.lock(&in_a_row).lock().await.expect("a free lock");
         let guard = client.lock(&asked).lock().await.expect("a free lock");
         assert!(guard.is_held());
         drop(guard);
@@ -262,7 +262,7 @@ async fn a_guard_that_is_dropped_at_once_three_times_in_a_row_is_one_warning() {
         let mutex = client.mutex(&carried);
         drop(tokio::spawn(async move { mutex.lock().await }).await.expect("no panic").expect("a free lock"));
     }
-    let said = [&habit, &asked, &unlocked, &kept, &carried].map(|name| warnings(&traces, name, DROPPED));
+    let said = [&in_a_row, &asked, &unlocked, &kept, &carried].map(|name| warnings(&traces, name, DROPPED));
     assert_eq!(said, [1, 0, 0, 0, 0]);
 }
 

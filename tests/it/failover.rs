@@ -22,10 +22,8 @@ use crate::{
 const MS: Duration = Duration::from_millis(1);
 /// What must come comes within this.
 const SOON: Duration = Duration::from_secs(10);
-/// After the new link every holder is told within this, however long its lease is.
+/// After the new link every holder is told within this, however long its lease is. A test sees the link only when it is there.
 const TOLD: Duration = Duration::from_millis(1500);
-/// How long a test may take to see that there is a new link.
-const SEEN: Duration = Duration::from_millis(500);
 
 /// One address, whose server may change.
 struct Address(PathBuf);
@@ -77,7 +75,7 @@ async fn are_told(client: &Client, guards: &[LockGuard]) {
         let lost = timeout(SOON, guard.lost()).await.expect("it is told long before its renewal");
         assert!(matches!(lost, Error::Lost { cause: LostCause::Gone, .. }), "{lost:?}");
     }
-    assert!(linked.elapsed() < TOLD + SEEN, "{:?}", linked.elapsed());
+    assert!(linked.elapsed() < TOLD, "{:?}", linked.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -68,8 +68,6 @@ mod starving;
 mod storm;
 mod throttled;
 mod tidy;
-#[cfg(any(feature = "rustls", feature = "native-tls"))]
-mod tls;
 mod told;
 mod ttl;
 mod waiting;

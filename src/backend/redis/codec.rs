@@ -113,18 +113,25 @@ pub(super) fn type_of_key(evalsha: &Cmd) -> Option<Cmd> {
     Some(cmd)
 }
 
-/// The answer to it; `None` where nothing stands there any more.
-pub(super) fn type_there(reply: &redis::Value) -> Option<&str> {
-    text(reply).filter(|kind| *kind != "none")
+/// The answer to it; `None` where nothing stands there any more. Whoever answers may repeat a credential: only what is known
+/// is told.
+pub(super) fn type_there(reply: &redis::Value) -> Option<&'static str> {
+    match text(reply)? {
+        "none" => None,
+        "string" => Some("a string, as a lock of another library is"),
+        "list" => Some("a list"),
+        "set" => Some("a set"),
+        "zset" => Some("a sorted set"),
+        "hash" => Some("a hash"),
+        "stream" => Some("a stream"),
+        _ => Some("something else"),
+    }
 }
 
 /// A reply as the seam has it.
 pub(super) fn value(reply: redis::Value, secrets: &Secrets) -> Result<Value, Fault> {
     match reply {
         redis::Value::ServerError(error) => Err(faults::refused(&error, secrets)),
-        // No script of ours answers with a text of its own: it is only ever shown.
-        redis::Value::SimpleString(text) => Ok(Value::Bytes(secrets.hide(text).into_bytes())),
-        redis::Value::BulkString(bytes) => Ok(Value::Bytes(secrets.hide_in(bytes))),
         other => inner_value(other, secrets),
     }
 }
@@ -144,7 +151,7 @@ fn inner_value(reply: redis::Value, secrets: &Secrets) -> Result<Value, Fault> {
             }
         },
         redis::Value::ServerError(error) => Err(faults::refused_within(&error, secrets)),
-        other => Err(faults::unexpected(&other, secrets)),
+        other => Err(faults::unexpected(&other)),
     }
 }
 
@@ -227,5 +234,13 @@ mod tests {
         assert_eq!(fault.source.to_string(), "ERR broken");
         let fault = value(reply(b",1.5\r\n"), &Secrets::default()).unwrap_err();
         assert_eq!((fault.kind, fault.may_have_run), (FaultKind::Unexpected, true));
+    }
+
+    #[test]
+    fn of_a_type_only_what_is_known_is_told() {
+        let rows = [("none", None), ("list", Some("a list")), ("s3cret", Some("something else"))];
+        for (kind, told) in rows {
+            assert_eq!(type_there(&redis::Value::SimpleString(kind.to_owned())), told);
+        }
     }
 }

@@ -104,9 +104,8 @@ pub(super) fn is_of_a_cluster(fault: &Fault) -> bool {
 }
 
 /// The same fault, and what stands at the key.
-pub(super) fn in_place_of_a_lock(fault: &Fault, kind: &str) -> Fault {
-    let hint = if kind == "string" { ", as a lock of another library is" } else { "" };
-    Fault { source: words(format!("{}; the key holds a {kind}{hint}", fault.source)), ..fault.clone() }
+pub(super) fn in_place_of_a_lock(fault: &Fault, there: &'static str) -> Fault {
+    Fault { source: words(format!("{}; the key holds {there}", fault.source)), ..fault.clone() }
 }
 
 /// A link that was not open in time.
@@ -176,9 +175,20 @@ pub(super) fn closed(may_have_run: bool) -> Fault {
     fault(FaultKind::Closed, may_have_run, "the client was closed".to_owned())
 }
 
-/// A reply of a type that no script gives.
-pub(super) fn unexpected(reply: &redis::Value, secrets: &Secrets) -> Fault {
-    fault(FaultKind::Unexpected, true, secrets.hide(format!("{reply:?}")))
+/// A reply of a type that no script gives, of which only that is told: it may repeat a credential, in whatever form.
+pub(super) fn unexpected(reply: &redis::Value) -> Fault {
+    let what = match reply {
+        redis::Value::Double(_) => "a double",
+        redis::Value::Boolean(_) => "a boolean",
+        redis::Value::BigNumber(_) => "a big number",
+        redis::Value::VerbatimString { .. } => "a verbatim string",
+        redis::Value::Map(_) => "a map",
+        redis::Value::Set(_) => "a set",
+        redis::Value::Attribute { .. } => "an attribute",
+        redis::Value::Push { .. } => "a push",
+        _ => "a reply of another type",
+    };
+    fault(FaultKind::Unexpected, true, what.to_owned())
 }
 
 /// What the server or the system said, word for word. It outlives the driver's error, whose type stays in here.
@@ -289,14 +299,13 @@ mod tests {
             failed(&own, true, secrets),
             unconnected(&error, &clients),
             unconnected(&own, &clients),
-            unexpected(&said, secrets),
-            unexpected(
-                &redis::Value::VerbatimString { format: redis::VerbatimFormat::Text, text: "s3cret".into() },
-                secrets,
-            ),
         ] {
             let shown = format!("{fault:?} {}", fault.source);
             assert!(!shown.contains("s3cret") && shown.contains("<hidden>"), "{shown}");
         }
+        let verbatim = redis::Value::VerbatimString { format: redis::VerbatimFormat::Text, text: "s3cret".into() };
+        let strange = redis::Value::Set(vec![redis::Value::BulkString(b"s3cret\xff".to_vec())]);
+        let told = [&verbatim, &strange].map(|reply| unexpected(reply).source.to_string());
+        assert_eq!(told, ["a verbatim string", "a set"]);
     }
 }

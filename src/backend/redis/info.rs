@@ -11,8 +11,24 @@ use crate::backend::Birth;
 pub(super) struct Info {
     pub(super) birth: Option<Birth>,
     /// The policy by which it drops keys that have a TTL when its memory is full.
-    pub(super) evicts: Option<Box<str>>,
+    pub(super) evicts: Option<&'static str>,
 }
+
+/// The policies that drop keys with a TTL. One that is not known is told by its family: whoever answers may repeat a
+/// credential.
+const EVICT: [&str; 11] = [
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-lrm",
+    "volatile-random",
+    "volatile-ttl",
+    "volatile-",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-lrm",
+    "allkeys-random",
+    "allkeys-",
+];
 
 impl Info {
     pub(super) fn of(reply: &redis::Value) -> Self {
@@ -30,8 +46,8 @@ impl Info {
         let birth = field("run_id").and_then(|run_id| Some(Birth { run_id: Arc::from(run_id), since: since()? }));
         // A server without a bound drops nothing, whatever its policy.
         let bounded = field("maxmemory").is_some_and(|bytes| bytes != "0");
-        let drops = |policy: &&str| bounded && (policy.starts_with("volatile-") || policy.starts_with("allkeys-"));
-        Self { birth, evicts: field("maxmemory_policy").filter(drops).map(Box::from) }
+        let policy = field("maxmemory_policy").filter(|_| bounded);
+        Self { birth, evicts: policy.and_then(|policy| EVICT.into_iter().find(|known| policy.starts_with(known))) }
     }
 }
 
@@ -46,14 +62,17 @@ mod tests {
     #[test]
     fn a_server_drops_locks_if_it_has_a_bound_and_a_policy_that_drops_keys_with_a_ttl() {
         for (bytes, policy, drops) in [
-            ("100", "volatile-lru", true),
-            ("100", "volatile-ttl", true),
-            ("100", "allkeys-random", true),
-            ("100", "noeviction", false),
-            ("0", "allkeys-lru", false),
+            ("100", "volatile-lru", Some("volatile-lru")),
+            ("100", "volatile-ttl", Some("volatile-ttl")),
+            ("100", "allkeys-random", Some("allkeys-random")),
+            ("100", "volatile-s3cret", Some("volatile-")),
+            ("100", "allkeys-lru-s3cret", Some("allkeys-lru")),
+            ("100", "s3cret", None),
+            ("100", "noeviction", None),
+            ("0", "allkeys-lru", None),
         ] {
             let text = format!("# Memory\r\nmaxmemory:{bytes}\r\nmaxmemory_human:1M\r\nmaxmemory_policy:{policy}\r\n");
-            assert_eq!(info(&text).evicts.as_deref(), drops.then_some(policy), "{bytes} {policy}");
+            assert_eq!(info(&text).evicts, drops, "{bytes} {policy}");
         }
         assert!(info("").evicts.is_none());
         let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();

@@ -105,10 +105,10 @@ impl Keeper<'_> {
 
     fn heard(&mut self, info: Info) {
         let node = self.node;
-        if let Some(policy) = info.evicts.as_ref().filter(|_| std::mem::take(&mut self.warns)) {
+        if let Some(policy) = info.evicts.filter(|_| std::mem::take(&mut self.warns)) {
             tracing::warn!(
                 server = %node.clients.address(),
-                %policy,
+                policy,
                 "a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction"
             );
         }

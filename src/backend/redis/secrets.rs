@@ -75,16 +75,6 @@ impl Secrets {
     }
 }
 
-impl Secrets {
-    /// The same of bytes, which are left alone if they are no text.
-    pub(super) fn hide_in(&self, bytes: Vec<u8>) -> Vec<u8> {
-        if self.0.is_empty() {
-            return bytes;
-        }
-        String::from_utf8(bytes).map_or_else(|error| error.into_bytes(), |text| self.hide(text).into_bytes())
-    }
-}
-
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")

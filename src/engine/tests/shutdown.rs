@@ -150,7 +150,7 @@ async fn what_is_under_way_when_it_begins_is_undone_or_sent() {
     let bench = Bench::new();
     let world = &bench.world;
     let guard = bench.unpassable("handed").lock().await.unwrap();
-    let heir = start(bench.unpassable("handed").lock()).await;
+    let successor = start(bench.unpassable("handed").lock()).await;
     let released = bench.lock("released").lock().await.unwrap();
     world.next(Verb::Acquire, [Fate::Slow(SECOND)]);
     let trying = start(bench.lock("tried").lock()).await;
@@ -162,7 +162,7 @@ async fn what_is_under_way_when_it_begins_is_undone_or_sent() {
     let shutdown = bench.engine.shutdown(GRACE).await;
     assert!(shutdown.is_clean() && shutdown.released == 0, "{shutdown:?}");
     assert!(began.elapsed() <= COMMAND_TIMEOUT, "it took {:?}", began.elapsed());
-    for waiting in [heir, trying] {
+    for waiting in [successor, trying] {
         assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
     }
     assert_eq!(["handed", "released", "tried"].map(|name| world.holder(name)), [None; 3]);

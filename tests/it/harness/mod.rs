@@ -11,21 +11,12 @@ pub(crate) mod random;
 pub(crate) mod server;
 pub(crate) mod stepping;
 pub(crate) mod traces;
+mod unique;
 pub(crate) mod usage;
 mod watcher;
-
-use std::{
-    process::id,
-    sync::atomic::{AtomicU64, Ordering},
-};
 
 pub(crate) use self::{
     poll::{eventually, eventually_async},
     server::Server,
+    unique::unique_name,
 };
-
-/// A name that no other test uses, on the shared server neither.
-pub(crate) fn unique_name() -> String {
-    static DRAWN: AtomicU64 = AtomicU64::new(0);
-    format!("test-{}-{}", id(), DRAWN.fetch_add(1, Ordering::Relaxed))
-}

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_right_that_is_granted_later_is_noticed_and_asked_for_seldom() {
+    async fn a_right_that_is_granted_later_is_noticed_and_asked_for_rarely() {
         // The command itself, and the channels.
         for (rights, granted) in [("-subscribe ~* &*", "+subscribe"), ("~* resetchannels", "&*")] {
             let server = Server::start();

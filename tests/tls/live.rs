@@ -1,5 +1,5 @@
 //! TLS, live, by whichever library was built in: who is connected to, and what is said of who is not. What a plain link says
-//! that meets TLS is in `connecting.rs`.
+//! that meets TLS is in `tests/it/connecting.rs`.
 
 use std::{
     fs,
@@ -9,10 +9,7 @@ use std::{
 use redis::{ClientTlsConfig, TlsCertificates};
 use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result};
 
-use crate::{
-    harness::{Server, eventually_async, unique_name},
-    kept::channel,
-};
+use crate::harness::{Server, eventually_async, unique_name};
 
 const MS: Duration = Duration::from_millis(1);
 /// How long a look, or a handshake, may take on a busy machine.
@@ -47,7 +44,8 @@ async fn live(server: &Server, builder: ClientBuilder) {
     let guard = holder.lock(&name).lock().await.expect("a free lock");
     assert!(waiter.lock(&name).try_lock().await.expect("it answers").is_none());
     let waiting = tokio::spawn(waiter.lock(&name).lock());
-    eventually_async(LOOK, async || server.listeners(&channel(&name)) == 1).await;
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    eventually_async(LOOK, async || server.listeners(&channel) == 1).await;
     guard.unlock().await.expect("a hold of ours");
     let released = Instant::now();
     waiting.await.expect("no panic").expect("it is woken").unlock().await.expect("a hold of ours");

@@ -1,0 +1,22 @@
+//! Of the harness of `tests/it` what a server with TLS takes.
+
+#[path = "../it/harness/certificates.rs"]
+mod certificates;
+#[path = "../it/harness/monitor.rs"]
+mod monitor;
+#[path = "../it/harness/poll.rs"]
+mod poll;
+#[path = "../it/harness/server.rs"]
+mod server;
+#[path = "../it/harness/stepping.rs"]
+mod stepping;
+#[path = "../it/harness/unique.rs"]
+mod unique;
+#[path = "../it/harness/watcher.rs"]
+mod watcher;
+
+pub(crate) use self::{
+    poll::{eventually, eventually_async},
+    server::Server,
+    unique::unique_name,
+};

@@ -1,0 +1,6 @@
+//! TLS, live. A program of its own, and a small one: it is built anew for each TLS library.
+#![cfg(any(feature = "rustls", feature = "native-tls"))]
+
+#[allow(dead_code, reason = "it is made for many tests more")]
+mod harness;
+mod live;
