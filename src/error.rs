@@ -12,8 +12,18 @@ use crate::{
     name::Shown,
 };
 
-/// A result whose error is this crate's [`Error`] unless it says otherwise.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+/// A result whose error is this crate's [`Error`].
+///
+/// It has one parameter, as `std::io::Result` has, so that a name is enough where the compiler asks for the error's type:
+///
+/// ```
+/// let work = async {
+///     // … with `?` on whatever this crate answers
+///     relatch::Result::Ok(())
+/// };
+/// # let _ = work;
+/// ```
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// The longest part of an unexpected reply that is kept, in characters.
 const REPLY_SHOWN: usize = 200;

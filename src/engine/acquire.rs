@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
-    error::{Error, LostCause, Op, Result},
+    error::{Error, LostCause, Op},
     rules::{Rule, without},
 };
 
@@ -84,7 +84,7 @@ pub(super) enum Contended {
 }
 
 /// The contender's life. What it leaves half done is undone by [`HalfBuilt`] and [`ContenderSlot`], in that order.
-pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Contended> {
+pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Contended, Error> {
     let ask = &acquisition.ask;
     let place = &slot.place;
     let mut half = half_built(place, ask, None);

@@ -15,7 +15,7 @@ use super::{
     home::Attended,
     shared::Engine,
 };
-use crate::error::{Error, Op, Result, Stalled};
+use crate::error::{Error, Op, Stalled};
 
 /// Why there is no answer from home.
 #[derive(Clone, Copy, Debug)]

@@ -12,19 +12,19 @@ use super::{
 };
 use crate::{
     backend::Fault,
-    error::{Error, LostCause, Op, Result},
+    error::{Error, LostCause, Op},
     name::Field,
 };
 
 impl Handle {
     /// Frees exactly what it saw; a holder of this client is told first.
-    pub(crate) async fn force_unlock(&self) -> Result<bool> {
+    pub(crate) async fn force_unlock(&self) -> Result<bool, Error> {
         let (name, forced) = (self.ready()?.name(), self.clone().force());
         let forced = self.engine.anywhere(Box::pin(forced)).await;
         forced.unwrap_or_else(|silence| Err(silence.error(name, Op::ForceRelease)))
     }
 
-    async fn force(self) -> Result<bool> {
+    async fn force(self) -> Result<bool, Error> {
         let Some(sight) = self.sight().await? else { return Ok(false) };
         let protocol = Arc::clone(self.ready()?);
         let place = self.engine.find(protocol.key());

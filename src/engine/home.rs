@@ -88,7 +88,7 @@ impl<T> Future for Attended<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.work {
-            Some(work) => Pin::new(work).poll(cx).map(Result::ok),
+            Some(work) => Pin::new(work).poll(cx).map(std::result::Result::ok),
             None => Poll::Ready(None),
         }
     }

@@ -354,7 +354,7 @@ pub(super) fn unanswered(place: &Place, may_have_run: bool, why: &'static str) -
 /// The future's output, unless `until` comes first.
 pub(super) fn bounded<F: Future>(until: Option<Instant>, future: F) -> impl Future<Output = Option<F::Output>> {
     match until {
-        Some(until) => Either::Left(Box::pin(timeout_at(until, future)).map(Result::ok)),
+        Some(until) => Either::Left(Box::pin(timeout_at(until, future)).map(std::result::Result::ok)),
         None => Either::Right(future.map(Some)),
     }
 }

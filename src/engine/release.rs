@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     backend::Fault,
-    error::{Error, LostCause, Op, Result},
+    error::{Error, LostCause, Op},
     name::Field,
     rules::{Rule, without},
 };
@@ -194,7 +194,7 @@ fn listeners(release: &Releasing, answer: Letting, ear: &Ear) -> Listeners {
 enum Answered {
     /// The first half of an abandoned hand-over is undone, this is the second.
     Then(HoldNumber),
-    Over(Result<Released>),
+    Over(Result<Released, Error>),
 }
 
 /// The sending of one release. It goes on by itself, whoever waits for it: a caller may stop polling without dropping its
@@ -219,7 +219,7 @@ impl ReleaseJob {
     }
 
     /// Starts it, and waits for what comes of the first sending. After an error that may heal it is repeated.
-    pub(super) async fn once(self) -> Result<Released> {
+    pub(super) async fn once(self) -> Result<Released, Error> {
         let outcome = Arc::clone(&self.outcome);
         self.start();
         outcome.first().await
@@ -263,7 +263,7 @@ impl ReleaseJob {
     }
 
     /// Sends until there is an answer to all of it, or the first fault.
-    async fn answered(&mut self) -> Result<Result<Released>, Fault> {
+    async fn answered(&mut self) -> Result<Result<Released, Error>, Fault> {
         let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
         loop {
             let answer = Sending::new(&self.place, self.number).send().await?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Reply, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
-    error::Result,
+    error::Error,
     keys::{self, Field},
     lease::whole_ms,
     name::Name,
@@ -28,7 +28,7 @@ impl Scope {
     }
 
     /// The plain lock of this name, if the name can be one.
-    pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>> {
+    pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>, Error> {
         let name = Name::parse(name)?;
         let key = keys::lock_key(&self.prefix, name.as_arc());
         Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))

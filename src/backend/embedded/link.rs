@@ -23,7 +23,7 @@ use crate::{
         self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, RoundTrip,
         Subscription, Value, dispatch::Dispatches,
     },
-    error::Result,
+    error::Error,
 };
 
 /// One client's way to a store. Dropping it closes it.
@@ -38,7 +38,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self> {
+    pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self, Error> {
         let signals = Signals::default();
         let opened = store.with(|world| world.join(client, command_timeout, &signals))?;
         let (store, subscribed) = (Arc::clone(store), AtomicU64::new(0));

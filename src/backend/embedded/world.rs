@@ -27,7 +27,7 @@ use super::{
 use crate::{
     backend::{Fault, Heard, Listener, Value},
     chance::Chance,
-    error::{Error, Result},
+    error::Error,
 };
 
 /// What the store's clock shows at its beginning: far enough from zero to be set back.
@@ -178,7 +178,12 @@ impl World {
     }
 
     /// A client comes, if it lives where the store does. When it came.
-    pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Result<Instant> {
+    pub(super) fn join(
+        &mut self,
+        client: Uuid,
+        command_timeout: Duration,
+        signals: &Signals,
+    ) -> Result<Instant, Error> {
         self.bind();
         if self.pump == Pump::Ended {
             return Err(Error::invalid(
