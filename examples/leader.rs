@@ -43,13 +43,14 @@ impl Replica {
     }
 }
 
-/// Knows nothing of locks: it works until its token says stop.
+/// Knows nothing of locks: it works until its token says stop. What it has begun it ends, which takes a moment.
 async fn poll_the_queue(name: &str, stop: CancellationToken) {
     let mut tick = interval(Duration::from_millis(20));
     let mut polled = 0;
     while stop.run_until_cancelled(tick.tick()).await.is_some() {
         polled += 1;
     }
+    sleep(Duration::from_millis(20)).await;
     println!("{name}: its worker stops after {polled} rounds");
 }
 

@@ -42,10 +42,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`](crate::Error::Invalid) for a URL that is none, or whose scheme needs a feature, for one node of a cluster, and on a runtime
-    /// without timers or I/O (see `enable_all` of tokio's builder); [`Error::Unreachable`](crate::Error::Unreachable) and [`Error::Refused`](crate::Error::Refused) if the
-    /// server does not answer within the command timeout, or does not let us in. Whether scripts may run there, and on
-    /// which keys, is told by the first one.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a URL that is none, or whose scheme needs a feature, for a sentinel and
+    /// for a node of a cluster, and on a runtime without timers or I/O (see `enable_all` of tokio's builder).
+    /// [`Error::Unreachable`](crate::Error::Unreachable) if the server does not answer within the command timeout,
+    /// [`Error::Refused`](crate::Error::Refused) if it does not let us in, or if one side does not accept the other's
+    /// certificate. Whether scripts may run there, and on which keys, is told by the first one.
     ///
     /// # Cancel safety
     ///

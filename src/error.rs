@@ -12,16 +12,11 @@ use crate::{
     name::Shown,
 };
 
-/// A result whose error is this crate's [`Error`].
-///
-/// It has one parameter, as `std::io::Result` has, so that a name is enough where the compiler asks for the error's type:
+/// A result whose error is this crate's [`Error`]; its name is enough where an error's type cannot be inferred.
 ///
 /// ```
-/// let work = async {
-///     // … with `?` on whatever this crate answers
-///     relatch::Result::Ok(())
-/// };
-/// # let _ = work;
+/// let work = async { relatch::Result::Ok(()) };
+/// # drop(work);
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -30,7 +25,7 @@ const REPLY_SHOWN: usize = 200;
 
 /// Everything that can go wrong, told apart by what the caller does about it.
 ///
-/// A lock that somebody else has is *not* an error: `try_lock` answers `Ok(None)`. What remains falls into four groups:
+/// A lock that somebody else has is *not* an error: `try_lock` answers `Ok(None)`. What remains falls into five groups:
 ///
 /// | error | the caller |
 /// | --- | --- |
@@ -59,8 +54,8 @@ const REPLY_SHOWN: usize = 200;
 #[non_exhaustive]
 pub enum Error {
     /// Refused before anything was sent: an empty name, an absurd lease, a second acquisition by an owner that already
-    /// waits for the name, a runtime without timers. So is a server that this client cannot work with, when it is
-    /// connected: a node of a cluster. Repeating the call gives the same error.
+    /// waits for the name, a runtime without timers. So is a server that this version cannot work with, when it is
+    /// connected: a node of a cluster, or a sentinel. Repeating the call gives the same error.
     #[error("{what}: {why}")]
     #[non_exhaustive]
     Invalid {
@@ -98,7 +93,8 @@ pub enum Error {
         since: Instant,
     },
 
-    /// The server answered, and the answer is no; or there is a certificate between us that one does not accept. Only [`RefusedKind::ReadOnly`] heals without anybody's help.
+    /// The server answered, and the answer is no; or one side does not accept the other's certificate. Only
+    /// [`RefusedKind::ReadOnly`] heals without anybody's help.
     #[error("the server refused to {}: {kind}", Task { op: *op, name })]
     #[non_exhaustive]
     Refused {
@@ -218,8 +214,8 @@ impl Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// The lease is over by this process's clock: a fixed one was too short for the work, no renewal was answered in time,
-    /// or the machine slept.
+    /// The lease is over by this process's clock: a fixed one was too short for the work, no renewal was answered in
+    /// time, or the machine slept.
     Expired,
     /// The server said that the hold is gone: its key was deleted or evicted, expired, or lost in a failover.
     Gone,

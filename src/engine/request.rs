@@ -235,9 +235,6 @@ impl Future for Acquire {
 
 /// Acquires a lock if it is free, or becomes free within [`TryAcquire::wait`]. Made by `try_lock()` of every primitive.
 ///
-/// The guard *is* the lock: `if lock.try_lock().await?.is_some()` drops it at once, and the work after it is protected by
-/// nothing. Bind it, as below.
-///
 /// Without a wait it never queues and never overtakes: where another owner of this client holds the lock or waits for
 /// it, the answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
 ///

@@ -15,8 +15,9 @@
 //!    leaves no listener. A leader election with one `lock()` per process is fine: it is released once a deployment.
 //! 2. **More names.** `invoice:17` instead of `invoices`. Locks are free to make, and a name that nobody uses costs nothing.
 //! 3. **A longer slice.** [`handover_slice`](crate::ClientBuilder::handover_slice) is how long a process may pass the lock
-//!    around among its own tasks while others wait, without freeing it. With many tasks in each process, 50 ms instead of
-//!    10 ms means a fifth of the releases, and a longer wait for the other processes.
+//!    around among its own tasks while others wait, without freeing it. With many tasks in each process, near the server,
+//!    50 ms instead of 10 ms means a fifth of the releases, and a longer wait for the other processes. (A slice grows by
+//!    itself, to two round trips where the server is far, and up to 500 ms while none of the others comes.)
 //! 4. **A bounded wait.** `try_lock().wait(d)` takes a process off the channel after `d`.
 //! 5. **One process that asks for all.** A queue in front of one worker needs no lock.
 //!
@@ -29,5 +30,6 @@
 //! # Who goes next
 //!
 //! Tasks of one process queue, first come first served. Between processes no order is promised: one whose slice is over lets
-//! those that listen go first, a moment each, so that nobody keeps a lock for ever. A lock that serves processes in the order
-//! in which they asked (Redisson's fair lock) is planned.
+//! up to three of those that listen go first, so that nobody keeps a lock for ever. It gives them a moment each, and more
+//! from turn to turn, up to 500 ms, while fewer come than listen. One that is far from the server rests between its turns. A
+//! lock that serves processes in the order in which they asked (Redisson's fair lock) is planned.

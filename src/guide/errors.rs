@@ -6,7 +6,7 @@
 //! | [`Invalid`](crate::Error::Invalid) | fix the call; the message names the lock or the option, and the remedy |
 //! | [`NotHeld`](crate::Error::NotHeld) | fix the code: it releases what it does not hold. Where guards exist, release through them |
 //! | [`Lost`](crate::Error::Lost) | stop, and treat the work as interrupted: somebody else may be in the section |
-//! | [`Unreachable`](crate::Error::Unreachable) | try again later. `may_have_run` says whether the server may have done it all the same; an acquisition of that kind is cleaned up in the background, and a release is repeated |
+//! | [`Unreachable`](crate::Error::Unreachable) | try again later. `may_have_run` says whether the server may have done it all the same; an acquisition of that kind is cleaned up in the background, and a release is repeated. Where it names the way to the server, the lease is shorter than four round trips: take a longer one |
 //! | [`Refused`](crate::Error::Refused) | call the operator: the [kind](crate::RefusedKind) says whether the password, a certificate or a right is wrong, the key is no lock, or memory is full. `ReadOnly` heals by itself |
 //! | [`Protocol`](crate::Error::Protocol) | report a bug, or find what rewrites the server's replies |
 //! | [`Closed`](crate::Error::Closed) | stop: the client was closed |
@@ -29,13 +29,13 @@
 //! # The type
 //!
 //! [`relatch::Result<T>`](crate::Result) has one parameter, as `std::io::Result` has. Where an `async` block or a closure
-//! ends with `Ok(())`, its error type cannot be inferred, whichever alias is in scope. Name it:
+//! ends with `Ok(())`, its error type cannot be inferred. End it with the alias:
 //!
 //! ```no_run
 //! # async fn example(client: relatch::Client) -> relatch::Result<()> {
 //! let work = async {
 //!     client.lock("cart:7").lock().await?.unlock().await?;
-//!     Ok::<_, relatch::Error>(())
+//!     relatch::Result::Ok(())
 //! };
 //! work.await
 //! # }

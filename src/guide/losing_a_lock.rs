@@ -9,7 +9,7 @@
 //! | what happened | told |
 //! | --- | --- |
 //! | the server cannot be reached | when the lease is over, by the local clock: 30 s after the last renewal that was answered, with the default watchdog |
-//! | the server restarted and forgot it, or another server answers | within a second of the new link: every hold is asked for at once |
+//! | the server restarted and forgot it, or another server answers | within 1.5 s of the new link: every hold is asked for at once |
 //! | the key was deleted or evicted, or the lease ran out on the server | at the next renewal, a third of the watchdog timeout later at most: 10 s by default |
 //! | it was freed by force elsewhere | at the next renewal; at once while another task of the process waits for the same name, since that hears the message |
 //! | `force_unlock` through the same client | at once, before the command is sent |

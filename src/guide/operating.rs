@@ -21,18 +21,23 @@
 //!
 //! A lock that is held is one small key with a TTL. So `volatile-*` and `allkeys-*` eviction may remove it when memory is
 //! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. A client that
-//! may ask `INFO` warns of it when it connects. Set
-//! `maxmemory-policy noeviction`, or keep locks on a server where memory does not run out. Where writes are refused for want of
-//! memory, new acquisitions fail with [`Refused`](crate::Error::Refused); renewals and releases go on.
+//! may ask `INFO` warns of it when it connects. Set `maxmemory-policy noeviction`, or keep locks on a server where memory
+//! does not run out. Where writes are refused for want of memory, new acquisitions fail with
+//! [`Refused`](crate::Error::Refused); renewals and releases go on.
 //!
 //! # Failover
 //!
 //! After a failover behind one address (a DNS name, a balancer) a client finds the new master by itself: a link that is cut, or
 //! that a replica answers with `READONLY`, is opened again, and the name is looked up anew.
 //!
+//! While a link is away it is tried again with growing pauses, for as long as the client lives. Calls answer
+//! [`Unreachable`](crate::Error::Unreachable) when their time is over, holders keep their locks until their leases are over,
+//! and releases and renewals are sent when the link is back. The log says once that it is lost (`warn`), and once that it is
+//! back and for how long it was away (`info`): see [`tracing`](super::tracing).
+//!
 //! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it within
-//! a second of its new link. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget all locks.
-//! Where two holders would do harm, let the resource decide: [`losing_a_lock`](super::losing_a_lock).
+//! 1.5 s of its new link. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget
+//! all locks. Where two holders would do harm, let the resource decide: [`losing_a_lock`](super::losing_a_lock).
 //!
 //! # The server's clock
 //!
@@ -46,7 +51,7 @@
 //! | locks of a dead process are free sooner | a shorter `watchdog_timeout`; keep it above 3 × `command_timeout`, so that a slow server costs a renewal and no lock |
 //! | a holder survives a longer outage of the server | a longer `watchdog_timeout` |
 //! | callers hear sooner that the server is away | a shorter `unreachable_after`, or `try_lock().wait(d)` |
-//! | a slow or far server | a longer `command_timeout`: one command must fit into it, connecting included. How long an answer may take beyond a wait follows from the round trips that the client measures |
+//! | a slow or far server | a longer `command_timeout`: one command must fit into it, connecting included. How long an answer may take beyond a wait follows from the round trips that the client measures. Let leases be four of them long at least: a shorter one gets a `warn` event, once a client, and an error for want of time names the way |
 //!
 //! [`options`](super::options) has the defaults and bounds.
 //!
@@ -59,5 +64,5 @@
 //!
 //! [`inspect`](crate::ReentrantLock::inspect) says who holds a lock and for how long;
 //! [`force_unlock`](crate::ReentrantLock::force_unlock) frees exactly the hold that it saw, and wakes those who wait. By hand,
-//! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody:
-//! who waits finds it free within one watchdog timeout.
+//! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody: who waits finds it free
+//! within one watchdog timeout.

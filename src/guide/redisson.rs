@@ -18,8 +18,8 @@
 //! | `lockInterruptibly()` | drop the future |
 //!
 //! The guard is the lock: where Java calls `unlock()` in a `finally`, the guard releases when it is dropped, and a guard that
-//! nobody keeps is dropped at once. `try_lock` answers `Ok(None)` if somebody else has the lock; that is no error. The acquisitions are ordinary futures, owned
-//! and `Send`: spawn them, join them, put them into a `select!`.
+//! nobody keeps is dropped at once. `try_lock` answers `Ok(None)` if somebody else has the lock; that is no error. The
+//! acquisitions are ordinary futures, owned and `Send`: spawn them, join them, put them into a `select!`.
 //!
 //! # Everything that locks
 //!
@@ -64,14 +64,15 @@
 //!   shortens a hold, and a nested release leaves its time alone.
 //! - Tasks of one Rust process hand a lock over without a message, unless that leaves the lock a shorter life. A Java waiter
 //!   does not see it; it enters after the next message, or when the TTL that it saw last is over and nobody holds the lock.
-//! - A Java process frees the lock after each section. A Rust process passes it on among its own tasks for a slice (10 ms, see
-//!   [`handover_slice`](crate::ClientBuilder::handover_slice)) while others wait.
+//! - A Java process frees the lock after each section. A Rust process passes it on among its own tasks for a slice while
+//!   others wait: 10 ms, or two round trips if those are longer, and up to 500 ms while none of the others comes. See
+//!   [`handover_slice`](crate::ClientBuilder::handover_slice).
 //! - Redisson tells a holder nothing when its lock is forced away or expires: its `unlock()` throws. Its own `forceUnlock()` frees
 //!   the lock, whoever holds it.
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.
 //!
-//! Nothing but the plain lock is shared in this version. Use
-//! a name for one kind only: a fair lock and a plain lock of one name exclude each other, but neither wakes the other.
+//! Nothing but the plain lock is shared in this version. Use a name for one kind only: a fair lock and a plain lock of one
+//! name exclude each other, but neither wakes the other.
 //!
 //! ## Settings
 //!

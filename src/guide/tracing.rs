@@ -10,17 +10,31 @@
 //! | `debug` | `nested`: the owner entered again | `lock`, `owner`, `holds` |
 //! | `debug` | `released` | `lock`, `owner`, `held_ms` |
 //! | `debug` | `forced release` | `lock`, `freed` |
-//! | `debug` | links that do not come, and renewals without an answer | `error` |
+//! | `debug` | `its lease is over`: a detached hold ended with its fixed lease, as it was meant to | `lock`, `owner`, `held_ms` |
+//! | `debug` | links that do not come or are over, and renewals without an answer | `error`, `why` |
 //! | `trace` | `renewed` | `lock`, `owner` |
-//! | `info` | the server takes subscriptions that it refused before | – |
-//! | `warn` | `lost` | `lock`, `owner`, `cause`, `held_ms` |
-//! | `warn` | an acquisition is neither polled nor dropped: when its turn came, others who waited went first; once a name | `lock`, `owner` |
-//! | `warn` | guards of one hold released out of order: branches that share an owner, most likely; once a name | `lock`, `owner` |
-//! | `warn` | the system gives no thread, so that calls from other runtimes wait without a bound | `error` |
-//! | `warn` | a link to the server is lost: once, until one is back that lasts for a second | `server`, `cause` |
-//! | `info` | the server is back, after so long | `server`, `away_ms` |
-//! | `warn` | the server may drop locks when its memory is full; once a client | `server`, `policy` |
-//! | `warn` | polling instead of listening; once a client | – |
-//! | `warn` | a release that was given up, a stray hold that was cleaned up | `lock`, and `error` or `hold` |
+//!
+//! # Warnings, and what ends them
+//!
+//! In full, to search a log for. With the column *once*, the first time only, for each name or each client.
+//!
+//! | level | message | when, and what to do | once | fields |
+//! | --- | --- | --- | --- | --- |
+//! | `warn` | `lost` | a hold ended before its holder was done: [`losing_a_lock`](super::losing_a_lock) | | `lock`, `owner`, `cause`, `held_ms` |
+//! | `warn` | `guards are dropped at once, again and again: the guard is the lock; keep it for as long as the work takes` | `try_lock().await?.is_some()`, or `let _ =` in front of an acquisition: bind the guard | name | `lock`, `owner` |
+//! | `warn` | `the task that waits for this mutex took it: if it still has the guard, it waits for itself for ever; use that guard, or client.lock, which its own task may take again` | after a second of waiting | name | `lock`, `owner` |
+//! | `warn` | `owners of these locks wait for one another, it seems for ever: take locks in one order everywhere, or wait with a bound` | they are tasks of one client, and it looks every 10 s: [`two_locks`](super::two_locks) | circle | `locks` |
+//! | `warn` | `an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex` | guards of one hold are released out of order: [`owners`](super::owners) | name | `lock`, `owner` |
+//! | `warn` | `an acquisition is neither polled nor dropped: when its turn came others waited, and now go first` | await it, drop it, or spawn it | name | `lock`, `owner` |
+//! | `warn` | `a lease is shorter than four round trips to the server` | take a longer one | client | `lock`, `lease_ms`, `round_trip_ms` |
+//! | `warn` | `a release was given up: its lease ends the hold` | no answer, or a refusal, for as long as the hold may last | | `lock`, `error` |
+//! | `warn` | `released a hold that an old copy of a command left` | nothing to do | | `lock`, `hold` |
+//! | `warn` | `the link to the server is lost; connecting again until it is back` | until a link is back that lasts for a second | outage | `server`, `cause` |
+//! | `warn` | `the link for subscriptions is lost; waiting for locks by polling until it is back` | the same, where the link for commands is well | outage | `server`, `cause` |
+//! | `info` | `the server is back` | the end of both | outage | `server`, `away_ms` |
+//! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
+//! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
+//! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |
+//! | `warn` | `no thread: calls from other runtimes wait without a bound` | the system gives no thread | | `error` |
 //!
 //! Passwords are in no event and no error. Names of locks are, escaped and shortened.

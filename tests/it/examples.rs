@@ -128,6 +128,22 @@ fn the_quickstart_shows_contention_nesting_the_watchdog_and_a_loss() {
     }
 }
 
+#[test]
+fn nobody_works_for_the_old_leader_when_the_next_one_begins() {
+    let output = Run::start("leader", &Server::own()).end();
+    let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+    assert!(output.status.success(), "{said}");
+    let at = |wanted: &str| {
+        let line = said.lines().position(|line| line.starts_with(wanted));
+        line.unwrap_or_else(|| panic!("no line with {wanted:?} in\n{said}"))
+    };
+    let stopped = at("a: its worker stops");
+    assert!(at("a: leads") < stopped && stopped < at("a: steps down: Freed"), "\n{said}");
+    assert!(stopped < at("b: leads"), "the lock was free before the worker had stopped\n{said}");
+    assert!(at("b: leads") < at("b: its worker stops"), "\n{said}");
+    assert!(at("b: its worker stops") < at("b: deposed: lock "), "\n{said}");
+}
+
 #[cfg(feature = "embedded")]
 #[test]
 fn the_timeline_shows_a_hand_over_a_wake_up_a_loss_and_who_came_next() {

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     backend::{Fault, Heard, Listener, Value},
     chance::Chance,
-    error::Error,
+    error::{Error, Result},
 };
 
 /// What the store's clock shows at its beginning: far enough from zero to be set back.
@@ -178,12 +178,7 @@ impl World {
     }
 
     /// A client comes, if it lives where the store does. When it came.
-    pub(super) fn join(
-        &mut self,
-        client: Uuid,
-        command_timeout: Duration,
-        signals: &Signals,
-    ) -> Result<Instant, Error> {
+    pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Result<Instant> {
         self.bind();
         if self.pump == Pump::Ended {
             return Err(Error::invalid(
@@ -303,7 +298,7 @@ impl World {
         answers
     }
 
-    fn run(&mut self, client: Uuid, packet: &Packet, place: usize, road: Road) -> Result<Value, Fault> {
+    fn run(&mut self, client: Uuid, packet: &Packet, place: usize, road: Road) -> std::result::Result<Value, Fault> {
         let now = self.server_time();
         let reply = packet.words()[place].run(&mut self.server, now);
         self.note(client, || Happening::Ran(Ran::new(packet, place, &reply, road)));

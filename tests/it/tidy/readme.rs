@@ -1,9 +1,9 @@
 //! README and guide: the README is short enough to be read, and neither has a link that is dead where it is shown, which for
 //! the README is on the registry's page and as the documentation's first page too.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
-use super::ROOT;
+use super::{ROOT, collect, rust::code};
 
 /// What a busy person reads in five minutes.
 const LINES: usize = 170;
@@ -66,8 +66,49 @@ fn every_page_of_the_guide_is_in_its_table_of_contents() {
     }
 }
 
+#[test]
+fn every_warning_is_in_the_table_of_the_guide_word_for_word() {
+    let said = |text: &str| events("src/a.rs", text);
+    assert_eq!(said("tracing::warn!(%lock, \"lost\");"), ["| `warn` | `lost` |"]);
+    assert_eq!(said("warn!(\n    error = %a.b(),\n    \"two \\\n     lines\"\n);"), ["| `warn` | `two lines` |"]);
+    assert_eq!(said("info!(\"back\"); f(\"a\"); error!(\"away\")"), ["| `info` | `back` |", "| `error` | `away` |"]);
+    assert_eq!(said("debug!(\"released\"); // warn!(\"a\")"), Vec::<String>::new());
+
+    let mut files = Vec::new();
+    collect(&Path::new(ROOT).join("src"), true, &mut files);
+    let read = |file| fs::read_to_string(file).expect("a source file can be read");
+    let said: BTreeSet<String> = files.iter().flat_map(|file| events(&file.to_string_lossy(), &read(file))).collect();
+    let page = read(&Path::new(ROOT).join("src/guide/tracing.rs"));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.strip_prefix("//! | ")?.split(" | ").collect();
+        let loud = ["`warn`", "`info`", "`error`"].contains(cells.first()?);
+        loud.then(|| format!("| {} | {} |", cells[0], cells[1]))
+    };
+    assert_eq!(said, page.lines().filter_map(row).collect());
+}
+
 fn readme() -> String {
     fs::read_to_string(Path::new(ROOT).join("README.md")).expect("there is a README")
+}
+
+/// What is said above `debug`, as the first cells of its row.
+fn events(path: &str, text: &str) -> Vec<String> {
+    let lines = code(path, text);
+    let mut events = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        // The message is the only text in a macro's call, on its line or on one that follows.
+        let mut literals = lines[at..].iter().flat_map(|line| &line.literals);
+        for part in line.code.split_inclusive("\"\"") {
+            let level = ["warn", "info", "error"].into_iter().find(|level| part.contains(&format!("{level}!(")));
+            // A part that ends with a text has used it.
+            let literal = if part.ends_with("\"\"") || level.is_some() { literals.next() } else { None };
+            if let (Some(level), Some(message)) = (level, literal) {
+                let message: Vec<&str> = message.split_whitespace().collect();
+                events.push(format!("| `{level}` | `{}` |", message.join(" ")));
+            }
+        }
+    }
+    events
 }
 
 /// The targets of links that lead nowhere from another page than the repository's own.
