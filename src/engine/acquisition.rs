@@ -162,9 +162,8 @@ impl LockGuard {
     /// It lies somewhere until its owner comes for it.
     pub(super) fn leave(&self) {
         self.place.update(|state, _| {
-            // With others in it, somebody works under it.
-            if let Some(hold) = state.live(&self.tenure).filter(|hold| hold.count() == 1) {
-                hold.untaken = true;
+            if let Some(hold) = state.live(&self.tenure) {
+                hold.left_lying(self.ticket, self.place.engine.clock().now().into());
             }
         });
     }
@@ -173,7 +172,7 @@ impl LockGuard {
     pub(super) fn take(&self) -> bool {
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
-            let taken = state.live(&self.tenure).map(|hold| hold.untaken = false).is_some();
+            let taken = state.live(&self.tenure).map(|hold| hold.taken_up(self.ticket)).is_some();
             if taken {
                 state.turn_taken();
             }

@@ -15,7 +15,7 @@ pub(super) struct Counting(Option<Box<Count>>);
 struct Count {
     /// Nested acquisitions under way; a hold does not end while there is one.
     pending: u32,
-    /// Since when they are all that keeps the hold.
+    /// Since when they are all that keeps the hold, or guards that nobody has looked at; nothing while there is another.
     alone: Option<Date>,
     /// The count on the server as far as answers told; `None` while one is missing.
     told: Option<u32>,
@@ -51,10 +51,10 @@ impl Counting {
         self.0.take().map(|count| count.commands)
     }
 
-    /// The old tenure's finds that its hold is over.
-    pub(super) fn forget_teller(&mut self) {
+    /// Another owner has the hold: the old tenure's teller finds that its own is over.
+    pub(super) fn passed(&mut self) {
         if let Some(count) = &mut self.0 {
-            count.teller = Teller::None;
+            (count.teller, count.alone) = (Teller::None, None);
         }
     }
 
@@ -63,16 +63,18 @@ impl Counting {
         self.made().pending += 1;
     }
 
-    /// The last ticket ended before they did.
+    /// Nobody works under the hold from now on. Where nothing ever nested, that is since it was granted.
     pub(super) fn left_alone(&mut self, now: Date) {
-        self.made().alone = Some(now);
+        if let Some(count) = &mut self.0 {
+            count.alone = Some(now);
+        }
     }
 
     pub(super) fn alone_since(&self) -> Option<Date> {
         self.0.as_ref()?.alone
     }
 
-    /// There is a ticket again.
+    /// There is one more ticket.
     pub(super) fn joined(&mut self) {
         if let Some(count) = &mut self.0 {
             count.alone = None;

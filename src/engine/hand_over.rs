@@ -65,8 +65,8 @@ impl State {
         let out_of_order = newer.filter(|ticket| !ticket.detached).count() > 0;
         let Some(ticket) = hold.tickets.remove(id) else { return ended(place, tenure) };
         let left = hold.count();
-        if left > 0 && hold.granted() == 0 {
-            hold.counting.left_alone(moment.date);
+        if left > 0 && !ticket.untaken {
+            hold.left_alone(moment.date);
         }
         if !live {
             self.forget_lost(place, tenure, fx);
@@ -78,7 +78,7 @@ impl State {
         if left > 0 {
             return Ending::StillHeld { left };
         }
-        self.guard_ended(unused, tenure, moment.now, place, fx);
+        self.guard_ended(unused && !ticket.untaken, tenure, moment.now, place, fx);
         self.end_hold(place, Some(&ticket), moment.now, fx)
     }
 
@@ -255,9 +255,7 @@ impl HandOver {
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             let forced = state.handing.take().is_some_and(|successor| successor.forced);
-            let mut hold = Hold::new(to, tenure, first, term, moment).confirmed_by(&place.engine);
-            hold.untaken = true;
-            state.hold = Some(hold);
+            state.hold = Some(Hold::new(to, tenure, first.untaken(), term, moment).confirmed_by(&place.engine));
             if forced {
                 state.lose(place, LostCause::Forced, fx);
             }

@@ -53,7 +53,7 @@ pub(crate) struct Hold {
     floor: Date,
     /// How long the server may keep it, by anything that was sent, answered or not.
     kept: Date,
-    taken: Date,
+    pub(super) taken: Date,
     deadline: Deadline,
     /// Commands that raise its TTL and left, less those that were answered.
     raising: u16,
@@ -65,8 +65,6 @@ pub(crate) struct Hold {
     pub(crate) probe: bool,
     /// One of its acquires was sent and never answered: an old copy may still run.
     pub(crate) unclean: bool,
-    /// Passed on or handed over, and its new owner has not looked yet. It is not renewed.
-    pub(crate) untaken: bool,
 }
 
 /// What most holds never have.
@@ -108,7 +106,6 @@ impl Hold {
             renewing: false,
             probe: false,
             unclean: false,
-            untaken: false,
         }
     }
 
@@ -134,11 +131,6 @@ impl Hold {
 
     pub(crate) fn ticket(&self, id: u64) -> Option<&Ticket> {
         self.tickets.iter().find(|ticket| ticket.id == id)
-    }
-
-    /// Since when nobody works under it: its new owner has not looked yet, or nested acquisitions are all that keeps it.
-    pub(super) fn untaken_since(&self) -> Option<Date> {
-        if self.untaken { Some(self.taken) } else { self.counting.alone_since() }
     }
 
     /// The watchdog runs while one ticket asks for it.
@@ -388,9 +380,8 @@ impl Hold {
             self.deadline.at = clock::deadline(now, self.lease()).into();
         }
         self.tenure = tenure;
-        self.counting.forget_teller();
-        self.tickets = Tickets::One(first);
+        self.counting.passed();
+        self.tickets = Tickets::One(first.untaken());
         self.taken = now.into();
-        self.untaken = true;
     }
 }

@@ -84,8 +84,7 @@ impl State {
         }
         // What is carried to another task is dropped there for a reason.
         let at_once = |state: &Self| {
-            let hold = state.hold.as_ref().filter(|hold| !hold.untaken);
-            hold.is_some_and(|hold| hold.held_for(now) < AT_ONCE) && tenure.task == task::try_id()
+            state.hold.as_ref().is_some_and(|hold| hold.held_for(now) < AT_ONCE) && tenure.task == task::try_id()
         };
         if !unused || !at_once(self) {
             place.engine.dropped_at_once().forget(place.name());

@@ -12,6 +12,7 @@ use super::{
     date::Date,
     effects::{Effects, Said},
     hand_over::Ending,
+    hold::Hold,
     outcome::Outcome,
     reap::OldCopies,
     registry::{Place, State},
@@ -39,6 +40,33 @@ pub(super) struct Asked {
     pub(super) dispatch: Arc<Dispatch>,
     /// Those that there are without an answer to it.
     pub(super) old_copies: OldCopies,
+}
+
+impl Hold {
+    /// Since when nobody works under it: whoever was given it has not looked yet, or nested acquisitions are all that keeps
+    /// it. It is not renewed.
+    pub(super) fn untaken_since(&self) -> Option<Date> {
+        let nobody = self.tickets.iter().all(|ticket| ticket.untaken);
+        nobody.then(|| self.counting.alone_since().unwrap_or(self.taken))
+    }
+
+    /// Perhaps the last one who worked under it is gone.
+    pub(super) fn left_alone(&mut self, now: Date) {
+        if self.untaken_since().is_some() {
+            self.counting.left_alone(now);
+        }
+    }
+
+    /// The guard of this ticket lies somewhere from now on.
+    pub(super) fn left_lying(&mut self, id: u64, now: Date) {
+        self.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.untaken = true);
+        self.left_alone(now);
+    }
+
+    /// Somebody came for the guard of this ticket.
+    pub(super) fn taken_up(&mut self, id: u64) {
+        self.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.untaken = false);
+    }
 }
 
 impl State {

@@ -21,6 +21,8 @@ pub(crate) struct Ticket {
     /// Under the watchdog.
     pub(crate) watched: bool,
     pub(crate) detached: bool,
+    /// Its guard lies somewhere, and nobody has looked yet.
+    pub(super) untaken: bool,
 }
 
 impl Ticket {
@@ -32,7 +34,12 @@ impl Ticket {
             Lease::Watchdog => (sent, true),
             Lease::Fixed(lease) => (max_hold.map_or(sent + lease, |bound| bound.min(sent + lease)), false),
         };
-        Self { id, floor, max_hold, watched, detached: false }
+        Self { id, floor, max_hold, watched, detached: false, untaken: false }
+    }
+
+    /// For somebody who has not looked yet.
+    pub(super) fn untaken(self) -> Self {
+        Self { untaken: true, ..self }
     }
 
     /// When its hold has to be over.

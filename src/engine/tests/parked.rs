@@ -1,5 +1,7 @@
 //! Acquisitions that were polled, and are neither polled again nor dropped when their turn comes.
 
+use std::task::{Context, Waker};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -30,4 +32,58 @@ async fn a_hold_that_its_owner_has_not_looked_at_is_not_renewed_not_even_with_ot
     sleep(LEASE * 3).await;
     assert!(guard.is_held());
     drop((guard, others));
+}
+
+/// Polled once where the client does not live; it is answered at home.
+fn polled_elsewhere<F: Future<Output: Send> + Unpin + Send + 'static>(mut future: F) -> F {
+    let there = thread::spawn(move || {
+        assert!(Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        future
+    });
+    there.join().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_hold_that_nobody_takes_is_renewed_no_longer_than_there_is_an_outer_guard() {
+    let (bench, owner) = (Bench::new(), Owner::new());
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let outer = lock.lock_as(&owner).await.unwrap();
+    let number = number_of(world, "a");
+    let nested = polled_elsewhere(lock.lock_as(&owner));
+    turn().await;
+    assert_eq!(world.holder("a"), Some((Some(number), 2)));
+    sleep(LEASE * 2).await;
+    assert_eq!(outer.unlock().await.unwrap(), Released::StillHeld(1));
+    // Only from now on nobody works under it.
+    sleep(LEASE / 2 - MS).await;
+    assert_eq!(number_of(world, "a"), number);
+    let next = timeout(LEASE / 2, lock.lock_as(&Owner::new())).await.expect("it is taken back").unwrap();
+    drop(next);
+    let again = nested.await.unwrap();
+    assert!(again.is_held() && number_of(world, "a") != number);
+    drop(again);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_hold_whose_outer_guard_is_gone_is_kept_for_its_owner_since_it_was_granted() {
+    let (bench, owner, gate) = (Bench::new(), Owner::new(), Gate::new());
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let outer = lock.lock_as(&owner).await.unwrap();
+    let number = number_of(world, "a");
+    sleep(LEASE * 2).await;
+    world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
+    let nested = polled_elsewhere(lock.lock_as(&owner));
+    turn().await;
+    drop(outer);
+    gate.open();
+    turn().await;
+    sleep(LEASE / 2 - MS).await;
+    let guard = nested.await.unwrap();
+    assert!(guard.is_held());
+    assert_eq!(number_of(world, "a"), number);
+    sleep(LEASE * 3).await;
+    assert!(guard.is_held());
+    drop(guard);
+    bench.nothing_is_left("a").await;
 }
