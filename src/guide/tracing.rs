@@ -16,9 +16,9 @@
 //!
 //! # Warnings, and what ends them
 //!
-//! In full, to search a log for. With the column *once*, the first time only, for each name or each client.
+//! Every event above `debug`, with its whole message, to search a log for. *Once a* says of what only the first one is told.
 //!
-//! | level | message | when, and what to do | once | fields |
+//! | level | message | when, and what to do | once a | fields |
 //! | --- | --- | --- | --- | --- |
 //! | `warn` | `lost` | a hold ended before its holder was done: [`losing_a_lock`](super::losing_a_lock) | | `lock`, `owner`, `cause`, `held_ms` |
 //! | `warn` | `guards are dropped at once, again and again: the guard is the lock; keep it for as long as the work takes` | `try_lock().await?.is_some()`, or `let _ =` in front of an acquisition: bind the guard | name | `lock`, `owner` |

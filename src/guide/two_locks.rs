@@ -3,7 +3,7 @@
 //! A transfer needs two accounts. If one replica locks `a` then `b`, and another one `b` then `a`, each can get its first
 //! lock and wait for the other's. Both are renewed by their watchdogs, so nothing ends this by itself.
 //!
-//! Where all of such a circle waits in one client, without a bound, the client sees it: within 20 s a `warn` event names the
+//! Where all of such a circle waits in one client, without a bound, the client sees it: within some 20 s a `warn` event names the
 //! locks ("owners of these locks wait for one another"). Between two replicas nobody sees it.
 //!
 //! # Sort the names
