@@ -126,6 +126,10 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             }
             Tried::Closed => return Err(Error::Closed),
             Tried::CutOff { left } => {
+                // It asked nothing: what the server said to the try before it stands.
+                if let Some(error) = slot.refused_before().filter(|_| !left) {
+                    return Err(slot.give_up(ask, error, asked));
+                }
                 // The server answers, only not this one yet: what it said before stands, and what never left asked nothing.
                 let waits = matches!(ask.patience, Patience::Until(_));
                 if waits && (was_busy || !left) && asked < place.last_answer() {

@@ -203,6 +203,12 @@ impl ContenderSlot {
         trouble.map_or(Ok(None), Err)
     }
 
+    /// What the server said last of this name, if it was that it cannot now.
+    pub(super) fn refused_before(&self) -> Option<Error> {
+        let refused = |state: &mut State| state.trouble.as_ref().filter(|it| !it.silent).map(|it| it.error.clone());
+        self.place.update(|state, _| refused(state))
+    }
+
     /// When a try that leaves now is given up although its own deadline is later. `troubled`: since when earlier ones had no
     /// answer.
     pub(super) fn cut_off(&self, ask: &Ask, now: Instant, troubled: Option<Instant>) -> Option<Instant> {

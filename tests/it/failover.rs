@@ -208,13 +208,16 @@ async fn a_server_that_stays_a_replica_refuses_and_is_not_stormed_with_links() {
                 Err(Error::Refused { kind: RefusedKind::ReadOnly, .. }) => refused += 1,
                 // One that was under way when another's refusal ended their link.
                 Err(Error::Unreachable { .. }) => {}
+                // One that found no link and never left, while another was answered.
+                Ok(None) => {}
                 other => panic!("{other:?}"),
             }
         }
     }
-    // The pauses' bounds, 10 ms and doubling up to a second, add up to this time with nine; half of each is drawn on average.
+    // The pauses' bounds, none, 10 ms and doubling up to a second, add up to this time with nine; half of each is drawn on
+    // average, so twelve links fit. That a pause is drawn as short as thirty do is as good as impossible.
     let links = links() - before;
-    assert!(refused > 20 && (2..60).contains(&links), "{links} links, {refused} refusals");
+    assert!(refused > 20 && (5..30).contains(&links), "{links} links, {refused} refusals");
     ask(&server, &["REPLICAOF", "NO", "ONE"]);
     let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
     assert!(held.is_held() && entered.is_held());
