@@ -160,6 +160,11 @@ pub(super) fn dropped() -> Fault {
     fault(FaultKind::Dropped, true, "the link was dropped".to_owned())
 }
 
+/// The link was given up under a command, for what the server said to another one.
+pub(super) fn dropped_since(why: Fault) -> Fault {
+    Fault { kind: FaultKind::Dropped, may_have_run: true, ..why }
+}
+
 /// The link was given up because nothing came over it any more.
 pub(super) fn silent() -> Fault {
     fault(FaultKind::Timeout, true, "the link went silent".to_owned())

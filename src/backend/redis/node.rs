@@ -279,7 +279,8 @@ impl Node {
             return faults::closed(true);
         }
         match link.cause() {
-            Cause::Cut | Cause::Demoted => faults::dropped(),
+            Cause::Cut => faults::dropped(),
+            Cause::Demoted => self.current.why().map_or_else(faults::dropped, faults::dropped_since),
             Cause::Silent => faults::silent(),
         }
     }
