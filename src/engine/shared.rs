@@ -208,6 +208,11 @@ impl Engine {
         self.ending.load(Ordering::SeqCst)
     }
 
+    /// What stands for a name where its words are not needed.
+    pub(super) fn hash(&self, name: &str) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
     /// Whether this is the first time that `what` is to be said of `name`.
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
