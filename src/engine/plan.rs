@@ -1,7 +1,10 @@
 //! What was asked for, before the first poll; then it is checked, and done. The futures that users hold, which do so, are in
 //! `request.rs`, and what an acquisition is in `acquisition.rs`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     acquisition::{self, Acquiring, Acquisition},
@@ -29,26 +32,41 @@ pub(super) struct Plan {
     pub(super) max_hold: Option<Duration>,
     pub(super) wait: Option<Duration>,
     elsewhere: bool,
+    /// When somebody began to wait; nothing where no wait ends.
+    began: Option<Instant>,
 }
 
 impl Plan {
     pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
-        Self { handle, nesting, owner: None, lease: Lease::Watchdog, max_hold: None, wait: None, elsewhere: false }
+        let (lease, elsewhere) = (Lease::Watchdog, false);
+        Self { handle, nesting, owner: None, lease, max_hold: None, wait: None, elsewhere, began: None }
     }
 
-    /// Whoever polls first is the owner, though the rest is done at home.
-    pub(super) fn of_caller(mut self) -> Self {
-        self.elsewhere = true;
+    /// Whoever polls first is the owner, wherever the rest is done.
+    pub(super) fn begun(mut self) -> Self {
         if self.nesting == Nesting::Current {
             self.owner.get_or_insert_with(Owner::current);
         }
+        self.began = self.wait.map(|_| Instant::now());
         self
     }
 
-    /// For whoever has waited so long.
-    pub(super) fn later_by(mut self, time: Duration) -> Self {
-        self.wait = self.wait.map(|wait| wait.saturating_sub(time));
+    /// Begun elsewhere: all but the owner is settled at home.
+    pub(super) fn of_caller(self) -> Self {
+        self.carried().begun()
+    }
+
+    /// From now on it is awaited elsewhere.
+    pub(super) fn carried(mut self) -> Self {
+        self.elsewhere = true;
         self
+    }
+
+    /// Begun anew, for whoever has waited meanwhile.
+    pub(super) fn again(mut self) -> Self {
+        let waited = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.wait = self.wait.map(|wait| wait.saturating_sub(waited));
+        self.begun()
     }
 
     /// Checks everything that needs no server. The owner is whoever polls first.

@@ -18,7 +18,6 @@ use super::{
     guard::LockGuard,
     outcome::Released,
     plan::{Plan, Waits},
-    shared::Engine,
 };
 use crate::{
     error::{Error, Op, Result},
@@ -30,7 +29,8 @@ use crate::{
 /// A plan until the first poll, a boxed future from then on: polled here while here is home, and else there.
 enum Request<T: 'static> {
     Planned(Plan),
-    Running(Arc<Engine>, Reused<Result<T>>),
+    /// With the plan, to begin anew with elsewhere.
+    Running(Plan, Reused<Result<T>>),
     Away(Box<Absent<T>>),
     Done,
 }
@@ -38,9 +38,8 @@ enum Request<T: 'static> {
 /// A request that runs at home, and is awaited elsewhere.
 struct Absent<T> {
     answer: Away<Result<T>>,
-    /// To begin anew with; `None` for one that was begun at home, and carried elsewhere.
-    plan: Option<Plan>,
-    since: std::time::Instant,
+    /// To begin anew with.
+    plan: Plan,
 }
 
 /// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
@@ -90,7 +89,8 @@ impl<T: Answer> Request<T> {
             && let Self::Planned(plan) = mem::replace(self, Self::Done)
         {
             *self = if plan.handle.engine.is_home() {
-                Self::Running(Arc::clone(&plan.handle.engine), start(plan))
+                let plan = plan.begun();
+                Self::Running(plan.clone(), start(plan))
             } else {
                 // What needs no server needs no home either.
                 if let Err(error) = plan.handle.ready() {
@@ -100,11 +100,11 @@ impl<T: Answer> Request<T> {
             };
         }
         // At every poll: an owned future may be carried elsewhere, where its timers would panic.
-        if let Self::Running(engine, _) = self
-            && !engine.is_home()
-            && let Self::Running(engine, running) = mem::replace(self, Self::Done)
+        if let Self::Running(plan, _) = self
+            && !plan.handle.engine.is_home()
+            && let Self::Running(plan, running) = mem::replace(self, Self::Done)
         {
-            *self = Self::Away(Box::new(Absent::carried(&engine, running)));
+            *self = Self::Away(Box::new(Absent::carried(plan, running)));
         }
         let polled = match self {
             Self::Running(_, running) => Pin::new(running).poll(cx),
@@ -122,16 +122,16 @@ impl<T: Answer> Absent<T> {
     fn begin(plan: Plan, start: Start<T>) -> Self {
         let begun = plan.clone();
         let call = async move { sent(start(begun)).await };
-        Self::new(plan.handle.engine.away(call.in_current_span()), Some(plan))
+        Self::new(plan.handle.engine.away(call.in_current_span()), plan)
     }
 
-    fn carried(engine: &Arc<Engine>, running: Reused<Result<T>>) -> Self {
-        Self::new(engine.away(sent(running)), None)
+    fn carried(plan: Plan, running: Reused<Result<T>>) -> Self {
+        Self::new(plan.handle.engine.away(sent(running)), plan.carried())
     }
 
-    fn new(answer: Away<Result<T>>, plan: Option<Plan>) -> Self {
+    fn new(answer: Away<Result<T>>, plan: Plan) -> Self {
         let answer = if T::FINAL { answer.decided() } else { answer };
-        Self { answer, plan, since: std::time::Instant::now() }
+        Self { answer, plan }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {
@@ -140,18 +140,18 @@ impl<T: Answer> Absent<T> {
                 Ok(answer) => answer,
                 Err(silence) => return Poll::Ready(Err(silence.error(&self.name(), op))),
             };
-            let stale = matches!(&answer, Ok(answer) if !answer.arrives());
-            match self.plan.take() {
+            if answer.as_ref().is_ok_and(|answer| !answer.arrives()) {
                 // It was left lying for longer than it lasts: that is nobody's fault, so start over.
-                Some(plan) if stale => *self = Self::begin(plan.later_by(self.since.elapsed()), start),
-                _ => return Poll::Ready(answer),
+                *self = Self::begin(self.plan.clone().again(), start);
+            } else {
+                return Poll::Ready(answer);
             }
         }
     }
 
     fn name(&self) -> Arc<str> {
-        let protocol = self.plan.as_ref().and_then(|plan| plan.handle.protocol.as_ref().ok());
-        protocol.map_or_else(|| Arc::from(""), |protocol| Arc::clone(protocol.name()))
+        let protocol = self.plan.handle.protocol.as_ref();
+        protocol.map_or_else(|_| Arc::from(""), |protocol| Arc::clone(protocol.name()))
     }
 }
 
