@@ -92,13 +92,18 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
     // Somebody else had it, the last time that the server was heard.
     let mut was_busy = false;
-    let mut releases = Releases::Sent;
+    let (mut releases, mut again) = (Releases::Sent, false);
     loop {
         let (asked, link) = match slot.gate(ask, releases).await? {
             Opened::At { now, link } => (now, link),
             Opened::Busy => return Ok(Contended::Over(None)),
             Opened::WaitOver => return slot.wait_over().map(Contended::Over),
         };
+        // What somebody frees by force is not asked for again: its number would count as freed.
+        if std::mem::replace(&mut again, true) && slot.is_forced(half.number()) {
+            (half, again) = (half_built(place, ask, None), false);
+            continue;
+        }
         releases = Releases::Sent;
         match slot.attempt(ask, &mut half, link).await {
             Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
@@ -322,6 +327,7 @@ impl ContenderSlot {
             let contender = state.contender.take_if(|contender| contender.id == self.id);
             let Some(contender) = contender else { return Err(Tried::PassedOver) };
             state.trouble = None;
+            state.turn_taken();
             state.slice.taken(moment.now, round_trip);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
             let hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);

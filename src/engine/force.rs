@@ -5,6 +5,7 @@ use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use super::{
     Forced, HoldNumber, Published, Sight,
+    admit::ContenderSlot,
     effects::Effects,
     handle::Handle,
     registry::{Place, State},
@@ -83,6 +84,14 @@ impl State {
         }
         let handed = self.handing.as_mut().filter(|successor| seen(successor.to).is_some());
         handed.map(|successor| successor.forced = true).is_some()
+    }
+}
+
+impl ContenderSlot {
+    /// Whether what this contender asked for under this number was freed by force.
+    pub(super) fn is_forced(&self, number: HoldNumber) -> bool {
+        let state = self.place.entry.lock();
+        state.contender.as_ref().is_some_and(|contender| contender.id == self.id && contender.forced == Some(number))
     }
 }
 

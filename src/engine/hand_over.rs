@@ -46,6 +46,17 @@ pub(crate) enum Ending {
     HandOver(HandOver),
 }
 
+impl Ending {
+    /// How it goes, where that is not known yet.
+    pub(super) fn outcome(&self) -> Option<&Arc<Outcome>> {
+        match self {
+            Self::Release(job) => Some(job.outcome()),
+            Self::HandOver(hand_over) => Some(hand_over.outcome()),
+            Self::Lost(_) | Self::NotHeld | Self::Passed | Self::StillHeld { .. } => None,
+        }
+    }
+}
+
 impl State {
     /// Ends one ticket of a tenure.
     /// `unused`: by the drop of a guard that was never asked for anything.

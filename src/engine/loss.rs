@@ -44,7 +44,7 @@ impl State {
         let held = hold.held_for(now);
         let untaken = hold.untaken_since().is_some();
         if untaken && cause == LostCause::Expired {
-            self.turn_missed(hold.owner(), place, fx);
+            self.turn_missed(hold.owner(), place, now, fx);
         } else if cause == LostCause::Expired && hold.was_to_end() {
             fx.say(Said::Ended { owner: hold.owner().clone(), held });
         } else {

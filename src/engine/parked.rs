@@ -20,16 +20,31 @@ use super::{
 };
 use crate::{backend::Dispatch, owner::Owner};
 
-/// So often in a row a turn is given for half as long as the one before: however many do not take theirs, all of them
-/// together have about one watchdog timeout.
-const HALVINGS: u8 = 9;
+/// So many turns are given for half as long as the one before, and then each for this part of a watchdog timeout: ten that
+/// are not taken have less than one together, and who is slow and takes its turn has time enough for that.
+const HALVINGS: u8 = 3;
+const SHORT: u32 = 64;
 
 /// A task that was woken may take so long on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(5);
 
 /// How long a turn is kept for somebody who does not take it, after so many who did not.
-fn patience(watchdog: Duration, passed_over: u8) -> Duration {
-    (watchdog / (2 << passed_over.min(HALVINGS))).max(SHORTEST)
+fn patience(watchdog: Duration, missed: u8) -> Duration {
+    let part = if missed < HALVINGS { 2 << missed } else { SHORT };
+    (watchdog / part).max(SHORTEST)
+}
+
+/// Turns in a row that nobody took. A watchdog timeout after the latest they are forgotten.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missed {
+    turns: u8,
+    latest: Date,
+}
+
+impl Missed {
+    fn turns(self, at: Date, watchdog: Duration) -> u8 {
+        if at < self.latest + watchdog { self.turns } else { 0 }
+    }
 }
 
 /// What a contender asked the server for, and perhaps never hears of.
@@ -70,10 +85,20 @@ impl Hold {
 }
 
 impl State {
+    fn missed_turns(&self, at: Date, watchdog: Duration) -> u8 {
+        self.missed.as_ref().map_or(0, |missed| missed.turns(at, watchdog))
+    }
+
+    /// When a turn is over that somebody could have taken since this date.
+    fn turn_over(&self, since: Date, place: &Place) -> Date {
+        let watchdog = place.engine.settings().watchdog_timeout;
+        since + patience(watchdog, self.missed_turns(since, watchdog))
+    }
+
     /// When the live hold is taken back, if nobody works under it.
     pub(super) fn taken_back_at(&self, place: &Place) -> Option<Date> {
         let since = self.hold.as_ref()?.untaken_since()?;
-        Some(since + patience(place.engine.settings().watchdog_timeout, self.passed_over))
+        Some(self.turn_over(since, place))
     }
 
     /// Whether nobody worked under the live hold for too long.
@@ -84,7 +109,7 @@ impl State {
     /// When the next one contends, unless the contender polls before.
     pub(super) fn passed_over_at(&self, place: &Place) -> Option<Date> {
         let due = self.contender.as_ref()?.due?;
-        Some(due + patience(place.engine.settings().watchdog_timeout, self.passed_over))
+        Some(self.turn_over(due, place))
     }
 
     /// The clock is read only where there is a contender that waits.
@@ -102,7 +127,7 @@ impl State {
         }
         let Some(contender) = self.contender.take() else { return };
         let Contender { owner, trying, asked, .. } = *contender;
-        self.turn_missed(&owner, place, fx);
+        self.turn_missed(&owner, place, now, fx);
         // What was answered busy left nothing.
         if let Some(Asked { number, lease, dispatch, old_copies }) = asked.filter(|_| trying.is_some())
             && !dispatch.withdraw()
@@ -151,12 +176,14 @@ impl State {
 
     /// A turn was taken: the next one is kept for as long as ever.
     pub(super) fn turn_taken(&mut self) {
-        self.passed_over = 0;
+        self.missed = None;
     }
 
     /// Somebody did not take its turn.
-    pub(super) fn turn_missed(&mut self, owner: &Owner, place: &Place, fx: &mut Effects) {
-        self.passed_over = self.passed_over.saturating_add(1);
+    pub(super) fn turn_missed(&mut self, owner: &Owner, place: &Place, now: Instant, fx: &mut Effects) {
+        let latest = Date::from(now);
+        let before = self.missed_turns(latest, place.engine.settings().watchdog_timeout);
+        self.missed = Some(Box::new(Missed { turns: before.saturating_add(1), latest }));
         if place.engine.first_time("parked", place.name()) {
             fx.say(Said::Parked { owner: owner.clone() });
         }
@@ -191,12 +218,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_miss_their_turns_the_first_ones_have_a_watchdog_timeout_together() {
+    fn the_first_ones_that_miss_their_turns_have_a_watchdog_timeout_together_and_none_has_next_to_no_time() {
         let watchdog = Duration::from_secs(30);
-        let each: Vec<_> = (0..=u8::MAX).map(|passed_over| patience(watchdog, passed_over)).collect();
+        let each: Vec<_> = (0..=u8::MAX).map(|missed| patience(watchdog, missed)).collect();
         assert_eq!(each[..3], [watchdog / 2, watchdog / 4, watchdog / 8]);
         assert!(each[..10].iter().sum::<Duration>() < watchdog);
-        assert!(each[10..].iter().all(|each| *each < watchdog / 1000));
+        assert!(each.iter().all(|each| *each >= watchdog / 64));
         assert_eq!(patience(Duration::from_millis(100), 9), SHORTEST);
+    }
+
+    #[test]
+    fn misses_are_forgotten_a_watchdog_timeout_after_the_latest() {
+        let (watchdog, latest) = (Duration::from_secs(30), Date::from(Instant::now()));
+        let missed = Missed { turns: 7, latest };
+        assert_eq!(missed.turns(latest + watchdog - Duration::from_nanos(1), watchdog), 7);
+        assert_eq!(missed.turns(latest + watchdog, watchdog), 0);
     }
 }

@@ -12,8 +12,8 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     HoldNumber, Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold,
-    outcome::Outcome, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom, shared::Engine,
-    slice::Slice, tenure::Tenure, wake::Ear,
+    outcome::Outcome, parked::Missed, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom,
+    shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -44,8 +44,8 @@ pub(crate) struct State {
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
     pub(crate) ear: Ear,
-    /// So many in a row did not take their turn.
-    pub(super) passed_over: u8,
+    /// Turns that nobody took, the latest ones.
+    pub(super) missed: Option<Box<Missed>>,
     /// Of guards that are dropped at once there is nothing more to say.
     pub(super) dropped_at_once_told: bool,
     /// The latest tries had no answer that counts.
@@ -119,7 +119,7 @@ impl State {
             reaps: Reaps::default(),
             slice: Slice::new(slice),
             ear: Ear::default(),
-            passed_over: 0,
+            missed: None,
             dropped_at_once_told: false,
             trouble: None,
             scheduled: None,

@@ -34,6 +34,16 @@ pub(super) enum Stage {
     Over(Result<Released>),
 }
 
+/// What ends a guard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Unlock,
+    UnlockDetached,
+    Drop,
+    /// It was never asked for anything.
+    DropUnused,
+}
+
 /// What `unlock` has to do next.
 enum Step {
     Answer(Result<Released>),
@@ -48,7 +58,7 @@ impl LockGuard {
     pub(super) async fn let_go(&self) -> Result<Released> {
         let engine = &self.place.engine;
         let silent = |silence: Silence| Err(silence.error(self.place.name(), Op::Release));
-        let result = match self.step(false) {
+        let result = match self.step(Asks::Unlock) {
             Step::Answer(result) => return result,
             Step::Tell(left) => engine.anywhere(self.tell(left)).await.unwrap_or_else(silent),
             Step::Release(job) => engine.heard(job.once()).await.unwrap_or_else(silent),
@@ -64,19 +74,13 @@ impl LockGuard {
     /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
     /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
     pub(super) async fn unlock_detached(self) -> Result<Released> {
-        match self.step(false) {
+        match self.step(Asks::UnlockDetached) {
             Step::Tell(left) => match self.tell(left).await {
                 Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
                 result => result,
             },
-            Step::Release(job) => {
-                job.outcome().of_detached(self.owner());
-                job.once().await
-            }
-            Step::HandOver(hand_over) => {
-                hand_over.outcome().of_detached(self.owner());
-                hand_over.once().await
-            }
+            Step::Release(job) => job.once().await,
+            Step::HandOver(hand_over) => hand_over.once().await,
             Step::Ask(outcome) => self.ask(outcome).await,
             Step::Answer(result) => result,
         }
@@ -96,9 +100,8 @@ impl LockGuard {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the ticket, if it has not ended yet, and says what is to be done. `unused`: it is dropped, and was never asked for
-    /// anything.
-    fn step(&self, unused: bool) -> Step {
+    /// Ends the ticket, if it has not ended yet, and says what is to be done.
+    fn step(&self, asks: Asks) -> Step {
         let mut stage = self.stage();
         match &*stage {
             Stage::Held => {}
@@ -107,7 +110,14 @@ impl LockGuard {
             Stage::Over(result) => return Step::Answer(result.clone()),
         }
         let (place, mut fx) = (&self.place, Effects::default());
-        let ending = place.change(&mut fx, |state, fx| state.end_ticket(place, &self.tenure, self.ticket, unused, fx));
+        let ending = place.change(&mut fx, |state, fx| {
+            let ending = state.end_ticket(place, &self.tenure, self.ticket, asks == Asks::DropUnused, fx);
+            // At once: a second `unlock` of it may look for its end.
+            if asks == Asks::UnlockDetached {
+                ending.outcome().into_iter().for_each(|outcome| outcome.of_detached(self.owner()));
+            }
+            ending
+        });
         let (next, step) = match ending {
             Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
             Ending::NotHeld => {
@@ -160,7 +170,8 @@ impl LockGuard {
 
     fn step_if_held(&self) -> Option<Step> {
         let held = matches!(*self.stage(), Stage::Held);
-        held.then(|| self.step(!self.touched.load(Ordering::Relaxed)))
+        let touched = self.touched.load(Ordering::Relaxed);
+        held.then(|| self.step(if touched { Asks::Drop } else { Asks::DropUnused }))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     hint,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -93,6 +93,29 @@ fn a_subscriber_may_ask_whether_it_holds_while_the_holder_is_told_of_an_expiry()
         *cell.lock().expect("no panic") = Some(Arc::clone(&guard));
         assert!(guard.lost().await.is_lost());
         assert_eq!(traces.events("lost").len(), 1);
+    });
+}
+
+#[test]
+fn a_detached_hold_that_a_subscriber_unlocks_again_while_it_is_let_go_of_says_how_that_goes() {
+    elsewhere(|| {
+        alone().block_on(async {
+            let lock = connected(Client::builder().url(Server::shared().url())).await.lock(unique_name());
+            let owner = lock.lock().owner(&Owner::new()).await.expect("it is free").detach();
+            let (again, asked) = mpsc::channel();
+            let (second, of) = (lock.clone(), owner.clone());
+            let _traces = Traces::heard_by(move |said| {
+                if said.is_ours() && said.what == "released" {
+                    let mut unlock = second.unlock().owner(&of);
+                    let answer = Pin::new(&mut unlock).poll(&mut Context::from_waker(Waker::noop()));
+                    drop(again.send((unlock, answer)));
+                }
+            });
+            assert_eq!(lock.unlock().owner(&owner).await.expect("it is held"), Released::Freed);
+            let (unlock, answer) = asked.try_recv().expect("it was said");
+            assert!(answer.is_pending(), "{answer:?}");
+            assert_eq!(unlock.await.expect("the first one's answer"), Released::Freed);
+        });
     });
 }
 

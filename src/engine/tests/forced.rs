@@ -267,3 +267,21 @@ async fn a_hold_that_is_forced_away_before_its_hand_over_is_answered_is_never_be
     drop(next);
     bench.nothing_is_left("a").await;
 }
+
+/// The grant was never heard of, somebody freed it by force, and the next try is a hold that nobody freed.
+#[tokio::test(start_paused = true)]
+async fn a_try_after_a_forced_release_of_what_was_never_heard_of_is_another_hold() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Broken]);
+    let guard = start(lock.lock()).await;
+    let first = number_of(world, "a");
+    assert!(lock.0.force_unlock().await.unwrap());
+    let guard = guard.await.unwrap().unwrap();
+    assert!(guard.is_held());
+    assert_ne!(number_of(world, "a"), first);
+    sleep(LEASE * 3).await;
+    assert!(guard.is_held());
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}

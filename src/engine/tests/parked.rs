@@ -87,3 +87,70 @@ async fn a_nested_hold_whose_outer_guard_is_gone_is_kept_for_its_owner_since_it_
     drop(guard);
     bench.nothing_is_left("a").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_at_home_and_is_left_elsewhere_for_too_long_starts_over() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let held = lock.lock_as(&Owner::new()).await.unwrap();
+    let number = number_of(world, "a");
+    let mut waiting = lock.lock_as(&Owner::new());
+    assert!(polled(&mut waiting, 1).await.is_none());
+    let waiting = polled_elsewhere(waiting);
+    turn().await;
+    drop(held);
+    sleep(LEASE / 2 - MS).await;
+    assert_eq!(number_of(world, "a"), number, "it was passed on");
+    let next = timeout(LEASE / 2, lock.lock_as(&Owner::new())).await.expect("it is taken back").unwrap();
+    drop(next);
+    let again = waiting.await.unwrap();
+    assert!(again.is_held());
+    drop(again);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_carried_elsewhere_says_its_name_where_home_stands_still() {
+    let bench = Bench::with(|settings| settings.unreachable_after = 50 * MS);
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.other_takes("a", LEASE);
+    let mut waiting = lock.lock_as(&Owner::new());
+    assert!(polled(&mut waiting, 3).await.is_none());
+    // This thread is all of home.
+    let there = thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(waiting)
+    });
+    match there.join().unwrap() {
+        Err(Error::Unreachable { name, .. }) => assert_eq!(&*name, "a"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_enters_in_its_turn_ends_a_row_of_missed_ones() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let held = lock.lock_as(&Owner::new()).await.unwrap();
+    let mut parked = Vec::new();
+    for _ in 0..4 {
+        let mut waiting = lock.lock_as(&Owner::new());
+        assert!(polled(&mut waiting, 1).await.is_none());
+        parked.push(waiting);
+    }
+    drop(held);
+    // The last one's turn is over soon, and that is not long ago.
+    sleep(LEASE * 15 / 16).await;
+    let entered = timeout(SECOND, lock.lock_as(&Owner::new())).await.expect("nobody else is there").unwrap();
+    let mut slow = lock.lock_as(&Owner::new());
+    assert!(polled(&mut slow, 1).await.is_none());
+    drop(entered);
+    turn().await;
+    let number = number_of(world, "a");
+    sleep(LEASE / 4).await;
+    let slow = slow.await.unwrap();
+    assert!(slow.is_held());
+    assert_eq!(number_of(world, "a"), number);
+    drop((slow, parked));
+    bench.nothing_is_left("a").await;
+}
