@@ -23,6 +23,8 @@ use crate::storm::{
 
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
+/// No process leaves a name to others that are not heard for longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(500);
 /// Nobody who waits is passed over by one other process for so long, and so often.
 pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
 
@@ -40,9 +42,10 @@ impl Habits {
         Duration::from_millis(2_350) + self.watchdog / 3
     }
 
-    /// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back.
+    /// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back. Where others
+    /// listen and none of them is heard, its own process leaves it to them for longer.
     pub(super) fn idle(self) -> Duration {
-        Duration::from_millis(110) + self.slice
+        Duration::from_millis(110) + self.slice.max(LONGEST_REST)
     }
 }
 
