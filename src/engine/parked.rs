@@ -20,18 +20,19 @@ use super::{
 };
 use crate::{backend::Dispatch, owner::Owner};
 
-/// So many turns are given for half as long as the one before, and then each for this part of a watchdog timeout: ten that
-/// are not taken have less than one together, and who is slow and takes its turn has time enough for that.
+/// So many turns are given for half as long as the one before, and then each for this part of a watchdog timeout, if that is
+/// no longer than enough: those that are not taken are to have less than one watchdog timeout together.
 const HALVINGS: u8 = 3;
 const SHORT: u32 = 64;
 
-/// A task that was woken may take so long on a busy machine.
+/// A task that was woken takes its turn within this on a busy machine, and within that on most.
+const ENOUGH: Duration = Duration::from_millis(50);
 const SHORTEST: Duration = Duration::from_millis(5);
 
 /// How long a turn is kept for somebody who does not take it, after so many who did not.
 fn patience(watchdog: Duration, missed: u8) -> Duration {
-    let part = if missed < HALVINGS { 2 << missed } else { SHORT };
-    (watchdog / part).max(SHORTEST)
+    let turn = if missed < HALVINGS { watchdog / (2 << missed) } else { (watchdog / SHORT).min(ENOUGH) };
+    turn.max(SHORTEST)
 }
 
 /// Turns in a row that nobody took. A watchdog timeout after the latest they are forgotten.
@@ -222,8 +223,11 @@ mod tests {
         let watchdog = Duration::from_secs(30);
         let each: Vec<_> = (0..=u8::MAX).map(|missed| patience(watchdog, missed)).collect();
         assert_eq!(each[..3], [watchdog / 2, watchdog / 4, watchdog / 8]);
-        assert!(each[..10].iter().sum::<Duration>() < watchdog);
-        assert!(each.iter().all(|each| *each >= watchdog / 64));
+        assert!(each[..75].iter().sum::<Duration>() < watchdog);
+        assert!(each.iter().all(|each| *each >= ENOUGH));
+        let short = Duration::from_millis(960);
+        let each = (0..10).map(|missed| patience(short, missed));
+        assert!(each.clone().sum::<Duration>() < short && each.into_iter().all(|each| each >= short / SHORT));
         assert_eq!(patience(Duration::from_millis(100), 9), SHORTEST);
     }
 
