@@ -23,8 +23,9 @@ use crate::storm::{
 
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
-/// No process leaves a name to others that are not heard for longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+/// No process leaves a name to others that are not heard for longer than this, or than twelve round trips as it measured
+/// them last: weather and outages make those long for a while.
+const LONGEST_REST: Duration = Duration::from_millis(2_000);
 /// Nobody who waits is passed over by one other process for so long, and so often.
 pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
 
