@@ -7,7 +7,8 @@
 //! cargo bench --bench contention
 //! ```
 //!
-//! Printed by it in one run (Redis 7.0.15 on a unix socket, 1 CPU for the clients, one more for the server):
+//! Printed by it in one run (Redis 7.0.15 on a unix socket, 1 CPU for the clients, one more for the server), before calls from
+//! other runtimes and measured round trips came in:
 //!
 //! | case | what | figure | must be | reached |
 //! | --- | --- | ---: | ---: | --- |
