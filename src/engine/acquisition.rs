@@ -22,6 +22,7 @@ use super::{
     queue::{QueuePlace, Told},
     registry::{Place, State},
     shared::Engine,
+    tenure::Tenure,
 };
 use crate::{
     backend::FaultKind,
@@ -63,7 +64,7 @@ impl Acquisition {
         let heard = span.in_scope(|| tracing::enabled!(tracing::Level::DEBUG));
         let asked = heard.then(|| engine.clock().now());
         let this = Self { engine, protocol, ask, said: AtomicBool::new(false) };
-        match span.in_scope(|| this.admission()) {
+        match span.in_scope(|| this.admission(None)) {
             Admission::Queue(waiting) => {
                 let queued = async move { this.acquired(asked, this.queue(waiting).await) };
                 Reused::new(&QUEUED, queued.instrument(span))
@@ -76,27 +77,36 @@ impl Acquisition {
     }
 
     fn acquired(&self, asked: Option<Instant>, acquired: Result<Option<LockGuard>>) -> Result<Option<LockGuard>> {
-        if let (Some(asked), Ok(Some(_))) = (asked, &acquired) {
+        if let (Some(asked), Ok(Some(guard))) = (asked, &acquired)
+            && guard.stands()
+        {
             let waited_ms = millis(self.engine.clock().now().saturating_duration_since(asked));
             tracing::debug!(lock = %Field(self.protocol.name()), owner = %self.ask.owner, waited_ms, "acquired");
         }
         acquired
     }
 
-    fn admission(&self) -> Admission {
-        let admitted = self.engine.at(&self.protocol, |place, state, fx| state.admit(place, &self.ask, fx));
+    fn admission(&self, stood: Option<u64>) -> Admission {
+        let admitted = self.engine.at(&self.protocol, |place, state, fx| state.admit(place, &self.ask, stood, fx));
         admitted.unwrap_or_else(Admission::Refused)
     }
 
     async fn queue(&self, waiting: QueuePlace) -> Result<Option<LockGuard>> {
+        let number = waiting.number();
+        let place = self.ask.elsewhere.then(|| waiting.place().clone());
         let admission = match self.turn(waiting).await? {
             None => return Ok(None),
             Some(Told::Granted(guard)) if self.takes(&guard) => return Ok(Some(guard)),
             // What was passed had run out before it was taken: that is nobody's fault, so start over.
-            Some(Told::Granted(_)) => self.admission(),
+            Some(Told::Granted(_)) => self.admission(None),
             Some(Told::Contend(slot)) if slot.take() => Admission::Contend(slot),
             // Others went first meanwhile.
-            Some(Told::Contend(_)) => self.admission(),
+            Some(Told::Contend(_)) => self.admission(None),
+            Some(Told::Called) => match place {
+                // Whether the caller is there is not known here.
+                Some(place) => return Ok(Some(LockGuard::of_nothing(place, &self.ask))),
+                None => self.admission(Some(number)),
+            },
             Some(Told::Failed(error)) => return Err(error),
         };
         Box::pin(self.go_on(admission)).await
@@ -123,7 +133,7 @@ impl Acquisition {
             if let Some(guard) = granted.filter(|guard| self.takes(guard)) {
                 return Ok(Some(guard));
             }
-            admission = self.admission();
+            admission = self.admission(None);
         }
     }
 
@@ -159,6 +169,16 @@ impl Acquisition {
 }
 
 impl LockGuard {
+    /// Whoever comes for it asks again.
+    fn of_nothing(place: Place, ask: &Ask) -> Self {
+        let ticket = place.engine.draw();
+        Self::new(place, Tenure::new(ask.owner.clone(), None), ticket, None)
+    }
+
+    fn stands(&self) -> bool {
+        self.place.update(|state, _| state.live(&self.tenure).is_some())
+    }
+
     /// It lies somewhere until its owner comes for it.
     pub(super) fn leave(&self) {
         self.place.update(|state, _| {

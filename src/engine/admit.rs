@@ -52,7 +52,8 @@ pub(super) enum Admission {
 }
 
 impl State {
-    pub(super) fn admit(&mut self, place: &Place, ask: &Ask, fx: &mut Effects) -> Admission {
+    /// `stood`: the number with which it stood in the queue before.
+    pub(super) fn admit(&mut self, place: &Place, ask: &Ask, stood: Option<u64>, fx: &mut Effects) -> Admission {
         if place.engine.is_closed() {
             return Admission::Refused(Error::Closed);
         }
@@ -70,14 +71,15 @@ impl State {
         if !without(Rule::LostReleasedBeforeTry) {
             self.release_lost_of(&ask.owner, place, fx);
         }
+        let number = || stood.unwrap_or_else(|| place.engine.draw());
         if !self.is_taken() {
-            return Admission::Contend(self.contend(place, place.engine.draw(), ask.owner.clone()));
+            return Admission::Contend(self.contend(place, number(), ask.owner.clone()));
         }
         if ask.patience == Patience::Once {
             return Admission::Busy;
         }
         let (turn, told) = oneshot::channel();
-        let id = place.engine.draw();
+        let id = number();
         self.queue.push(Waiter {
             id,
             owner: ask.owner.clone(),

@@ -1,5 +1,6 @@
 //! Turns that nobody takes. An acquisition may be neither polled nor dropped: what it was given is taken back after a while,
-//! as if it had been dropped, and the next one gets it. Polled again, it starts over.
+//! as if it had been dropped. Then all who wait are called, and the first who is there gets it: any number of those who are
+//! not costs the others one turn. Polled again, each starts over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,6 +15,7 @@ use super::{
     hand_over::Ending,
     hold::Hold,
     outcome::Outcome,
+    queue::Told,
     reap::OldCopies,
     registry::{Place, State},
     release::Why,
@@ -21,7 +23,8 @@ use super::{
 use crate::{backend::Dispatch, owner::Owner};
 
 /// So many turns are given for half as long as the one before, and then each for this part of a watchdog timeout, if that is
-/// no longer than enough: those that are not taken are to have less than one watchdog timeout together.
+/// no longer than enough: those who are polled between two turns, and then not, are to have less than one watchdog timeout
+/// together as long as they are few.
 const HALVINGS: u8 = 3;
 const SHORT: u32 = 64;
 
@@ -107,6 +110,12 @@ impl State {
         self.taken_back_at(place).is_some_and(|at| at <= moment.date)
     }
 
+    /// The contender may have been granted more than a watchdog timeout, for nobody.
+    pub(super) fn may_keep_others_out(&self, watchdog: Duration) -> bool {
+        let asked = self.contender.as_ref().filter(|contender| contender.trying.is_some());
+        asked.and_then(|contender| contender.asked.as_ref()).is_some_and(|asked| asked.lease > watchdog)
+    }
+
     /// When the next one contends, unless the contender polls before.
     pub(super) fn passed_over_at(&self, place: &Place) -> Option<Date> {
         let due = self.contender.as_ref()?.due?;
@@ -185,6 +194,10 @@ impl State {
         let latest = Date::from(now);
         let before = self.missed_turns(latest, place.engine.settings().watchdog_timeout);
         self.missed = Some(Box::new(Missed { turns: before.saturating_add(1), latest }));
+        // Whoever is not there is in nobody's way until it is polled again. For whoever is, that was all the waiting.
+        for waiter in self.queue.drain(false) {
+            fx.deliver(waiter.turn, Told::Called);
+        }
         if place.engine.first_time("parked", place.name()) {
             fx.say(Said::Parked { owner: owner.clone() });
         }

@@ -25,6 +25,8 @@ pub(crate) enum Told {
     Granted(LockGuard),
     /// An answer that stands for all who wait.
     Failed(Error),
+    /// Somebody did not take its turn: whoever is there asks again, and stands where it stood.
+    Called,
 }
 
 /// A task of this process that waits.
@@ -68,7 +70,9 @@ impl Queue {
     pub(crate) fn push(&mut self, waiter: Waiter) {
         let waiting = self.0.get_or_insert_default();
         waiting.owners.insert(waiter.owner.clone());
-        waiting.waiters.push_back(waiter);
+        // Numbers grow, so most come last. Whoever asks again has the number that it had.
+        let later = waiting.waiters.iter().rev().take_while(|other| other.id > waiter.id).count();
+        waiting.waiters.insert(waiting.waiters.len() - later, waiter);
     }
 
     /// The next one that still waits.
@@ -98,7 +102,7 @@ impl Queue {
     /// A waiter gave up.
     pub(crate) fn remove(&mut self, id: u64) {
         let Some(waiting) = &mut self.0 else { return };
-        // Numbers grow, and the queue is in their order.
+        // The queue is in the order of its numbers.
         let at = waiting.waiters.binary_search_by_key(&id, |waiter| waiter.id);
         if let Some(waiter) = at.ok().and_then(|at| waiting.waiters.remove(at)) {
             waiting.owners.remove(&waiter.owner);
@@ -135,6 +139,10 @@ impl QueuePlace {
 
     pub(super) fn place(&self) -> &Place {
         &self.place
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.id
     }
 
     /// Waits for the turn; `None` if the entry let go of the sender, which means that the client ended.

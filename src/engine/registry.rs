@@ -182,7 +182,7 @@ impl State {
             sooner(hold.due(place.engine.settings().watchdog_timeout));
             sooner(self.taken_back_at(place));
         }
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || self.may_keep_others_out(place.engine.settings().watchdog_timeout) {
             sooner(self.passed_over_at(place));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());

@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use relatch::{Acquire, Client, EmbeddedStore, LockGuard, embedded::Weather};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::{
     embedded::client,
@@ -84,7 +87,7 @@ async fn what_is_passed_to_a_parked_acquisition_is_let_in_to_other_processes_wit
 
 #[tokio::test(start_paused = true)]
 async fn those_behind_a_parked_acquisition_enter_within_a_watchdog_timeout_however_many_are_parked() {
-    for (lease, count) in LEASES.into_iter().flat_map(|lease| [(lease, 1), (lease, 3), (lease, 9)]) {
+    for (lease, count) in LEASES.into_iter().flat_map(|lease| [(lease, 1), (lease, 9), (lease, 1_000)]) {
         let store = EmbeddedStore::new();
         let ann = client(&store).await;
         let held = ann.mutex("x").lock().await.expect("a free lock");
@@ -102,6 +105,81 @@ async fn those_behind_a_parked_acquisition_enter_within_a_watchdog_timeout_howev
         sleep(SECOND).await;
         assert!(store.keys().is_empty(), "{lease:?} {count}: {:?}", store.keys());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everybody_who_is_polled_enters_in_order_within_a_watchdog_timeout_whoever_is_parked_in_between() {
+    for lease in LEASES {
+        let traces = Traces::here();
+        let store = EmbeddedStore::new();
+        let (ann, ben) = (client(&store).await, client(&store).await);
+        let held = ann.mutex("x").lock().await.expect("a free lock");
+        let theirs = ben.mutex("x").lock();
+        let elsewhere = tokio::spawn(async move { theirs.await.expect("its turn").unlock().await });
+        let (entries, mut entered) = mpsc::unbounded_channel();
+        let mut all = Vec::new();
+        for n in 0..50 {
+            all.push(parked(asks(&ann, lease)).await);
+            let (acquisition, entries) = (asks(&ann, lease), entries.clone());
+            tokio::spawn(async move {
+                let guard = acquisition.await.expect("its turn");
+                entries.send(n).expect("it is counted");
+                guard.unlock().await.expect("it is held");
+            });
+            // So that it stands in the queue before the next one.
+            sleep(MS).await;
+        }
+        drop(entries);
+        let released = Instant::now();
+        held.unlock().await.expect("it is held");
+        let mut order = Vec::new();
+        while let Some(n) = entered.recv().await {
+            order.push(n);
+        }
+        assert!(order.iter().copied().eq(0..50), "{lease:?}: {order:?}");
+        elsewhere.await.expect("no panic").expect("it was held");
+        assert!(released.elapsed() < WATCHDOG, "{lease:?}: {:?}", released.elapsed());
+        assert_eq!(warnings(&traces).len(), 1, "once a name");
+        drop(all);
+        sleep(SECOND).await;
+        assert!(store.keys().is_empty(), "{lease:?}: {:?}", store.keys());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_polled_again_after_a_missed_turn_stands_where_it_stood() {
+    let store = EmbeddedStore::new();
+    let ann = client(&store).await;
+    let held = ann.mutex("x").lock().await.expect("a free lock");
+    let (first, second) = (parked(ann.mutex("x").lock()).await, parked(ann.mutex("x").lock()).await);
+    let third = tokio::spawn(ann.mutex("x").lock());
+    sleep(MS).await;
+    let fourth = tokio::spawn(ann.mutex("x").lock());
+    sleep(MS).await;
+    held.unlock().await.expect("it is held");
+    let third = third.await.expect("no panic").expect("the first one who is there");
+    let second = tokio::spawn(second);
+    sleep(MS).await;
+    third.unlock().await.expect("it is held");
+    let second = timeout(WATCHDOG, second).await.expect("the fourth came later").expect("no panic").expect("its turn");
+    sleep(SECOND).await;
+    assert!(!fourth.is_finished(), "it came later");
+    second.unlock().await.expect("it is held");
+    drop((fourth.await.expect("no panic").expect("its turn"), first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_parked_contender_was_granted_for_long_is_let_in_to_other_processes_within_a_watchdog_timeout() {
+    let store = EmbeddedStore::new();
+    let (ann, ben, contender) = with_a_parked_contender(&store, Lease::Fixed(HOUR)).await;
+    let inside = entered(&ben, WATCHDOG).await;
+    let again = tokio::spawn(contender);
+    sleep(SECOND).await;
+    assert!(!again.is_finished() && inside.is_held());
+    inside.unlock().await.expect("it is held");
+    again.await.expect("no panic").expect("its turn").unlock().await.expect("it is held");
+    drop(ann);
+    assert!(store.keys().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,6 +110,25 @@ async fn what_was_begun_at_home_and_is_left_elsewhere_for_too_long_starts_over()
 }
 
 #[tokio::test(start_paused = true)]
+async fn any_number_of_callers_elsewhere_who_poll_no_more_cost_others_one_turn_and_are_served_when_they_poll() {
+    let bench = Bench::new();
+    let lock = bench.lock("a");
+    let held = lock.lock_as(&Owner::new()).await.unwrap();
+    let parked: Vec<_> = (0..100).map(|_| polled_elsewhere(lock.lock_as(&Owner::new()))).collect();
+    turn().await;
+    let behind = tokio::spawn(lock.lock_as(&Owner::new()));
+    turn().await;
+    drop(held);
+    let entered = timeout(LEASE / 2 + SECOND, behind).await.expect("one turn").unwrap().unwrap();
+    drop(entered);
+    for waiting in parked.into_iter().rev() {
+        let guard = timeout(SECOND, waiting).await.expect("nobody who is not there is in its way").unwrap();
+        assert!(guard.is_held());
+    }
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_carried_elsewhere_says_its_name_where_home_stands_still() {
     let bench = Bench::with(|settings| settings.unreachable_after = 50 * MS);
     let (world, lock) = (&bench.world, bench.lock("a"));
