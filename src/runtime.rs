@@ -3,15 +3,21 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    task::{Context, Wake, Waker},
     thread,
     time::Duration,
 };
 
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, RuntimeFlavor},
     sync::Notify,
-    task::{AbortHandle, JoinHandle},
+    task::{self, AbortHandle, JoinHandle},
     time::sleep,
 };
 
@@ -31,6 +37,39 @@ pub(crate) fn with_sockets() -> Result<Handle> {
     let here = here()?;
     has("I/O", "enable_io", || drop(socket()))?;
     Ok(here)
+}
+
+/// Whether the runtime whose handle this thread has polls what is polled here, or does its work anyway. A thread that has
+/// entered a runtime of one thread and polls by other means does nothing for it.
+pub(crate) fn works(here: &Handle) -> bool {
+    task::try_id().is_some() || here.runtime_flavor() != RuntimeFlavor::CurrentThread || polls()
+}
+
+/// Whether a runtime polls here. One that does wakes who yields to it when it has done the rest of its work; where there is
+/// none nothing is to be waited for, and who yields is woken at once.
+fn polls() -> bool {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    thread_local! {
+        static YIELDS: (Arc<Woken>, Waker) = {
+            let woken = Arc::new(Woken(AtomicBool::new(false)));
+            (Arc::clone(&woken), Waker::from(woken))
+        };
+    }
+    let woken = YIELDS.try_with(|(woken, waker)| {
+        woken.0.store(false, Ordering::Relaxed);
+        let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(waker));
+        woken.0.load(Ordering::Relaxed)
+    });
+    !woken.unwrap_or(false)
 }
 
 /// Nothing tells what a runtime has but the panic over what it has not. The program's hook hears of that panic; nobody else

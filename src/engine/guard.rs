@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     effects::Effects,
+    elsewhere::Minding,
     hold::Hold,
     outcome::Released,
     registry::Place,
@@ -162,11 +163,11 @@ impl LockGuard {
     /// ```
     pub async fn lost(&self) -> Error {
         self.check();
-        let (mut over, mut alarm) = (pin!(self.tenure.over()), None);
+        let (mut over, mut minding) = (pin!(self.tenure.over()), Minding::default());
         poll_fn(|cx| {
             let polled = over.as_mut().poll(cx);
             if polled.is_pending() {
-                self.minds_deadline(&mut alarm, cx);
+                self.minds_end(&mut minding, cx);
             }
             polled
         })
@@ -230,7 +231,7 @@ impl LockGuard {
         let mut work = pin!(work.into_future());
         let mut over = pin!(self.tenure.over());
         let mut released = pin!(self.released.get_or_init(Box::default).notified());
-        let mut alarm = None;
+        let mut minding = Minding::default();
         poll_fn(|cx| {
             let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
             if ended || !self.is_held() {
@@ -240,7 +241,7 @@ impl LockGuard {
                 Poll::Ready(_) if !self.is_held() => Poll::Ready(Err(self.why_not_held())),
                 Poll::Ready(output) => Poll::Ready(Ok(output)),
                 Poll::Pending => {
-                    self.minds_deadline(&mut alarm, cx);
+                    self.minds_end(&mut minding, cx);
                     Poll::Pending
                 }
             }
@@ -340,16 +341,6 @@ impl LockGuard {
     fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
         self.touch();
         self.place.look_at(&self.tenure, self.ticket, read)
-    }
-
-    /// How long the hold lasts unless it is renewed, whether this guard still has a share of it or not.
-    pub(super) fn lasts(&self) -> Option<Duration> {
-        let moment = self.place.engine.clock().moment();
-        self.place.update(|state, fx| {
-            state.expire_at(&self.place, moment, fx);
-            let hold = state.live(&self.tenure)?;
-            Some(hold.deadline(moment).saturating_duration_since(moment.now))
-        })
     }
 
     /// Notices now what a timer would tell soon, or a withdrawn command noticed first.

@@ -287,6 +287,12 @@ impl Hold {
         self.deadline_at(moment).into()
     }
 
+    /// The same, or its bound where that comes first.
+    pub(super) fn end(&self, moment: Moment) -> Instant {
+        let deadline = self.deadline_at(moment);
+        self.bounded().map_or(deadline, |bound| bound.min(deadline)).into()
+    }
+
     pub(super) fn deadline_at(&self, moment: Moment) -> Date {
         self.over_at(self.deadline.effective(moment))
     }

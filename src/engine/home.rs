@@ -47,9 +47,10 @@ impl Home {
         }
     }
 
-    /// Whether this runs there.
+    /// Whether this runs there, and something is done there while it waits.
     fn is_here(&self) -> bool {
-        self.id.is_some() && Handle::try_current().ok().map(|here| here.id()) == self.id
+        let is_it = |here: Handle| Some(here.id()) == self.id && runtime::works(&here);
+        self.id.is_some() && Handle::try_current().is_ok_and(is_it)
     }
 }
 

@@ -175,6 +175,9 @@ impl Nest {
             return None;
         }
         (self.unanswered, self.granted) = (false, true);
+        if ask.max_hold.is_some() {
+            self.tenure.may_end_sooner();
+        }
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
         Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
     }

@@ -22,7 +22,7 @@ pub(crate) struct Tenure {
     /// The task that asked for it, if it was one.
     pub(super) task: Option<task::Id>,
     end: OnceEnd,
-    /// Told at the end.
+    /// Told at the end, and where that comes nearer.
     over: OnceBox<Notify>,
     /// Cancelled at the end, or before, when its owner is to stop.
     stop: OnceBox<CancellationToken>,
@@ -115,11 +115,21 @@ impl Tenure {
         self.end.set(end);
     }
 
+    /// Whoever waits for the end looks again: it may come sooner. Not to be called under an entry's mutex.
+    pub(super) fn may_end_sooner(&self) {
+        if let Some(over) = self.over.get() {
+            over.notify_waiters();
+        }
+    }
+
     /// Waits for the end, whatever it is.
     pub(crate) async fn over(&self) {
-        let told = self.over.get_or_init(Box::default).notified();
-        fence(Ordering::SeqCst);
-        if self.end.get().is_none() {
+        loop {
+            let told = self.over.get_or_init(Box::default).notified();
+            fence(Ordering::SeqCst);
+            if self.end.get().is_some() {
+                return;
+            }
             told.await;
         }
     }

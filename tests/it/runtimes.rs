@@ -406,12 +406,13 @@ fn a_client_can_be_closed_from_anywhere() {
     }
 }
 
+fn names_the_remedy(error: &Error) -> bool {
+    let may_have_run = matches!(error, Error::Unreachable { may_have_run: true, .. });
+    may_have_run && error.is_transient() && error.to_string().contains("own_thread()")
+}
+
 #[test]
 fn a_home_that_stands_still_is_an_error_that_says_what_helps_and_never_a_hang() {
-    fn names_the_remedy(error: &Error) -> bool {
-        let may_have_run = matches!(error, Error::Unreachable { may_have_run: true, .. });
-        may_have_run && error.is_transient() && error.to_string().contains("own_thread()")
-    }
     for place in PLACES {
         // Nobody drives it after the first block.
         let home = current_thread();
@@ -429,6 +430,35 @@ fn a_home_that_stands_still_is_an_error_that_says_what_helps_and_never_a_hang() 
         // Whatever was left to do does no harm once it runs.
         home.block_on(async { tokio::task::yield_now().await });
         drop(home);
+    }
+}
+
+#[test]
+fn a_thread_that_has_only_entered_a_home_that_stands_still_is_told_so_and_never_hangs() {
+    let home = current_thread();
+    let resident = Resident::of(&home, HANGS * 3);
+    elsewhere(move || {
+        let _entered = home.enter();
+        without_a_runtime(resident.answers(names_the_remedy, PATIENCE * 2 + SLACK));
+        let began = Instant::now();
+        without_a_runtime(resident.client.close());
+        assert!(began.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_thread_that_has_only_entered_a_home_that_others_drive_is_served() {
+    for home in [runtime(), current_thread()] {
+        let resident = Resident::of(&home, HANGS * 3);
+        let (home, over) = (Arc::new(home), Arc::new(tokio::sync::Notify::new()));
+        let (driven, until) = (Arc::clone(&home), Arc::clone(&over));
+        let drives = thread::spawn(move || driven.block_on(until.notified()));
+        elsewhere(move || {
+            let _entered = home.enter();
+            without_a_runtime(resident.works());
+        });
+        over.notify_one();
+        drives.join().expect("no panic");
     }
 }
 
@@ -462,6 +492,32 @@ fn a_loss_is_told_at_the_deadline_though_home_stands_still() {
             let told = started.elapsed();
             assert!(LEASE / 2 < told && told < LEASE + SLACK, "told after {told:?}");
         });
+    }
+}
+
+#[test]
+fn a_nested_bound_is_told_in_time_though_home_stands_still_whether_it_was_there_before_or_not() {
+    const BOUND: Duration = Duration::from_millis(500);
+    for before in [true, false] {
+        let home = current_thread();
+        let Resident { client: _client, held, guard, .. } = Resident::of(&home, HANGS * 3);
+        let nests = held.lock().owner(guard.owner()).max_hold(BOUND);
+        let told = elsewhere(move || {
+            let nested = || {
+                let nested = thread::spawn(move || (home.block_on(nests), home));
+                let (nested, home) = nested.join().expect("no panic");
+                (nested.expect("it nests"), Instant::now(), home)
+            };
+            let (first, then) = if before { (Some(nested()), None) } else { (None, Some(nested)) };
+            let nests = async { then.map(|nested| nested()) };
+            let both = async { tokio::join!(guard.lost(), guard.protect(pending::<()>()), nests) };
+            let (lost, protected, second) = without_a_runtime(both);
+            assert!(matches!(lost, Error::Lost { cause: LostCause::MaxHold, .. }), "{lost:?}");
+            assert!(matches!(protected, Err(Error::Lost { cause: LostCause::MaxHold, .. })), "{protected:?}");
+            let (_nested, since, _home) = first.or(second).expect("one of them");
+            since.elapsed()
+        });
+        assert!(told < BOUND + SLACK, "told after {told:?}");
     }
 }
 
