@@ -21,7 +21,7 @@
 //!
 //! A lock that is held is one small key with a TTL. So `volatile-*` and `allkeys-*` eviction may remove it when memory is
 //! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. A client that
-//! may ask `INFO` warns of it when it connects. Set `maxmemory-policy noeviction`, or keep locks on a server where memory
+//! may ask `INFO` or `CONFIG GET` warns of it when it connects. Set `maxmemory-policy noeviction`, or keep locks on a server where memory
 //! does not run out. Where writes are refused for want of memory, new acquisitions fail with
 //! [`Refused`](crate::Error::Refused); renewals and releases go on.
 //!

@@ -201,9 +201,28 @@ async fn a_server_that_drops_locks_when_it_is_full_is_warned_of_once_a_client() 
 }
 
 #[tokio::test]
+async fn a_client_that_may_not_ask_for_info_warns_by_the_configuration_once_a_client() {
+    for protocol in ["resp2", "resp3"] {
+        let traces = Traces::here();
+        let line = "user ann on >pw ~* &* +@all -info";
+        let server = Server::builder().line(line).line("maxmemory 100mb").line("maxmemory-policy volatile-lru").start();
+        let url = format!("redis+unix://{}?user=ann&pass=pw&protocol={protocol}", server.socket().display());
+        let client = client(url).await;
+        let warnings = || loud(&traces).into_iter().filter(|said| said.fields.contains_key("policy")).count();
+        eventually_async(SOON, async || warnings() == 1).await;
+        for _ in 0..2 {
+            client.lock("a").lock().await.expect("a free lock").unlock().await.expect("a live hold");
+            kill_links(&server);
+        }
+        client.lock("a").lock().await.expect("a free lock").unlock().await.expect("a live hold");
+        assert_eq!(warnings(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_may_not_ask_what_a_server_does_works_all_the_same() {
     let traces = Traces::here();
-    let line = "user ann on >pw ~* &* +@all -info";
+    let line = "user ann on >pw ~* &* +@all -info -config";
     let server = Server::builder().line(line).line("maxmemory 100mb").line("maxmemory-policy volatile-lru").start();
     let client = client(format!("redis+unix://{}?user=ann&pass=pw", server.socket().display())).await;
     for _ in 0..2 {

@@ -93,11 +93,20 @@ pub(super) fn is_unknown_script(reply: &redis::Value) -> bool {
 
 /// In which mode a server is that was greeted.
 pub(super) fn mode(greeting: &redis::Value) -> Option<&str> {
-    let redis::Value::Map(said) = greeting else { return None };
-    said.iter().find(|(what, _)| text(what) == Some("mode")).and_then(|(_, mode)| text(mode))
+    pairs(greeting).find(|(what, _)| text(what) == Some("mode")).and_then(|(_, mode)| text(mode))
 }
 
-fn text(reply: &redis::Value) -> Option<&str> {
+/// A map, in whichever protocol it was answered.
+pub(super) fn pairs(reply: &redis::Value) -> impl Iterator<Item = (&redis::Value, &redis::Value)> {
+    let (map, list) = match reply {
+        redis::Value::Map(pairs) => (&pairs[..], &[][..]),
+        redis::Value::Array(list) => (&[][..], &list[..]),
+        _ => (&[][..], &[][..]),
+    };
+    map.iter().map(|(key, value)| (key, value)).chain(list.chunks_exact(2).map(|pair| (&pair[0], &pair[1])))
+}
+
+pub(super) fn text(reply: &redis::Value) -> Option<&str> {
     match reply {
         redis::Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         redis::Value::SimpleString(text) => Some(text),

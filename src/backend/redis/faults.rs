@@ -132,7 +132,7 @@ fn is_no_redis(error: &RedisError) -> bool {
 
 /// By whichever TLS library and whoever refused. An issuer that is not known is a certificate's, too; and a server that misses
 /// its client's says no more with TLS 1.2 than that the handshake failed.
-fn is_about_certificates(words: &str) -> bool {
+pub(super) fn is_about_certificates(words: &str) -> bool {
     let words = words.to_lowercase();
     let signs = ["certificate", "unknownca", "unknown ca", "handshakefailure", "handshake failure"];
     signs.iter().any(|sign| words.contains(sign))

@@ -1,9 +1,10 @@
 //! What a server says of itself, as far as it matters here. It asks nobody.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::codec::{pairs, text};
 use crate::backend::Birth;
 
 /// What an answer to `INFO` tells; nothing, where it is a refusal.
@@ -12,6 +13,8 @@ pub(super) struct Info {
     pub(super) birth: Option<Birth>,
     /// The policy by which it drops keys that have a TTL when its memory is full.
     pub(super) evicts: Option<&'static str>,
+    /// Whether it said anything about its memory.
+    pub(super) tells_of_memory: bool,
 }
 
 /// The policies that drop keys with a TTL. One that is not known is told by its family: whoever answers may repeat a
@@ -32,22 +35,45 @@ const EVICT: [&str; 11] = [
 
 impl Info {
     pub(super) fn of(reply: &redis::Value) -> Self {
-        match reply {
-            redis::Value::BulkString(bytes) => Self::read(&String::from_utf8_lossy(bytes)),
-            redis::Value::VerbatimString { text, .. } | redis::Value::SimpleString(text) => Self::read(text),
-            _ => Self::default(),
-        }
+        read(reply).map_or_else(Self::default, |text| Self::read(&text))
     }
 
     fn read(text: &str) -> Self {
-        let field = |name: &str| text.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let field = |name: &str| field(text, name);
         let uptime = || field("uptime_in_seconds")?.parse().ok().map(Duration::from_secs);
         let since = || Instant::now().checked_sub(uptime()?);
         let birth = field("run_id").and_then(|run_id| Some(Birth { run_id: Arc::from(run_id), since: since()? }));
-        // A server without a bound drops nothing, whatever its policy.
-        let bounded = field("maxmemory").is_some_and(|bytes| bytes != "0");
-        let policy = field("maxmemory_policy").filter(|_| bounded);
-        Self { birth, evicts: policy.and_then(|policy| EVICT.into_iter().find(|known| policy.starts_with(known))) }
+        let (bytes, policy) = (field("maxmemory"), field("maxmemory_policy"));
+        Self { birth, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some() }
+    }
+}
+
+/// The same of an answer to `CONFIG GET`.
+pub(super) fn evicts_by_configuration(reply: &redis::Value) -> Option<&'static str> {
+    let value = |name| pairs(reply).find(|(what, _)| text(what) == Some(name)).and_then(|(_, value)| text(value));
+    evicts(value("maxmemory"), value("maxmemory-policy"))
+}
+
+/// A server without a bound drops nothing, whatever its policy.
+fn evicts(bytes: Option<&str>, policy: Option<&str>) -> Option<&'static str> {
+    let policy = policy.filter(|_| bytes.is_some_and(|bytes| bytes != "0"))?;
+    EVICT.into_iter().find(|known| policy.starts_with(known))
+}
+
+/// Whether the server is a node of a cluster; `None` where it does not say.
+pub(super) fn is_of_a_cluster(reply: &redis::Value) -> Option<bool> {
+    field(&read(reply)?, "cluster_enabled").map(|enabled| enabled == "1")
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn read(reply: &redis::Value) -> Option<Cow<'_, str>> {
+    match reply {
+        redis::Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes)),
+        redis::Value::VerbatimString { text, .. } | redis::Value::SimpleString(text) => Some(Cow::Borrowed(text)),
+        _ => None,
     }
 }
 
@@ -76,7 +102,16 @@ mod tests {
         }
         assert!(info("").evicts.is_none());
         let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
-        assert!(Info::of(&refused).evicts.is_none());
+        assert!(Info::of(&refused).evicts.is_none() && evicts_by_configuration(&refused).is_none());
+    }
+
+    #[test]
+    fn its_configuration_says_the_same_in_either_protocol() {
+        let said = b"$9\r\nmaxmemory\r\n$3\r\n100\r\n$16\r\nmaxmemory-policy\r\n$12\r\nvolatile-lru\r\n";
+        for header in [&b"*4\r\n"[..], b"%2\r\n"] {
+            let reply = redis::parse_redis_value(&[header, said].concat()).unwrap();
+            assert_eq!(evicts_by_configuration(&reply), Some("volatile-lru"));
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::{future::pending, sync::Arc};
 
+use redis::Cmd;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    info::Info,
+    info::{self, Info},
     link::{Cause, Kept, Link},
     node::Node,
     outage::Part,
@@ -19,7 +20,8 @@ use crate::{
 /// Keeps a node's link until the backend is closed.
 pub(super) async fn keep(node: CloseOnDrop, first: Kept) {
     let node = &node.0;
-    let mut keeper = Keeper { node, backoff: Backoff::default(), asks: true, before: None, warns: true };
+    let mut keeper =
+        Keeper { node, backoff: Backoff::default(), asks: true, asks_of_memory: true, before: None, warns: true };
     node.closed.run_until_cancelled(keeper.replace(first)).await;
 }
 
@@ -28,6 +30,8 @@ struct Keeper<'a> {
     backoff: Backoff,
     /// Whether servers are asked about themselves.
     asks: bool,
+    /// Whether one that does not say so is asked for what it does when its memory is full.
+    asks_of_memory: bool,
     /// What the last one that answered said, and when its link was over.
     before: Option<(Info, Option<Instant>)>,
     /// The server's policy for full memory is still to be warned of.
@@ -90,28 +94,45 @@ impl Keeper<'_> {
 
     /// Asks the server about itself, as one command among others: nobody waits for the answer.
     async fn ask(&mut self, link: &Link) {
-        if self.asks {
-            // Something in the way may end a link for a question that it does not know: it is not asked again.
-            self.asks = false;
-            let (mut connection, info) = (link.connection(), redis::cmd("INFO"));
-            let reply = timeout(self.node.command_timeout, connection.send_packed_command(&info)).await;
-            self.asks = matches!(reply, Ok(Ok(_)));
-            if let Ok(Ok(reply)) = reply {
-                self.heard(Info::of(&reply));
+        // Something in the way may end a link for a question that it does not know: it is not asked again.
+        if std::mem::take(&mut self.asks)
+            && let Some(reply) = self.answer(link, &redis::cmd("INFO")).await
+        {
+            self.asks = true;
+            let info = Info::of(&reply);
+            let tells_of_memory = info.tells_of_memory;
+            self.heard(info);
+            // Whoever may not ask the one may ask the other perhaps.
+            if !tells_of_memory
+                && std::mem::take(&mut self.asks_of_memory)
+                && let Some(reply) = self.answer(link, redis::cmd("CONFIG").arg("GET").arg("maxmemory*")).await
+            {
+                self.drops(info::evicts_by_configuration(&reply));
             }
         }
         pending().await
     }
 
-    fn heard(&mut self, info: Info) {
+    async fn answer(&self, link: &Link, question: &Cmd) -> Option<redis::Value> {
+        let mut connection = link.connection();
+        timeout(self.node.command_timeout, connection.send_packed_command(question)).await.ok()?.ok()
+    }
+
+    /// By this policy, if by any.
+    fn drops(&mut self, policy: Option<&'static str>) {
         let node = self.node;
-        if let Some(policy) = info.evicts.filter(|_| std::mem::take(&mut self.warns)) {
+        if let Some(policy) = policy.filter(|_| std::mem::take(&mut self.warns)) {
             tracing::warn!(
                 server = %node.clients.address(),
                 policy,
                 "a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction"
             );
         }
+    }
+
+    fn heard(&mut self, info: Info) {
+        let node = self.node;
+        self.drops(info.evicts);
         node.is_born(info.birth.clone());
         if let Some((before, Some(over))) = &self.before
             && let (Some(before), Some(now)) = (&before.birth, &info.birth)

@@ -6,27 +6,35 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::Duration,
 };
 
-use redis::{Client, ErrorKind, PushInfo, PushKind, RedisConnectionInfo, RedisError, aio::MultiplexedConnection};
+use redis::{
+    Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisConnectionInfo, RedisError, aio::MultiplexedConnection,
+};
 use tokio::{
-    sync::Notify,
+    sync::{Notify, oneshot},
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     codec, faults,
+    identity::{self, NO_SCRIPT},
     options::{Clients, link_config},
     secrets::Secrets,
     waiting::Waiting,
 };
 use crate::backend::{Fault, FaultKind};
 
-/// So many keys are asked for where a server does not say what it is. Each of several nodes lacks one of them, unless chance
-/// has it otherwise: of two nodes one in 256 times, of three hardly ever.
+/// So many keys are asked for where a server does not say what it is. Each of several nodes that stand behind a proxy, which
+/// hides what else they would say, lacks one of them, unless chance has it otherwise: of two nodes one in 256 times, of three
+/// hardly ever.
 const KEYS: usize = 8;
+
+/// So long a server that took up a connection is listened to for why it ended another one.
+const ALERT: Duration = Duration::from_secs(1);
 
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
@@ -118,29 +126,30 @@ impl Link {
     pub(super) async fn probe(&self, key: &str, within: Duration, secrets: &Secrets) -> Result<(), Fault> {
         let mut probe = redis::pipe();
         // The greeting needs no right, and whoever knows it says what he is. Who knows no other greeting need not know this
-        // one: a node of a cluster is told there by what it has not got.
+        // one: a node of a cluster is told there by what it has not got, and by what it refuses.
         let keys = if self.tells { 1 } else { KEYS };
         for n in 0..keys {
             let key = if n == 0 { Cow::Borrowed(key) } else { Cow::Owned(format!("{key}:{n}")) };
-            probe.cmd("EVALSHA").arg("0000000000000000000000000000000000000000").arg(1).arg(&*key);
+            probe.cmd("EVALSHA").arg(NO_SCRIPT).arg(1).arg(&*key);
         }
-        if self.tells {
-            probe.cmd("HELLO");
-        }
+        probe.add_command(if self.tells { redis::cmd("HELLO") } else { identity::of_two_slots(key) });
         let mut connection = self.connection();
         let deadline = Instant::now() + within;
         let mut replies = match timeout_at(deadline, connection.send_packed_commands(&probe, 0, probe.len())).await {
             Ok(replies) => replies.map_err(|error| faults::failed(&error, false, secrets))?,
             Err(_) => return Err(faults::timeout(within, false)),
         };
-        let greeting = replies.split_off(keys.min(replies.len()));
-        match greeting.first().and_then(codec::mode) {
+        let last = replies.split_off(keys.min(replies.len()));
+        match last.first().and_then(codec::mode) {
             Some("cluster") => return Err(faults::one_of_a_cluster()),
             Some("sentinel") => return Err(faults::sentinel()),
             _ => {}
         }
         let faults: Vec<Fault> = replies.into_iter().filter_map(|reply| codec::value(reply, secrets).err()).collect();
-        if faults.iter().any(faults::is_of_a_cluster) {
+        let leaves_open = !self.tells && identity::leaves_open(last.first());
+        if faults.iter().any(faults::is_of_a_cluster)
+            || leaves_open && identity::is_of_a_cluster(self.connection(), deadline).await
+        {
             return Err(faults::one_of_a_cluster());
         }
         let counts = |fault: &Fault| fault.kind.heals() || fault.kind == FaultKind::Credentials;
@@ -210,13 +219,42 @@ async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, 
         match client.get_multiplexed_async_connection_with_config(&config).await {
             Ok(connection) => return Ok(Link::new(connection, gone, true)),
             Err(error) if clients.falls_back && refuses_hello(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(in_the_servers_alert(&clients.resp2, error).await),
         }
     }
     let config = link_config();
     match clients.resp2.get_multiplexed_async_connection_with_config(&config).await {
         Ok(connection) => Ok(Link::new(connection, gone, false)),
-        Err(error) => Err(in_the_servers_words(&clients.resp2, error).await),
+        Err(error) => {
+            let error = in_the_servers_words(&clients.resp2, error).await;
+            Err(in_the_servers_alert(&clients.resp2, error).await)
+        }
+    }
+}
+
+/// With TLS 1.3 a client speaks before the server has looked at its certificate, and a connection that is ended under what was
+/// said takes along what the server thinks of it. So it is listened to once more, by somebody who says nothing.
+async fn in_the_servers_alert(client: &Client, error: RedisError) -> RedisError {
+    let info = client.get_connection_info();
+    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) || !error.is_connection_dropped() {
+        return error;
+    }
+    let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let info = info.clone().set_redis_settings(silent);
+    let listens = move || {
+        let mut connection = Client::open(info)?.get_connection_with_timeout(ALERT)?;
+        connection.set_read_timeout(Some(ALERT))?;
+        connection.recv_response()
+    };
+    let (tell, told) = oneshot::channel();
+    // Only there the driver tells what it reads while nothing is asked. A thread, since no runtime is to wait for its end.
+    let listener = thread::Builder::new().name("relatch-tls".into()).spawn(move || drop(tell.send(listens())));
+    match listener {
+        Ok(_) => match told.await {
+            Ok(Err(alert)) if faults::is_about_certificates(&alert.to_string()) => alert,
+            _ => error,
+        },
+        Err(_) => error,
     }
 }
 

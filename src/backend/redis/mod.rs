@@ -14,6 +14,7 @@
 //! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
+//! | `identity` | what a server is that does not say so |
 //! | `waiting` | who is woken when a command's time is over, or its link is |
 //! | `pubsub` | all subscriptions, over a connection of their own |
 //! | `codec` | calls to commands, replies to values |
@@ -24,6 +25,7 @@ mod codec;
 mod command;
 mod current;
 mod faults;
+mod identity;
 mod info;
 mod keeper;
 mod link;

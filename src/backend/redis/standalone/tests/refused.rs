@@ -88,20 +88,26 @@ async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_fo
         more.iter().for_each(|slots| server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", slots]));
         server
     };
-    // Whether it serves the key that is asked for or not.
+    // Whether it serves the key that is asked for or not, in either protocol, and whatever we may ask.
     for server in [cluster(&[]), cluster(&["16383"])] {
-        for target in [server.target(), Target::from_client(&redis::Client::open(server.url()).unwrap())] {
-            let fault = refused(&target, options(3000)).await;
-            assert_eq!(fault.kind, FaultKind::Invalid);
+        let _: () = server.ask(&["ACL", "SETUSER", "ann", "on", ">pw", "~app:*", "+@all", "-info"]);
+        let target = |query: &str| Target::parse(&format!("{}?{query}", server.url())).unwrap();
+        let own = Target::from_client(&redis::Client::open(server.url()).unwrap());
+        let ann = target("user=ann&pass=pw&protocol=resp2");
+        for (target, probe_key) in [
+            (server.target(), "relatch:probe"),
+            (own, "relatch:probe"),
+            (target("protocol=resp2"), "relatch:probe"),
+            // All that is behind such a prefix is in one slot.
+            (target("protocol=resp2"), "{app}:relatch:probe"),
+            (ann.clone(), "app:relatch:probe"),
+            (ann, "{app}:relatch:probe"),
+        ] {
+            let fault = refused(&target, Options { probe_key, ..options(3000) }).await;
+            assert_eq!(fault.kind, FaultKind::Invalid, "{probe_key}: {fault:?}");
             assert!(fault.source.to_string().contains("redis-cluster://"), "{fault:?}");
         }
     }
-    // In the older protocol nobody says so: what is said of the key does.
-    const OK: &str = "+OK\r\n";
-    const UNKNOWN: &str = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
-    let mut moved = vec![OK, OK];
-    moved.extend([UNKNOWN; 7]);
-    moved.push("-MOVED 9156 127.0.0.1:7001\r\n");
     let sentinel = [
         "%1\r\n+proto\r\n:3\r\n",
         OK,
@@ -109,11 +115,43 @@ async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_fo
         "-ERR unknown command 'EVALSHA'\r\n",
         "%1\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n",
     ];
-    let rows = [("?protocol=resp2", &moved[..], "redis-cluster://"), ("", &sentinel[..], "redis-sentinel://")];
-    for (query, answers, scheme) in rows {
-        let target = Target::parse(&format!("redis://{}/{query}", answers_in_turn(answers))).unwrap();
-        let fault = refused(&target, options(3000)).await;
-        assert!(fault.kind == FaultKind::Invalid && fault.source.to_string().contains(scheme), "{fault:?}");
+    let target = Target::parse(&format!("redis://{}/", answers_in_turn(&sentinel))).unwrap();
+    let fault = refused(&target, options(3000)).await;
+    assert!(fault.kind == FaultKind::Invalid && fault.source.to_string().contains("redis-sentinel://"), "{fault:?}");
+}
+
+const OK: &str = "+OK\r\n";
+const UNKNOWN: &str = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+
+#[tokio::test]
+async fn in_the_older_protocol_a_cluster_is_known_by_what_it_refuses_and_a_proxy_that_refuses_the_same_is_served() {
+    const CROSSED: &str = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+    const DENIED: &str = "-NOPERM this user has no permissions to run the 'info' command\r\n";
+    const MOVED: &str = "-MOVED 9156 127.0.0.1:7001\r\n";
+    let info = |enabled: u8| format!("$19\r\ncluster_enabled:{enabled}\r\n\r\n");
+    let greeting = |mode: &str| format!("*2\r\n$4\r\nmode\r\n${}\r\n{mode}\r\n", mode.len());
+    for (key, two, further, cluster) in [
+        (UNKNOWN, UNKNOWN, vec![], false),
+        (MOVED, CROSSED, vec![], true),
+        (UNKNOWN, CROSSED, vec![info(1)], true),
+        (UNKNOWN, CROSSED, vec![info(0)], false),
+        (UNKNOWN, CROSSED, vec![DENIED.to_owned(), greeting("cluster")], true),
+        (UNKNOWN, CROSSED, vec![DENIED.to_owned(), greeting("standalone")], false),
+        (UNKNOWN, CROSSED, vec![DENIED.to_owned(), "-ERR unknown command 'HELLO'\r\n".to_owned()], false),
+        // It ends the link instead.
+        (UNKNOWN, CROSSED, vec![DENIED.to_owned()], false),
+        (UNKNOWN, CROSSED, vec![], false),
+    ] {
+        let mut answers = vec![OK, OK];
+        answers.extend([UNKNOWN; 7]);
+        answers.extend([key, two]);
+        answers.extend(further.iter().map(String::as_str));
+        let target = Target::parse(&format!("redis://{}/?protocol=resp2", answers_in_turn(&answers))).unwrap();
+        let answer = connect(&target, options(3000)).await.map(drop);
+        match answer {
+            Err(fault) if cluster => assert!(fault.source.to_string().contains("redis-cluster://"), "{fault:?}"),
+            answer => assert!(answer.is_ok() && !cluster, "{key} {two} {further:?}: {answer:?}"),
+        }
     }
 }
 
