@@ -98,13 +98,25 @@ async fn a_client_shows_a_certificate_of_its_own_where_one_is_wanted() {
     }
 }
 
+/// What those get who come later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Server,
+    Silence,
+}
+
 /// Leads to this server, and ends the first so many connections under what the client says once the server has shown itself, so
 /// that nothing of what the server thinks of that is heard. A socket that is let go with something unread in it resets.
-fn resets_first(server: &Server, count: usize) -> SocketAddr {
+fn resets_first(server: &Server, count: usize, then: Then) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let (address, port) = (listener.local_addr().expect("it has one"), server.port());
     thread::spawn(move || {
+        let mut silent = Vec::new();
         for (n, client) in listener.incoming().map_while(io::Result::ok).enumerate() {
+            if n >= count && then == Then::Silence {
+                silent.push(client);
+                continue;
+            }
             thread::spawn(move || {
                 let server = TcpStream::connect(("127.0.0.1", port))?;
                 let (mut asks, mut hears) = (client.try_clone()?, server.try_clone()?);
@@ -133,7 +145,7 @@ async fn a_certificate_that_is_not_accepted_is_told_though_the_connection_is_res
     let server = Server::builder().tls("good").line("tls-auth-clients yes").line("tls-protocols TLSv1.3").start();
     for (own, protocol) in [(None, "resp3"), (None, "resp2"), (Some("stranger"), "resp3"), (Some("stranger"), "resp2")]
     {
-        let address = resets_first(&server, 1);
+        let address = resets_first(&server, 1, Then::Server);
         let url = format!("rediss://{address}/?protocol={protocol}");
         let answer = having(url, certificates(&server, "ca", own)).connect().await;
         let Err(Error::Refused { kind: RefusedKind::Certificate, op: Op::Connect, .. }) = answer else {
@@ -141,8 +153,17 @@ async fn a_certificate_that_is_not_accepted_is_told_though_the_connection_is_res
         };
     }
     // Where the certificate is accepted the reset is all that there is to tell.
-    let address = resets_first(&server, 1);
+    let address = resets_first(&server, 1, Then::Server);
     let answer = having(format!("rediss://{address}/"), certificates(&server, "ca", Some("client"))).connect().await;
+    assert!(matches!(answer, Err(Error::Unreachable { op: Op::Connect, .. })), "{answer:?}");
+}
+
+#[tokio::test]
+async fn who_ends_one_connection_and_says_nothing_on_the_next_is_unreachable_before_the_command_timeout() {
+    let server = Server::builder().tls("good").start();
+    let address = resets_first(&server, 1, Then::Silence);
+    let builder = having(format!("rediss://{address}/"), certificates(&server, "ca", None)).command_timeout(6 * LOOK);
+    let answer = tokio::time::timeout(LOOK, builder.connect()).await.expect("it waits for no more words");
     assert!(matches!(answer, Err(Error::Unreachable { op: Op::Connect, .. })), "{answer:?}");
 }
 

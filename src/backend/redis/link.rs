@@ -14,8 +14,8 @@ use redis::{
     Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisConnectionInfo, RedisError, aio::MultiplexedConnection,
 };
 use tokio::{
-    sync::{Notify, oneshot},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    sync::{Notify, Semaphore, oneshot},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,10 @@ const KEYS: usize = 8;
 
 /// So long a server that took up a connection is listened to for why it ended another one.
 const ALERT: Duration = Duration::from_secs(1);
+
+/// So many of a process listen at most: one TLS library waits for as long as the other side says nothing, and nothing ends
+/// that.
+static LISTENERS: Semaphore = Semaphore::const_new(16);
 
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
@@ -236,12 +240,15 @@ async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, 
 /// said takes along what the server thinks of it. So it is listened to once more, by somebody who says nothing.
 async fn in_the_servers_alert(client: &Client, error: RedisError) -> RedisError {
     let info = client.get_connection_info();
-    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) || !error.is_connection_dropped() {
+    let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
+    if !dropped || !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
         return error;
     }
+    let Ok(permit) = LISTENERS.try_acquire() else { return error };
     let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
     let info = info.clone().set_redis_settings(silent);
     let listens = move || {
+        let _permit = permit;
         let mut connection = Client::open(info)?.get_connection_with_timeout(ALERT)?;
         connection.set_read_timeout(Some(ALERT))?;
         connection.recv_response()
@@ -249,12 +256,10 @@ async fn in_the_servers_alert(client: &Client, error: RedisError) -> RedisError 
     let (tell, told) = oneshot::channel();
     // Only there the driver tells what it reads while nothing is asked. A thread, since no runtime is to wait for its end.
     let listener = thread::Builder::new().name("relatch-tls".into()).spawn(move || drop(tell.send(listens())));
-    match listener {
-        Ok(_) => match told.await {
-            Ok(Err(alert)) if faults::is_about_certificates(&alert.to_string()) => alert,
-            _ => error,
-        },
-        Err(_) => error,
+    // To connect it has as long as to listen.
+    match (listener, timeout(2 * ALERT, told).await) {
+        (Ok(_), Ok(Ok(Err(alert)))) if faults::is_about_certificates(&alert.to_string()) => alert,
+        _ => error,
     }
 }
 
