@@ -25,8 +25,8 @@ async fn keeper(server: &Server) -> Client {
     connected(builder.watchdog_timeout(WATCHDOG)).await
 }
 
-/// Somebody elsewhere who waits, and sleeps by now: it was told twice, the second time after its subscription. No renewal
-/// asks for a field in this way.
+/// Somebody elsewhere who waits, and sleeps by now: it listens, and was told twice, the second time after its subscription; or
+/// before, where that took so long that it asked meanwhile. No renewal asks for a field in this way.
 async fn elsewhere(server: &Server, name: &str, watchdog: Duration) -> JoinHandle<(LockGuard, Duration)> {
     let client = connected(Client::builder().url(server.url()).watchdog_timeout(watchdog)).await;
     let (asked, lock) = (server.count("hget"), client.mutex(name));
@@ -34,7 +34,11 @@ async fn elsewhere(server: &Server, name: &str, watchdog: Duration) -> JoinHandl
         let guard = lock.lock().await.expect("the lock is ours in the end");
         (guard, monotonic())
     });
-    eventually_async(SOON, async || server.count("hget") == asked + 2).await;
+    eventually_async(SOON, async || {
+        let listens = server.listeners(&channel(name)) == 1;
+        listens && server.count("hget") >= asked + 2
+    })
+    .await;
     waiting
 }
 
