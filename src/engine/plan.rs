@@ -43,30 +43,27 @@ impl Plan {
     }
 
     /// Whoever polls first is the owner, wherever the rest is done.
-    pub(super) fn begun(mut self) -> Self {
+    pub(super) fn begin(&mut self) {
         if self.nesting == Nesting::Current {
             self.owner.get_or_insert_with(Owner::current);
         }
         self.began = self.wait.map(|_| Instant::now());
-        self
     }
 
-    /// Begun elsewhere: all but the owner is settled at home.
-    pub(super) fn of_caller(self) -> Self {
-        self.carried().begun()
-    }
-
-    /// From now on it is awaited elsewhere.
-    pub(super) fn carried(mut self) -> Self {
+    /// From now on it is awaited elsewhere: all but the owner is settled at home.
+    pub(super) fn carry(&mut self) {
         self.elsewhere = true;
-        self
     }
 
-    /// Begun anew, for whoever has waited meanwhile.
-    pub(super) fn again(mut self) -> Self {
+    /// What was waited for since it began counts, where it is begun anew.
+    pub(super) fn waited(&mut self) {
         let waited = self.began.map_or(Duration::ZERO, |began| began.elapsed());
         self.wait = self.wait.map(|wait| wait.saturating_sub(waited));
-        self.begun()
+    }
+
+    /// The name as an error has it.
+    pub(super) fn full_name(&self) -> Arc<str> {
+        self.handle.protocol.as_ref().map_or_else(|_| Arc::from(""), |protocol| Arc::clone(protocol.name()))
     }
 
     /// Checks everything that needs no server. The owner is whoever polls first.
@@ -101,19 +98,19 @@ impl Plan {
         error.for_lock(self.handle.name())
     }
 
-    pub(super) fn acquire(self, waits: Waits) -> Acquiring {
+    pub(super) fn acquire(&self, waits: Waits) -> Acquiring {
         let ask = match self.check(waits) {
             Ok(ask) => ask,
             Err(error) => return acquisition::refused(error),
         };
-        let Handle { engine, protocol } = self.handle;
+        let Handle { engine, protocol } = &self.handle;
         let Ok(protocol) = protocol else { return acquisition::refused(Error::Closed) };
-        Acquisition::start(engine, protocol, ask)
+        Acquisition::start(Arc::clone(engine), Arc::clone(protocol), ask)
     }
 
-    pub(super) fn unlock(self) -> Reused<Result<Released>> {
+    pub(super) fn unlock(&self) -> Reused<Result<Released>> {
         let owner = self.owner.clone().unwrap_or_else(Owner::current);
-        let handle = self.handle;
+        let handle = self.handle.clone();
         Reused::new(&UNLOCKS, async move {
             let protocol = handle.ready()?;
             let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };

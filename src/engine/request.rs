@@ -6,7 +6,6 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -26,20 +25,19 @@ use crate::{
     spare::Reused,
 };
 
-/// A plan until the first poll, a boxed future from then on: polled here while here is home, and else there.
-enum Request<T: 'static> {
-    Planned(Plan),
-    /// With the plan, to begin anew with elsewhere.
-    Running(Plan, Reused<Result<T>>),
-    Away(Box<Absent<T>>),
-    Done,
+/// A plan, and how far it has come: it stays in its place, so that nothing is moved about.
+struct Request<T: 'static> {
+    plan: Plan,
+    progress: Progress<T>,
 }
 
-/// A request that runs at home, and is awaited elsewhere.
-struct Absent<T> {
-    answer: Away<Result<T>>,
-    /// To begin anew with.
-    plan: Plan,
+/// Nothing until the first poll, a boxed future from then on: polled here while here is home, and else there.
+enum Progress<T: 'static> {
+    Planned,
+    Running(Reused<Result<T>>),
+    /// It runs at home, and is awaited elsewhere.
+    Away(Box<Away<Result<T>>>),
+    Done,
 }
 
 /// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
@@ -70,88 +68,85 @@ impl Answer for Option<LockGuard> {
 }
 
 /// How a request is begun, at home.
-type Start<T> = fn(Plan) -> Reused<Result<T>>;
+type Start<T> = fn(&Plan) -> Reused<Result<T>>;
 
 impl<T: Answer> Request<T> {
     fn new(plan: Plan) -> Self {
-        Self::Planned(plan)
+        Self { plan, progress: Progress::Planned }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
-        if let Self::Planned(plan) = &mut self {
-            change(plan);
+        if let Progress::Planned = self.progress {
+            change(&mut self.plan);
         }
         self
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Option<Result<T>>> {
-        if let Self::Planned(_) = self
-            && let Self::Planned(plan) = mem::replace(self, Self::Done)
-        {
-            *self = if plan.handle.engine.is_home() {
-                let plan = plan.begun();
-                Self::Running(plan.clone(), start(plan))
-            } else {
+        // At every poll: an owned future may be carried elsewhere, where its timers would panic.
+        let home = self.plan.handle.engine.is_home();
+        match &self.progress {
+            Progress::Planned if home => {
+                self.plan.begin();
+                self.progress = Progress::Running(start(&self.plan));
+            }
+            Progress::Planned => {
                 // What needs no server needs no home either.
-                if let Err(error) = plan.handle.ready() {
+                if let Err(error) = self.plan.handle.ready() {
+                    self.progress = Progress::Done;
                     return Poll::Ready(Some(Err(error)));
                 }
-                Self::Away(Box::new(Absent::begin(plan.of_caller(), start)))
-            };
+                self.plan.carry();
+                self.begin_away(start);
+            }
+            Progress::Running(_) if !home => self.carry(),
+            Progress::Running(_) | Progress::Away(_) | Progress::Done => {}
         }
-        // At every poll: an owned future may be carried elsewhere, where its timers would panic.
-        if let Self::Running(plan, _) = self
-            && !plan.handle.engine.is_home()
-            && let Self::Running(plan, running) = mem::replace(self, Self::Done)
-        {
-            *self = Self::Away(Box::new(Absent::carried(plan, running)));
-        }
-        let polled = match self {
-            Self::Running(_, running) => Pin::new(running).poll(cx),
-            Self::Away(away) => away.poll(cx, op, start),
-            Self::Planned(_) | Self::Done => return Poll::Ready(None),
+        let polled = match &mut self.progress {
+            Progress::Running(running) => Pin::new(running).poll(cx),
+            Progress::Away(_) => self.poll_away(cx, op, start),
+            Progress::Planned | Progress::Done => return Poll::Ready(None),
         };
         if polled.is_ready() {
-            *self = Self::Done;
+            self.progress = Progress::Done;
         }
         polled.map(Some)
     }
-}
 
-impl<T: Answer> Absent<T> {
-    fn begin(plan: Plan, start: Start<T>) -> Self {
-        let begun = plan.clone();
-        let call = async move { sent(start(begun)).await };
-        Self::new(plan.handle.engine.away(call.in_current_span()), plan)
+    fn begin_away(&mut self, start: Start<T>) {
+        self.plan.begin();
+        let begun = self.plan.clone();
+        let call = async move { sent(start(&begun)).await };
+        self.progress = self.away(call.in_current_span());
     }
 
-    fn carried(plan: Plan, running: Reused<Result<T>>) -> Self {
-        Self::new(plan.handle.engine.away(sent(running)), plan.carried())
+    fn carry(&mut self) {
+        if let Progress::Running(running) = mem::replace(&mut self.progress, Progress::Done) {
+            self.plan.carry();
+            self.progress = self.away(sent(running));
+        }
     }
 
-    fn new(answer: Away<Result<T>>, plan: Plan) -> Self {
-        let answer = if T::FINAL { answer.decided() } else { answer };
-        Self { answer, plan }
+    fn away(&self, call: impl Future<Output = Result<T>> + Send + 'static) -> Progress<T> {
+        let answer = self.plan.handle.engine.away(call);
+        Progress::Away(Box::new(if T::FINAL { answer.decided() } else { answer }))
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {
-        loop {
-            let answer = match ready!(Pin::new(&mut self.answer).poll(cx)) {
+    fn poll_away(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {
+        while let Progress::Away(answer) = &mut self.progress {
+            let answer = match ready!(Pin::new(answer).poll(cx)) {
                 Ok(answer) => answer,
-                Err(silence) => return Poll::Ready(Err(silence.error(&self.name(), op))),
+                Err(silence) => return Poll::Ready(Err(silence.error(&self.plan.full_name(), op))),
             };
             if answer.as_ref().is_ok_and(|answer| !answer.arrives()) {
                 // It was left lying for longer than it lasts: that is nobody's fault, so start over.
-                *self = Self::begin(self.plan.clone().again(), start);
+                self.plan.waited();
+                self.begin_away(start);
             } else {
                 return Poll::Ready(answer);
             }
         }
-    }
-
-    fn name(&self) -> Arc<str> {
-        let protocol = self.plan.handle.protocol.as_ref();
-        protocol.map_or_else(|_| Arc::from(""), |protocol| Arc::clone(protocol.name()))
+        Poll::Pending
     }
 }
 
