@@ -21,6 +21,8 @@ struct Count {
     told: Option<u32>,
     /// The newest count-changing command: the answers to older ones tell nothing any more.
     asked: u64,
+    /// A detached ticket was unlocked, and the server has not been told of that.
+    unlocked: bool,
     /// Who tells the server the newest count in the background: one at a time.
     teller: Teller,
     /// Count-changing commands go one at a time.
@@ -54,7 +56,7 @@ impl Counting {
     /// Another owner has the hold: the old tenure's teller finds that its own is over.
     pub(super) fn passed(&mut self) {
         if let Some(count) = &mut self.0 {
-            (count.teller, count.alone) = (Teller::None, None);
+            (count.teller, count.alone, count.unlocked) = (Teller::None, None, false);
         }
     }
 
@@ -106,6 +108,23 @@ impl Counting {
         }
     }
 
+    /// A detached ticket is unlocked, and the others stay.
+    pub(super) fn unlocks(&mut self) {
+        self.made().unlocked = true;
+    }
+
+    /// The server has the newest count.
+    pub(super) fn is_right(&mut self) {
+        if let Some(count) = &mut self.0 {
+            count.unlocked = false;
+        }
+    }
+
+    /// Whether the server may not know yet that a detached ticket was unlocked.
+    pub(super) fn tells_of_unlock(&self) -> bool {
+        self.0.as_ref().is_some_and(|count| count.unlocked)
+    }
+
     /// The newest count is to be told in the background: whether there is nobody yet who does so.
     pub(super) fn teller_begins(&mut self) -> bool {
         let teller = &mut self.made().teller;
@@ -124,7 +143,8 @@ impl Counting {
     fn made(&mut self) -> &mut Count {
         self.0.get_or_insert_with(|| {
             let commands = Arc::new(Semaphore::new(1));
-            Box::new(Count { pending: 0, alone: None, told: Some(1), asked: 0, teller: Teller::None, commands })
+            let (told, teller) = (Some(1), Teller::None);
+            Box::new(Count { pending: 0, alone: None, told, asked: 0, unlocked: false, teller, commands })
         })
     }
 }

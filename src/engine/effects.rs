@@ -156,9 +156,10 @@ impl Effects {
         self.said.push(said);
     }
 
-    /// As often as holds are renewed: nothing is made for nobody.
-    pub(super) fn say_renewed(&mut self, hold: &Hold) {
-        if tracing::enabled!(tracing::Level::TRACE) {
+    /// As often as holds are renewed: nothing is made for nobody. Whether there is somebody is asked before: a subscriber is not
+    /// asked under a mutex of ours either.
+    pub(super) fn say_renewed(&mut self, hold: &Hold, heard: bool) {
+        if heard {
             self.say(Said::Renewed { owner: hold.owner().clone() });
         }
     }

@@ -281,6 +281,7 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
         let hold = state.live(tenure)?;
         let count = hold.count();
         if hold.counting.told() == Some(count) {
+            hold.counting.is_right();
             return None;
         }
         Some((hold.number, count, hold.counting.asks()))
@@ -289,7 +290,12 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
     let answer = place.entry.protocol.release(number, count).await;
     // By its number: a hold that was passed on meanwhile is still the one that was asked about.
     place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
-        (Ok(Letting::Done { holds, .. }), Some(hold)) => hold.counting.answers(asked, *holds),
+        (Ok(Letting::Done { holds, .. }), Some(hold)) => {
+            hold.counting.answers(asked, *holds);
+            if hold.counting.told() == Some(hold.count()) {
+                hold.counting.is_right();
+            }
+        }
         (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}
     });

@@ -11,9 +11,11 @@ use super::{
     ask::{Ask, Patience},
     guard::LockGuard,
     handle::{Handle, Nesting},
+    nest,
     outcome::{Outcome, Released, not_yet},
     registry::State,
     tenure::Tenure,
+    unlock,
 };
 use crate::{
     error::{Error, Result},
@@ -127,12 +129,18 @@ impl Plan {
                     }
                     None => match state.ending_of(&owner) {
                         Some(outcome) => Found::UnderWay(outcome),
-                        None => Found::Nothing { guards: state.held_by(&owner).map_or(0, |hold| hold.granted()) },
+                        None => match state.held_by(&owner) {
+                            Some(hold) if hold.counting.tells_of_unlock() => {
+                                Found::Untold { tenure: Arc::clone(&hold.tenure), left: hold.count() }
+                            }
+                            hold => Found::Nothing { guards: hold.map_or(0, |hold| hold.granted()) },
+                        },
                     },
                 }
             });
             match found {
                 Found::Ticket(guard) => guard.unlock_detached().await,
+                Found::Untold { tenure, left } => unlock::told_of_detached(nest::tell(place, tenure, left).await, left),
                 Found::Nothing { guards } => Err(not_held(guards)),
                 Found::UnderWay(outcome) => {
                     let within = handle.engine.settings().command_timeout;
@@ -148,6 +156,11 @@ enum Found {
     Ticket(LockGuard),
     /// An earlier `unlock` of it is not answered yet.
     UnderWay(Arc<Outcome>),
+    /// Nor is the count that one left.
+    Untold {
+        tenure: Arc<Tenure>,
+        left: u32,
+    },
     Nothing {
         guards: u32,
     },

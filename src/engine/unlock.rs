@@ -71,14 +71,10 @@ impl LockGuard {
         result
     }
 
-    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner. The count
-    /// that an unreachable server still has heals by itself, so it is no error: a second try must not end a second one.
+    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner.
     pub(super) async fn unlock_detached(self) -> Result<Released> {
         match self.step(Asks::UnlockDetached) {
-            Step::Tell(left) => match self.tell(left).await {
-                Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
-                result => result,
-            },
+            Step::Tell(left) => told_of_detached(self.tell(left).await, left),
             Step::Release(job) => job.once().await,
             Step::HandOver(hand_over) => hand_over.once().await,
             Step::Ask(outcome) => self.ask(outcome).await,
@@ -114,6 +110,11 @@ impl LockGuard {
             let ending = state.end_ticket(place, &self.tenure, self.ticket, asks == Asks::DropUnused, fx);
             // At once: a second `unlock` of it may look for its end.
             if asks == Asks::UnlockDetached {
+                if let Ending::StillHeld { .. } = &ending
+                    && let Some(hold) = state.live(&self.tenure)
+                {
+                    hold.counting.unlocks();
+                }
                 ending.outcome().into_iter().for_each(|outcome| outcome.of_detached(self.owner()));
             }
             ending
@@ -172,6 +173,15 @@ impl LockGuard {
         let held = matches!(*self.stage(), Stage::Held);
         let touched = self.touched.load(Ordering::Relaxed);
         held.then(|| self.step(if touched { Asks::Drop } else { Asks::DropUnused }))
+    }
+}
+
+/// What whoever unlocks a detached ticket hears where others stay. The count that an unreachable server still has heals by
+/// itself, so it is no error: a second try must not end a second one.
+pub(super) fn told_of_detached(told: Result<Released>, left: u32) -> Result<Released> {
+    match told {
+        Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
+        result => result,
     }
 }
 

@@ -253,10 +253,11 @@ fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut Lines, under_way: &Unde
         let holds = answers.iter().filter(|answer| answer.is_err()).count();
         tracing::debug!(error = %fault.source, holds, "a renewal had no answer; it is tried again");
     }
+    let heard = tracing::enabled!(tracing::Level::TRACE);
     let answers = answers.into_iter().map(Result::ok).chain(std::iter::repeat(None));
     let holds = asked.holds.into_iter().zip(answers).map(|(due, answer)| ((due.number, answer), due.entry));
     each(engine, holds, |place, (number, answer), state, fx| {
-        state.renewal_answered(place, number, jitter, raised.zip(answer), moment, fx);
+        state.renewal_answered(place, number, raised.zip(answer), Settling { jitter, moment, heard }, fx);
     });
 }
 
@@ -287,15 +288,23 @@ fn halve(
     }
 }
 
+/// What holds that were asked for together have in common when they are answered.
+#[derive(Clone, Copy)]
+struct Settling {
+    jitter: f64,
+    moment: Moment,
+    /// Somebody hears of renewals.
+    heard: bool,
+}
+
 impl State {
     /// One hold's share of an answer. A hold that is over, or lost, or another one by now, is none of its business.
     fn renewal_answered(
         &mut self,
         place: &Place,
         number: HoldNumber,
-        jitter: f64,
         answer: Option<(Raised, Renewal)>,
-        moment: Moment,
+        Settling { jitter, moment, heard }: Settling,
         fx: &mut Effects,
     ) {
         self.expire_at(place, moment, fx);
@@ -310,7 +319,7 @@ impl State {
                 } else {
                     hold.raised(raised, moment);
                 }
-                fx.say_renewed(hold);
+                fx.say_renewed(hold, heard);
             }
             None => {
                 let failures = hold.failures();

@@ -33,8 +33,8 @@ fn alone() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// Runs a part with a lock, on a thread where everything that the library says makes a subscriber ask the lock, and
-/// the guard if there is one in the cell, whether they hold.
+/// Runs a part with a lock, on a thread where everything that the library says, and every question whether somebody hears it,
+/// makes a subscriber ask the lock, and the guard if there is one in the cell, whether they hold.
 fn asked_at_every_event(
     part: impl AsyncFnOnce(&ReentrantLock, &Mutex<Option<Arc<LockGuard>>>, &Traces) + Send + 'static,
 ) {
@@ -44,13 +44,24 @@ fn asked_at_every_event(
             let lock = connected(options).await.lock(unique_name());
             let cell = Arc::new(Mutex::new(None::<Arc<LockGuard>>));
             let (asked, held) = (lock.clone(), Arc::clone(&cell));
-            let traces = Traces::heard_by(move |said| {
-                if said.is_ours() {
-                    let _ = asked.is_held();
-                    let guard = held.lock().expect("no panic").clone();
-                    let _ = guard.is_some_and(|guard| guard.is_held());
-                }
+            let asks = Arc::new(move || {
+                let _ = asked.is_held();
+                let guard = held.lock().expect("no panic").clone();
+                let _ = guard.is_some_and(|guard| guard.is_held());
             });
+            let at_question = Arc::clone(&asks);
+            let traces = Traces::asking(
+                move |metadata| {
+                    if metadata.target().starts_with("relatch") {
+                        at_question();
+                    }
+                },
+                move |said| {
+                    if said.is_ours() {
+                        asks();
+                    }
+                },
+            );
             part(&lock, &cell, &traces).await;
             cell.lock().expect("no panic").take();
         });

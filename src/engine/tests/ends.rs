@@ -178,3 +178,33 @@ async fn asked_again_an_unlock_of_a_detached_hold_says_what_becomes_of_the_one_u
         bench.nothing_is_left("a").await;
     }
 }
+
+/// The same where other tickets stay, so that only a count is told.
+#[tokio::test(start_paused = true)]
+async fn asked_again_an_unlock_of_one_of_several_detached_holds_says_what_is_left_until_the_server_was_told() {
+    for fate in [Fate::Slow(SECOND), Fate::Broken] {
+        let bench = Bench::new();
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let outer = lock.lock_as(&owner).lease(LEASE).await.unwrap();
+        lock.lock_as(&owner).lease(LEASE).await.unwrap().detach();
+        world.next(Verb::Release, [fate]);
+        let mut first = lock.unlock_as(&owner);
+        assert!(polled(&mut first, 1).await.is_none());
+        drop(first);
+        for _ in 0..2 {
+            let mut again = lock.unlock_as(&owner);
+            assert!(polled(&mut again, 1).await.is_none());
+            drop(again);
+        }
+        assert!(matches!(lock.unlock_as(&owner).await, Ok(Released::StillHeld(1))));
+        sleep(SECOND * 2).await;
+        assert_eq!(world.holder("a").map(|(_, count)| count), Some(1));
+        // Once that is over there is nothing left to release, but the guard's.
+        assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { guards: 1, .. })));
+        lock.lock_as(&owner).lease(LEASE).await.unwrap().detach();
+        assert!(matches!(lock.unlock_as(&owner).await, Ok(Released::StillHeld(1))));
+        assert!(matches!(lock.unlock_as(&owner).await, Err(Error::NotHeld { guards: 1, .. })));
+        outer.unlock().await.unwrap();
+        bench.nothing_is_left("a").await;
+    }
+}

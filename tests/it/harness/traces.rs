@@ -47,12 +47,21 @@ impl Traces {
 
     /// The same, and calls somebody at everything that is said, where it is said.
     pub(crate) fn heard_by(listener: impl Fn(&Said) + Send + Sync + 'static) -> Self {
+        Self::asking(|_| (), listener)
+    }
+
+    /// And calls somebody whenever it is asked whether it wants to hear something.
+    pub(crate) fn asking(
+        asked: impl Fn(&Metadata<'_>) + Send + Sync + 'static,
+        listener: impl Fn(&Said) + Send + Sync + 'static,
+    ) -> Self {
         LazyLock::force(&OTHERS);
         let (said, open): (Arc<_>, Arc<_>) = Default::default();
         let recorder = Recorder {
             said: Arc::clone(&said),
             spans: AtomicU64::new(0),
             open: Arc::clone(&open),
+            asked: Box::new(asked),
             listener: Box::new(listener),
         };
         Self { said, open, _default: tracing::subscriber::set_default(recorder) }
@@ -93,6 +102,7 @@ struct Recorder {
     spans: AtomicU64,
     /// Spans that have not ended, and how often each is kept.
     open: Arc<Mutex<BTreeMap<u64, usize>>>,
+    asked: Box<dyn Fn(&Metadata<'_>) + Send + Sync>,
     listener: Box<dyn Fn(&Said) + Send + Sync>,
 }
 
@@ -109,7 +119,8 @@ impl Recorder {
 }
 
 impl Subscriber for Recorder {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        (self.asked)(metadata);
         true
     }
 

@@ -154,6 +154,23 @@ async fn what_is_not_wanted_when_a_link_comes_is_never_sent() {
 }
 
 #[tokio::test]
+async fn a_script_that_the_server_does_not_know_is_not_sent_whole_for_somebody_who_left_meanwhile() {
+    let server = Server::start();
+    let backend = connect(&server.target(), options(5000)).await.unwrap();
+    let wanted = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&wanted);
+    let left = Dispatch::new(move || asked.load(Ordering::Relaxed));
+    let call = Call { dispatch: Some(&left), ..CALL };
+    let (mut one, mut many) = (backend.run(&call), backend.run_many(&[call], Duration::from_secs(5)));
+    assert!(poll(&mut one).is_pending() && poll(&mut many).is_pending());
+    assert!(!left.withdraw(), "both were sent by their hash");
+    wanted.store(false, Ordering::Relaxed);
+    assert_eq!(one.await.unwrap_err().kind, FaultKind::Withdrawn);
+    assert!(many.await.into_iter().all(|answer| answer.unwrap_err().kind == FaultKind::Withdrawn));
+    assert_eq!(backend.run(&CALL).await.unwrap(), Value::Int(1), "nothing ran before it");
+}
+
+#[tokio::test]
 async fn what_waited_in_vain_for_a_link_never_left_and_what_was_sent_did() {
     let server = Server::start();
     let backend = connect(&server.target(), options(300)).await.unwrap();
