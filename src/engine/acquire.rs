@@ -11,7 +11,7 @@ use super::{
     admit::ContenderSlot,
     ask::{Ask, Patience},
     clock::Moment,
-    distance::{Distance, GRACE},
+    distance::GRACE,
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
@@ -74,6 +74,8 @@ enum Tried {
     Closed,
     /// It came, and others had gone first meanwhile.
     PassedOver,
+    /// An earlier server granted it, and the one that answers now may not know of that.
+    Outdated,
 }
 
 /// How a contender's life ends.
@@ -120,6 +122,8 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
                 }
             }
             Tried::Overtook => releases = Releases::Answered,
+            // The present server is asked for the same hold.
+            Tried::Outdated => {}
             tried @ (Tried::Late | Tried::Unsent) => {
                 late += 1;
                 if late == LATE_ANSWERS || ask.patience == Patience::Once {
@@ -169,6 +173,7 @@ fn half_built(place: &Place, ask: &Ask, number: Option<HoldNumber>) -> HalfBuilt
 /// A try as it leaves.
 struct Departure {
     term: Term,
+    era: u64,
     /// A release of ours was not answered yet.
     behind: bool,
     /// What it finds may be a lost hold of ours, and nobody else's turn.
@@ -189,7 +194,13 @@ impl Departure {
             state.ear.clear_flag();
             let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
             let troubled = state.trouble.as_ref().map(|trouble| trouble.since);
-            Some(Self { term, behind, may_find_own: state.may_have_lost_one(term.sent), troubled })
+            Some(Self {
+                term,
+                era: place.engine.era.number(),
+                behind,
+                may_find_own: state.may_have_lost_one(term.sent),
+                troubled,
+            })
         })
     }
 }
@@ -226,7 +237,7 @@ impl ContenderSlot {
                 Box::pin(self.in_line(ask, queued)).await.flatten()
             }
         };
-        let Some((Departure { term, behind, may_find_own, .. }, answer)) = asked else {
+        let Some((Departure { term, era, behind, may_find_own, .. }, answer)) = asked else {
             return Tried::CutOff { left: half.cut_off() };
         };
         match answer {
@@ -247,7 +258,7 @@ impl ContenderSlot {
                 if !term.holds(moment) {
                     return Tried::Late;
                 }
-                self.enter(ask, half, (term, moment), distance, fence)
+                self.enter(ask, half, (term, era, moment), distance.usual(), fence)
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
@@ -311,28 +322,30 @@ impl ContenderSlot {
         &self,
         ask: &Ask,
         half: &mut HalfBuilt,
-        (term, moment): (Term, Moment),
-        distance: Distance,
+        (term, era, moment): (Term, u64, Moment),
+        round_trip: Duration,
         fence: Option<u64>,
     ) -> Tried {
         let place = &self.place;
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone(), ask.task);
-        let (ticket, round_trip) = (place.engine.draw(), distance.usual());
+        let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
             if place.engine.is_ending() {
                 return Err(Tried::Closed);
             }
-            let contender = state.contender.take_if(|contender| contender.id == self.id);
-            let Some(contender) = contender else { return Err(Tried::PassedOver) };
+            let outdated = place.engine.era.is_over(era);
+            let contender = state.contender.take_if(|contender| contender.id == self.id && !outdated);
+            let Some(contender) = contender else {
+                return Err(if outdated { Tried::Outdated } else { Tried::PassedOver });
+            };
             state.trouble = None;
             state.turn_taken();
             state.slice.taken(moment.now, round_trip);
             let first = Ticket::new(ticket, ask.lease, ask.max_hold, term.sent);
-            let hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
-            let mut hold = hold.confirmed_by(&place.engine);
-            hold.unclean = half.built();
+            let mut hold = Hold::new(number, Arc::clone(&tenure), first, term, moment);
+            (hold.grown, hold.unclean) = (half.repeated(), half.built());
             state.hold = Some(hold);
             if contender.forced == Some(number) {
                 state.lose(place, LostCause::Forced, fx);

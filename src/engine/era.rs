@@ -18,6 +18,7 @@ use super::{
     clock::Moment,
     date::Date,
     effects::Effects,
+    hold::Hold,
     registry::{Entry, Place, State},
     shared::Engine,
     watchdog::each,
@@ -37,22 +38,25 @@ const LONGEST_STEP: Duration = Duration::from_millis(2);
 /// Whoever is later than so many pieces asks for all of them in one turn.
 const LATE: u32 = 10;
 
-/// When the driver saw last that another server may answer.
+/// How often the driver saw that another server may answer.
 #[derive(Debug, Default)]
-pub(super) struct Era {
-    /// In nanoseconds after the first date, and one more; zero if it never did.
-    began: AtomicU64,
-}
+pub(super) struct Era(AtomicU64);
 
 impl Era {
-    fn begins(&self, now: Date) {
-        self.began.store(now.since_first() + 1, Ordering::Relaxed);
+    fn begins(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether what was sent then may have been for a server that answers no more. Asked under an entry's mutex: a hold that
-    /// comes to be before the driver looks at its entry is asked for by the driver, and for a later one this is true.
-    pub(super) fn is_later_than(&self, sent: Date) -> bool {
-        sent.since_first() < self.began.load(Ordering::Relaxed)
+    /// For what leaves now.
+    pub(super) fn number(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether what left with this number may have been for a server that answers no more: its answer counts for nothing. Asked
+    /// under an entry's mutex: what comes before the driver looks at the entry the driver asks for, and for the rest this is
+    /// true.
+    pub(super) fn is_over(&self, number: u64) -> bool {
+        number != self.number()
     }
 }
 
@@ -129,7 +133,7 @@ impl Eras {
         let before = std::mem::replace(&mut self.latest, latest);
         let after = self.round.as_ref().map_or(before, |round| round.after);
         // Before the look at the entries: a grant of before that is answered after it is asked for by itself.
-        engine.era.begins(moment.date);
+        engine.era.begins();
         let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
         let pieces = u32::try_from(entries.len().div_ceil(PIECE)).unwrap_or(u32::MAX).max(1);
         let step = (WITHIN / pieces).min(LONGEST_STEP);
@@ -151,6 +155,18 @@ impl Place {
     /// The latest change of the servers that this name's key saw.
     fn era(&self) -> u64 {
         self.engine.line().era(self.entry.protocol.key())
+    }
+}
+
+impl Hold {
+    /// A command of its owner's that raises its TTL and left with this number was answered; whether the server that answered is
+    /// the one that answers now. What an earlier one did says nothing of how long this one keeps the hold.
+    pub(super) fn is_answered(&mut self, number: u64, engine: &Engine) -> bool {
+        let outdated = engine.era.is_over(number);
+        if outdated {
+            self.raising = self.raising.saturating_sub(1);
+        }
+        !outdated
     }
 }
 

@@ -27,7 +27,14 @@ impl LockGuard {
 
 impl Share {
     async fn extend(self, lease: Duration) -> Result<()> {
+        while !self.ask(lease).await? {}
+        if self.look(|_| ()).is_some() { Ok(()) } else { Err(self.why_not_held()) }
+    }
+
+    /// Asks once; whether the server that answered is the one that answers now.
+    async fn ask(&self, lease: Duration) -> Result<bool> {
         let (place, clock) = (&self.place, self.place.engine.clock());
+        let era = place.engine.era.number();
         let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
         let Some((number, term)) = asked else {
             let why = "it would reach beyond the max_hold of this hold";
@@ -42,15 +49,21 @@ impl Share {
             Some(Err(fault)) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
             None => return Err(Error::from_fault(Fault::unexpected("renew", &"no answer"), place.name(), Op::Extend)),
         };
-        place.update(|state, fx| {
+        Ok(place.update(|state, fx| {
             state.expire(place, fx);
             match (renewal, state.live(&self.tenure)) {
-                (Renewal::Renewed, Some(hold)) => hold.extended(term, clock),
+                (Renewal::Renewed, Some(hold)) => {
+                    if !hold.is_answered(era, &place.engine) {
+                        return false;
+                    }
+                    let moment = clock.moment();
+                    hold.raised(term.raised(moment), moment);
+                }
                 (Renewal::Gone, Some(_)) => state.lose(place, LostCause::Gone, fx),
                 _ => {}
             }
-        });
-        if self.look(|_| ()).is_some() { Ok(()) } else { Err(self.why_not_held()) }
+            true
+        }))
     }
 
     fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {

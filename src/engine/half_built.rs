@@ -34,6 +34,8 @@ pub(crate) struct HalfBuilt {
     in_flight: Option<Flight>,
     /// It may hold the key on the server.
     uncertain: bool,
+    /// It may have held the key there before it was granted.
+    repeated: bool,
     old_copies: OldCopies,
 }
 
@@ -46,7 +48,7 @@ struct Flight {
 
 impl HalfBuilt {
     pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
-        Self { place, number, lease, in_flight: None, uncertain: false, old_copies: OldCopies::None }
+        Self { place, number, lease, in_flight: None, uncertain: false, repeated: false, old_copies: OldCopies::None }
     }
 
     pub(super) fn number(&self) -> HoldNumber {
@@ -75,7 +77,7 @@ impl HalfBuilt {
     /// The server granted it.
     pub(super) fn granted(&mut self) {
         self.answered();
-        self.uncertain = true;
+        self.repeated = std::mem::replace(&mut self.uncertain, true);
     }
 
     fn answered(&mut self) {
@@ -109,6 +111,12 @@ impl HalfBuilt {
         }
         let step = reap_step(self.lease, &self.place);
         Some(told.map_or(step, |told| told.min(step)))
+    }
+
+    /// Whether an earlier try may have got what the last one was granted: a server that knows of the first may give it less
+    /// time.
+    pub(super) fn repeated(&self) -> bool {
+        self.repeated
     }
 
     /// The hold exists now, and takes over what is to be known of it.

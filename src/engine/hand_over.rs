@@ -222,6 +222,7 @@ impl HandOver {
         let bound = max_hold.map(|max_hold| clock.now() + max_hold);
         let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
         self.lease = self.lease.max(term.lease);
+        let era = place.engine.era.number();
         let to = *self.to.insert(place.engine.draw_hold());
         place.update(|state, _| state.handing.iter_mut().for_each(|successor| successor.to = self.to));
         let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
@@ -230,7 +231,7 @@ impl HandOver {
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
                 let moment = clock.moment();
                 if term.holds(moment) {
-                    self.granted(to, term, moment);
+                    self.granted(to, (term, era), moment);
                 }
                 Ok(Released::Freed)
             }
@@ -242,7 +243,7 @@ impl HandOver {
             }
             Err(fault) => {
                 if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
-                    self.granted(to, term, clock.moment());
+                    self.granted(to, (term, era), clock.moment());
                 }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
@@ -253,20 +254,21 @@ impl HandOver {
         }
     }
 
-    fn granted(&mut self, to: HoldNumber, term: Term, moment: Moment) {
+    fn granted(&mut self, to: HoldNumber, (term, era): (Term, u64), moment: Moment) {
         let Some(waiter) = self.waiter.take() else { return };
         let place = &self.place;
         let ticket = place.engine.draw();
         self.waiter = place.update(|state, fx| {
-            // As for an acquire: the end of the client looks for holds once.
-            if place.engine.is_ending() {
+            // As for an acquire: the end of the client looks for holds once, and what an earlier server did says nothing of
+            // this one.
+            if place.engine.is_ending() || place.engine.era.is_over(era) {
                 return Some(waiter);
             }
             let tenure = Tenure::new(waiter.owner, waiter.task);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
             let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
             let forced = state.handing.take().is_some_and(|successor| successor.forced);
-            state.hold = Some(Hold::new(to, tenure, first.untaken(), term, moment).confirmed_by(&place.engine));
+            state.hold = Some(Hold::new(to, tenure, first.untaken(), term, moment));
             if forced {
                 state.lose(place, LostCause::Forced, fx);
             }

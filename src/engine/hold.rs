@@ -25,7 +25,6 @@ use super::{
     clock::{self, Clock, Moment},
     counting::Counting,
     date::{Date, nanos},
-    shared::Engine,
     tenure::{End, Loss, Tenure},
     term::{Deadline, Raised},
     ticket::Tickets,
@@ -56,7 +55,7 @@ pub(crate) struct Hold {
     pub(super) taken: Date,
     deadline: Deadline,
     /// Commands that raise its TTL and left, less those that were answered.
-    raising: u16,
+    pub(super) raising: u16,
     /// Its deadline was moved after the grant: a server that knows of the grant may have missed what moved it.
     pub(super) grown: bool,
     /// A renewal is on its way.
@@ -107,12 +106,6 @@ impl Hold {
             probe: false,
             unclean: false,
         }
-    }
-
-    /// A grant of an earlier server counts once the present one confirms it.
-    pub(super) fn confirmed_by(mut self, engine: &Engine) -> Self {
-        self.probe = engine.era.is_later_than(self.renewed);
-        self
     }
 
     pub(crate) fn owner(&self) -> &Owner {
@@ -185,11 +178,6 @@ impl Hold {
     }
 
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
-    pub(crate) fn extended(&mut self, term: Term, clock: &Clock) {
-        let moment = clock.moment();
-        self.raised(term.raised(moment), moment);
-    }
-
     pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
         self.raising = self.raising.saturating_sub(1);
         if raised.deadline.at > self.deadline.effective(moment) {

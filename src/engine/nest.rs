@@ -43,6 +43,7 @@ struct Asked {
     told: Option<u32>,
     number: u64,
     holds: u32,
+    era: u64,
 }
 
 pub(crate) enum Nested {
@@ -106,12 +107,15 @@ impl Nest {
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
-                    return Ok(self.enter(ask, term, asked, holds, fence).map_or(Nested::OuterLost, Nested::Granted));
+                    match self.enter(ask, term, asked, holds, fence) {
+                        Some(nested) => return Ok(nested),
+                        // The present server is asked, too.
+                        None => continue,
+                    }
                 }
                 Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
-                    return Ok(self
-                        .enter(ask, term, asked, asked.holds, None)
-                        .map_or(Nested::OuterLost, Nested::Granted));
+                    let nested = self.enter(ask, term, asked, asked.holds, None);
+                    return Ok(nested.unwrap_or(Nested::OuterLost));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
                     self.unanswered = false;
@@ -155,31 +159,35 @@ impl Nest {
                 state.lose(&self.place, LostCause::MaxHold, fx);
                 return None;
             };
-            let asked = Asked { told: hold.counting.told(), number: hold.counting.asks(), holds: hold.count().max(2) };
-            Some((term, asked))
+            let (told, number, holds) = (hold.counting.told(), hold.counting.asks(), hold.count().max(2));
+            Some((term, Asked { told, number, holds, era: self.place.engine.era.number() }))
         })
     }
 
-    fn enter(&mut self, ask: &Ask, term: Term, asked: Asked, holds: u32, fence: Option<u64>) -> Option<LockGuard> {
+    /// It was granted; `None`: by an earlier server.
+    fn enter(&mut self, ask: &Ask, term: Term, asked: Asked, holds: u32, fence: Option<u64>) -> Option<Nested> {
         let place = &self.place;
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
-            let Some(hold) = state.live(&self.tenure) else { return false };
+            let Some(hold) = state.live(&self.tenure) else { return Some(false) };
+            if !hold.is_answered(asked.era, &place.engine) {
+                return None;
+            }
             hold.counting.ends();
             hold.counting.answers(asked.number, holds);
             hold.entered(Ticket::new(ticket, ask.lease, ask.max_hold, term.sent), term, place.engine.clock());
-            true
+            Some(true)
         });
-        if !entered {
-            return None;
+        if !entered? {
+            return Some(Nested::OuterLost);
         }
         (self.unanswered, self.granted) = (false, true);
         if ask.max_hold.is_some() {
             self.tenure.may_end_sooner();
         }
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
-        Some(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence))
+        Some(Nested::Granted(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence)))
     }
 
     /// What the server counts is what it counted before.
