@@ -27,12 +27,19 @@ impl LockGuard {
 
 impl Share {
     async fn extend(self, lease: Duration) -> Result<()> {
-        while !self.ask(lease).await? {}
+        let (clock, whole) = (self.place.engine.clock(), self.place.engine.settings().command_timeout);
+        let until = clock.now() + whole;
+        let (mut within, mut again) = (whole, false);
+        while !self.ask(lease, within, again).await? {
+            // Both have the time of one command. Who was not there for so long has it once more.
+            let left = until.saturating_duration_since(clock.now());
+            (within, again) = (if left.is_zero() { whole } else { left }, true);
+        }
         if self.look(|_| ()).is_some() { Ok(()) } else { Err(self.why_not_held()) }
     }
 
-    /// Asks once; whether the server that answered is the one that answers now.
-    async fn ask(&self, lease: Duration) -> Result<bool> {
+    /// Asks once; whether the server that answered is the one that answers now. `again`: an earlier one did it.
+    async fn ask(&self, lease: Duration, within: Duration, again: bool) -> Result<bool> {
         let (place, clock) = (&self.place, self.place.engine.clock());
         let era = place.engine.era.number();
         let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
@@ -40,13 +47,16 @@ impl Share {
             let why = "it would reach beyond the max_hold of this hold";
             return Err(Error::invalid("lease", why).for_lock(place.name()));
         };
-        let (within, dispatch) = (place.engine.settings().command_timeout, place.while_held(&self.tenure, term.lease));
+        let dispatch = place.while_held(&self.tenure, term.lease);
         let hold = (&**place.entry.protocol.key(), number);
         let mut answers = place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await;
         let renewal = match answers.pop() {
             Some(Ok(renewal)) => renewal,
             Some(Err(Fault { kind: FaultKind::Withdrawn, .. })) => return Err(self.why_not_held()),
-            Some(Err(fault)) => return Err(Error::from_fault(fault, place.name(), Op::Extend)),
+            Some(Err(fault)) => {
+                let fault = Fault { may_have_run: fault.may_have_run || again, ..fault };
+                return Err(Error::from_fault(fault, place.name(), Op::Extend));
+            }
             None => return Err(Error::from_fault(Fault::unexpected("renew", &"no answer"), place.name(), Op::Extend)),
         };
         Ok(place.update(|state, fx| {

@@ -188,6 +188,27 @@ async fn an_extension_that_an_earlier_server_granted_is_asked_of_the_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_extension_that_is_asked_twice_has_the_time_of_one_command() {
+    let bench = Bench::new();
+    let (world, gate) = (&bench.world, Gate::new());
+    let guard = bench.lock("a").lock().await.unwrap();
+    let started = Instant::now();
+    world.next(Verb::Renew, [Fate::Held(gate.clone())]);
+    let extending = start(async move { (guard.extend(60 * SECOND).await, guard, Instant::now()) }).await;
+    world.eras.send_modify(|era| *era += 1);
+    sleep(COMMAND_TIMEOUT / 2).await;
+    world.always(Verb::Renew, Fate::Never);
+    gate.open();
+    let (extended, guard, over) = extending.await.unwrap();
+    assert!(matches!(extended, Err(Error::Unreachable { may_have_run: true, .. })), "{extended:?}");
+    assert_eq!(over - started, COMMAND_TIMEOUT);
+    assert!(guard.expires_in().unwrap() <= LEASE);
+    world.heal();
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_acquisition_that_an_earlier_server_granted_is_asked_of_the_new_one() {
     let bench = Bench::new();
     let (owner, lock) = (Owner::new(), bench.lock("a"));
