@@ -72,7 +72,7 @@ enum Tried {
     },
     /// The client was closed meanwhile.
     Closed,
-    /// It came, and others had gone first meanwhile.
+    /// It came, or was not sent, and others had gone first meanwhile.
     PassedOver,
     /// An earlier server granted it, and the one that answers now may not know of that.
     Outdated,
@@ -243,7 +243,8 @@ impl ContenderSlot {
         match answer {
             Err(Fault { kind: FaultKind::Withdrawn, .. }) => {
                 half.unanswered(false);
-                Tried::Closed
+                // It was not wanted any more.
+                if engine.is_ending() { Tried::Closed } else { Tried::PassedOver }
             }
             Err(fault) => {
                 half.unanswered(fault.may_have_run);

@@ -173,3 +173,32 @@ async fn who_enters_in_its_turn_ends_a_row_of_missed_ones() {
     drop((slow, parked));
     bench.nothing_is_left("a").await;
 }
+
+/// It waits for a link, and others go first meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_contender_whose_command_was_withdrawn_when_it_was_passed_over_starts_over() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    for wait in [None, Some(LEASE * 3)] {
+        world.unlink();
+        let parks = lock.clone();
+        let mut parked = Box::pin(async move {
+            match wait {
+                None => parks.lock_as(&Owner::new()).await.map(Some),
+                Some(wait) => parks.try_lock_as(&Owner::new()).wait(wait).await,
+            }
+        });
+        assert!(polled(&mut parked, 1).await.is_none());
+        sleep(COMMAND_TIMEOUT + LEASE / 2 + SECOND).await;
+        world.relink();
+        drop(lock.lock_as(&Owner::new()).await.unwrap());
+        turn().await;
+        world.forget_record();
+        let guard = parked.await.unwrap().expect("it is free");
+        assert!(guard.is_held());
+        assert_eq!(world.verbs(), [Verb::Acquire]);
+        drop(guard);
+        turn().await;
+    }
+    bench.nothing_is_left("a").await;
+}
