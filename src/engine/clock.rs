@@ -104,13 +104,16 @@ mod suspend {
     use rustix::time::{ClockId, Timespec, clock_gettime};
     use tokio::time::Instant;
 
-    use super::{Moment, SleepSource};
+    use super::{Date, Moment, SleepSource};
+
+    /// Nanoseconds of the clock that runs through a sleep.
+    type Nanos = u64;
 
     pub(super) struct Suspend {
         /// The difference in nanoseconds when this was made. It may be negative in a time namespace.
         start: i128,
         /// What both clocks said then, for a quick look: the one that stands still was read first.
-        began: (std::time::Instant, Duration),
+        began: (Date, Nanos),
         /// The most that was ever seen.
         slept_ms: AtomicU64,
     }
@@ -129,16 +132,16 @@ mod suspend {
         }
 
         #[cfg(test)]
-        pub(super) fn began(&self) -> (std::time::Instant, Duration) {
+        pub(super) fn began(&self) -> (Date, Nanos) {
             self.began
         }
 
         /// What the machine slept, if one clock ran no further than the other and what is known explain. A runtime's clock
         /// that a test has paused lags behind, and explains nothing.
-        pub(super) fn known(&self, through_sleep: Duration, awake: std::time::Instant) -> Option<Duration> {
-            let awake = awake.saturating_duration_since(self.began.0);
+        pub(super) fn known(&self, through_sleep: Nanos, awake: Date) -> Option<Duration> {
             let known_ms = self.slept_ms.load(Ordering::Relaxed);
-            let explained = awake.saturating_add(Duration::from_millis(known_ms.saturating_add(1)));
+            let known = known_ms.saturating_add(1).saturating_mul(1_000_000);
+            let explained = awake.nanos_since(self.began.0).saturating_add(known);
             (through_sleep.saturating_sub(self.began.1) < explained).then(|| Duration::from_millis(known_ms))
         }
 
@@ -159,7 +162,7 @@ mod suspend {
     /// Both clocks at one time, and how far that may be from one.
     struct Look {
         awake: std::time::Instant,
-        through_sleep: Duration,
+        through_sleep: Nanos,
         difference: i128,
         took: Duration,
     }
@@ -175,7 +178,7 @@ mod suspend {
 
     impl From<Look> for Suspend {
         fn from(look: Look) -> Self {
-            let began = (look.awake, look.through_sleep);
+            let began = (Date::from(Instant::from_std(look.awake)), look.through_sleep);
             Self { start: look.difference, began, slept_ms: AtomicU64::new(0) }
         }
     }
@@ -188,8 +191,9 @@ mod suspend {
         fn moment(&self) -> Moment {
             let through_sleep = through_sleep();
             let now = Instant::now();
-            match self.known(through_sleep, now.into_std()) {
-                Some(slept) => Moment::new(now, slept),
+            let date = Date::from(now);
+            match self.known(through_sleep, date) {
+                Some(slept) => Moment { now, date, slept },
                 None => {
                     let slept = self.slept();
                     Moment::new(Instant::now(), slept)
@@ -206,9 +210,12 @@ mod suspend {
         nanoseconds(through_sleep) - nanoseconds(awake)
     }
 
-    fn through_sleep() -> Duration {
+    fn through_sleep() -> Nanos {
         let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
-        Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
+        u64::try_from(tv_sec)
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::try_from(tv_nsec).unwrap_or(0))
     }
 
     fn nanoseconds(time: Timespec) -> i128 {
@@ -308,7 +315,8 @@ mod tests {
     fn what_later_readings_are_compared_with_was_read_at_one_time() {
         let (awake, through_sleep) = suspend::Suspend::new().began();
         let (now, now_through_sleep) = suspend::Suspend::new().began();
-        let (one, other) = (now - awake, now_through_sleep - through_sleep);
+        let (one, other) =
+            (now.saturating_duration_since(awake), Duration::from_nanos(now_through_sleep - through_sleep));
         assert!(one.abs_diff(other) < MS, "{one:?} on the one clock are {other:?} on the other");
     }
 
@@ -318,12 +326,13 @@ mod tests {
         let suspend = suspend::Suspend::starting_at(0);
         let (awake, through_sleep) = suspend.began();
         let (second, sleep) = (Duration::from_secs(1), Duration::from_millis(1_700));
-        assert_eq!(suspend.known(through_sleep + second, awake + second), Some(Duration::ZERO));
-        assert_eq!(suspend.known(through_sleep + second + sleep, awake + second), None, "it slept");
-        assert_eq!(suspend.known(through_sleep + second, awake), None, "a paused clock");
+        let ms = |ms: u64| through_sleep + ms * 1_000_000;
+        assert_eq!(suspend.known(ms(1_000), awake + second), Some(Duration::ZERO));
+        assert_eq!(suspend.known(ms(2_700), awake + second), None, "it slept");
+        assert_eq!(suspend.known(ms(1_000), awake), None, "a paused clock");
         suspend.observe(1_700_000_000);
-        assert_eq!(suspend.known(through_sleep + second + sleep, awake + second), Some(sleep));
-        assert_eq!(suspend.known(through_sleep + second + sleep + MS, awake + second), None, "it slept again");
+        assert_eq!(suspend.known(ms(2_700), awake + second), Some(sleep));
+        assert_eq!(suspend.known(ms(2_701), awake + second), None, "it slept again");
     }
 
     #[cfg(target_os = "linux")]

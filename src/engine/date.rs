@@ -19,7 +19,11 @@ pub(crate) struct Date(NonZeroU64);
 
 impl Date {
     pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    pub(super) fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.get().saturating_sub(earlier.0.get())
     }
 
     pub(crate) fn after(self, nanos: u64) -> Self {

@@ -4,8 +4,10 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
+use tracing::{Level, level_filters::LevelFilter};
 
 use super::{
+    date::Date,
     hold::Hold,
     queue::Told,
     reap::CrowdedOut,
@@ -154,6 +156,13 @@ impl Effects {
     pub(super) fn say(&mut self, said: Said) {
         self.any = true;
         self.said.push(said);
+    }
+
+    /// As often as locks change hands: nothing is made where nobody at all hears it. No subscriber is asked for that.
+    pub(super) fn say_released(&mut self, hold: &Hold, now: Date) {
+        if Level::DEBUG <= LevelFilter::current() {
+            self.say(Said::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
+        }
     }
 
     /// As often as holds are renewed: nothing is made for nobody. Whether there is somebody is asked before: a subscriber is not

@@ -3,14 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{Semaphore, oneshot},
-    time::Instant,
-};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     HoldNumber, Moved,
     clock::Moment,
+    date::Date,
     effects::{Effects, Said},
     guard::LockGuard,
     hold::{Hold, Term, Ticket},
@@ -90,7 +88,7 @@ impl State {
             return Ending::StillHeld { left };
         }
         self.guard_ended(unused && !ticket.untaken, tenure, moment.now, place, fx);
-        self.end_hold(place, Some(&ticket), moment.now, fx)
+        self.end_hold(place, Some(&ticket), moment, fx)
     }
 
     /// A nested acquisition came to nothing; it may have been all that kept the hold.
@@ -106,19 +104,31 @@ impl State {
                 self.forget_lost(place, tenure, fx);
                 ended(place, tenure)
             }
-            (true, 0) => self.end_hold(place, None, moment.now, fx),
+            (true, 0) => self.end_hold(place, None, moment, fx),
             (true, left) => Ending::StillHeld { left },
         }
     }
 
     /// The live hold ends for good, with its last ticket or with a nested acquisition that came to nothing. Whoever decides
     /// that has noted how long the machine slept.
-    pub(super) fn end_hold(&mut self, place: &Place, last: Option<&Ticket>, now: Instant, fx: &mut Effects) -> Ending {
-        let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
+    pub(super) fn end_hold(
+        &mut self,
+        place: &Place,
+        last: Option<&Ticket>,
+        moment: Moment,
+        fx: &mut Effects,
+    ) -> Ending {
+        let Moment { now, date, .. } = moment;
+        let Some(hold) = &mut self.hold else { return Ending::NotHeld };
         fx.end(&hold.tenure, End::Over);
-        fx.say(Said::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
-        let turn = self.slice.turn(now);
-        let next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
+        fx.say_released(hold, date);
+        let turn = self.slice.turn(date);
+        let mut next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
+        if let Some(waiter) = next.take_if(|waiter| passable(place, hold, last, waiter, date)) {
+            hold.pass(place, last, waiter, date, fx);
+            return Ending::Passed;
+        }
+        let Some(mut hold) = self.hold.take() else { return Ending::NotHeld };
         let Some(waiter) = next else {
             let (turn, outcome) = (self.slice.turn_of_last(turn), Arc::new(Outcome::default()));
             let mut job = self.release(place, Why::of(&hold, turn, now), outcome, now);
@@ -126,19 +136,6 @@ impl State {
             self.promote(place, fx);
             return Ending::Release(job);
         };
-        let tenure = Tenure::new(waiter.owner.clone(), waiter.task);
-        let ticket = place.engine.draw();
-        let mut first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
-        if without(Rule::MaxHoldEndsWithTicket) {
-            last.into_iter().for_each(|last| first.inherit(last));
-        }
-        if passable(place, &hold, last, &waiter, now) {
-            hold.pass_to(Arc::clone(&tenure), first, now);
-            self.hold = Some(hold);
-            let guard = LockGuard::new(place.clone(), tenure, ticket, None);
-            fx.deliver(waiter.turn, Told::Granted(guard));
-            return Ending::Passed;
-        }
         let outcome = Arc::new(Outcome::default());
         let owner = Some(waiter.owner.clone());
         self.handing =
@@ -161,9 +158,9 @@ fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
 }
 
 /// Whether the next owner may have the hold as it stands, without a word to the server.
-fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, now: Instant) -> bool {
+fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, now: Date) -> bool {
     let watchdog = place.engine.settings().watchdog_timeout;
-    let left = hold.known_deadline().saturating_duration_since(now.into());
+    let left = hold.known_deadline().saturating_duration_since(now);
     place.entry.protocol.passes()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && hold.counting.told() == Some(1)
@@ -171,6 +168,21 @@ fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, 
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&left)
         && hold.kept_for(now) <= watchdog
+}
+
+impl Hold {
+    /// It stays where it is, on the server and here.
+    fn pass(&mut self, place: &Place, last: Option<&Ticket>, waiter: Waiter, now: Date, fx: &mut Effects) {
+        let tenure = Tenure::new(waiter.owner, waiter.task);
+        let ticket = place.engine.draw();
+        let mut first = Ticket::new(ticket, waiter.lease, waiter.max_hold, now);
+        if without(Rule::MaxHoldEndsWithTicket) {
+            last.into_iter().for_each(|last| first.inherit(last));
+        }
+        self.pass_to(Arc::clone(&tenure), first, now);
+        let guard = LockGuard::new(place.clone(), tenure, ticket, None);
+        fx.deliver(waiter.turn, Told::Granted(guard));
+    }
 }
 
 /// A hold on its way to the head of the local queue. Dropped before it is answered, it is undone in order: the old

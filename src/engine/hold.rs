@@ -157,7 +157,7 @@ impl Hold {
     }
 
     /// How much longer the server keeps it, if all that left for it ran at once, answered or not.
-    pub(crate) fn kept_for(&self, now: Instant) -> Duration {
+    pub(crate) fn kept_for(&self, now: impl Into<Date>) -> Duration {
         self.kept.saturating_duration_since(now.into())
     }
 
@@ -266,8 +266,8 @@ impl Hold {
     }
 
     /// How long its owner has had it.
-    pub(super) fn held_for(&self, now: Instant) -> Duration {
-        Date::from(now).saturating_duration_since(self.taken)
+    pub(super) fn held_for(&self, now: impl Into<Date>) -> Duration {
+        now.into().saturating_duration_since(self.taken)
     }
 
     /// When the hold is over unless it is renewed.
@@ -344,8 +344,9 @@ impl Hold {
         if self.renewing || self.untaken_since().is_some() {
             return None;
         }
-        let short = self.kept_back(watchdog).is_some();
-        if !short && !self.probe && !self.watched() {
+        let watched = self.watched();
+        let short = self.kept_back_of(watched, watchdog).is_some();
+        if !short && !self.probe && !watched {
             return None;
         }
         if let Some((_, at)) = self.retry() {
@@ -356,7 +357,11 @@ impl Hold {
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket: it is asked for now.
     pub(super) fn kept_back(&self, watchdog: Duration) -> Option<Date> {
-        let wanted = if self.watched() { self.floor.max(self.renewed + watchdog) } else { self.floor };
+        self.kept_back_of(self.watched(), watchdog)
+    }
+
+    fn kept_back_of(&self, watched: bool, watchdog: Duration) -> Option<Date> {
+        let wanted = if watched { self.floor.max(self.renewed + watchdog) } else { self.floor };
         let wanted = self.bounded().map_or(wanted, |bound| bound.min(wanted));
         // Bounds are cut to whole milliseconds.
         (self.reached + Duration::from_millis(1) <= wanted).then_some(wanted)
@@ -369,13 +374,13 @@ impl Hold {
     }
 
     /// The next owner takes the same hold over, number and deadline and all.
-    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Instant) {
+    pub(crate) fn pass_to(&mut self, tenure: Arc<Tenure>, first: Ticket, now: Date) {
         if without(Rule::PassKeepsDeadline) {
-            self.deadline.at = clock::deadline(now, self.lease()).into();
+            self.deadline.at = clock::deadline(now.into(), self.lease()).into();
         }
         self.tenure = tenure;
         self.counting.passed();
         self.tickets = Tickets::One(first.untaken());
-        self.taken = now.into();
+        self.taken = now;
     }
 }

@@ -31,8 +31,9 @@ impl State {
     }
 
     pub(super) fn expire_at(&mut self, place: &Place, moment: Moment, fx: &mut Effects) {
-        let left = self.is_left(place, moment).then_some(LostCause::Expired);
-        if let Some(cause) = self.hold.as_mut().and_then(|hold| hold.expires(moment)).or(left) {
+        let Some(hold) = &mut self.hold else { return };
+        let cause = hold.expires(moment);
+        if let Some(cause) = cause.or_else(|| self.is_left(place, moment).then_some(LostCause::Expired)) {
             self.lose(place, cause, fx);
         }
     }

@@ -13,7 +13,7 @@
 //! | turns that nobody takes | `parked.rs` |
 //! | uses that are none | `misuse.rs` |
 //! | owners that wait for one another | `circles.rs` |
-//! | waiters of this process, first come first served | `queue.rs` |
+//! | waiters of this process, first come first served | `queue.rs`, their owners by the hashes of `mix.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | the loss of a hold | `loss.rs` |
 //! | how long a process may keep a name to itself | `slice.rs` |
@@ -90,6 +90,7 @@ mod hold;
 mod home;
 mod loss;
 mod misuse;
+mod mix;
 mod nest;
 mod outcome;
 mod parked;

@@ -178,7 +178,7 @@ impl State {
         let moment = place.engine.clock().moment();
         self.expire_at(place, moment, fx);
         if self.hold.as_ref().is_some_and(|hold| hold.untaken_since().is_some())
-            && let Ending::Release(job) = self.end_hold(place, None, moment.now, fx)
+            && let Ending::Release(job) = self.end_hold(place, None, moment, fx)
         {
             fx.release(job);
         }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{sync::oneshot, task};
 
-use super::{admit::ContenderSlot, guard::LockGuard, registry::Place};
+use super::{admit::ContenderSlot, guard::LockGuard, mix::Mixing, registry::Place};
 use crate::{
     error::Error,
     lease::Lease,
@@ -50,7 +50,7 @@ pub(crate) struct Queue(Option<Box<Waiting>>);
 #[derive(Debug, Default)]
 struct Waiting {
     waiters: VecDeque<Waiter>,
-    owners: HashSet<Owner>,
+    owners: HashSet<Owner, Mixing>,
 }
 
 impl Queue {
@@ -127,14 +127,15 @@ impl Queue {
 pub(crate) struct QueuePlace {
     place: Place,
     id: u64,
-    turn: oneshot::Receiver<Told>,
+    /// Nothing once it was told.
+    turn: Option<oneshot::Receiver<Told>>,
     /// Its own task took what it waits for.
     pub(super) behind_itself: bool,
 }
 
 impl QueuePlace {
     pub(crate) fn new(place: Place, id: u64, turn: oneshot::Receiver<Told>, behind_itself: bool) -> Self {
-        Self { place, id, turn, behind_itself }
+        Self { place, id, turn: Some(turn), behind_itself }
     }
 
     pub(super) fn place(&self) -> &Place {
@@ -147,14 +148,20 @@ impl QueuePlace {
 
     /// Waits for the turn; `None` if the entry let go of the sender, which means that the client ended.
     pub(crate) async fn turn(&mut self) -> Option<Told> {
-        (&mut self.turn).await.ok()
+        let told = self.turn.as_mut()?.await.ok();
+        if told.is_some() {
+            self.turn = None;
+        }
+        told
     }
 }
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
+        // Whoever was told its turn is in no queue any more.
+        let Some(turn) = &mut self.turn else { return };
         // Closed first: whoever pops it from now on goes on to the next one.
-        self.turn.close();
+        turn.close();
         self.place.update(|state, _| {
             state.queue.remove(self.id);
             // A hand-over goes on without it, and its owner may ask again meanwhile.

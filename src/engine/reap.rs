@@ -173,8 +173,8 @@ impl Reaps {
     }
 
     /// Those who had to go for numbers of this name.
-    pub(super) fn crowded_out(&mut self) -> Vec<CrowdedOut> {
-        self.0.as_mut().map(|watch| std::mem::take(&mut watch.crowded_out)).unwrap_or_default()
+    pub(super) fn crowded_out(&mut self) -> impl Iterator<Item = CrowdedOut> {
+        self.0.iter_mut().flat_map(|watch| watch.crowded_out.drain(..))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -174,15 +174,16 @@ impl State {
 
     /// When the driver must look at this entry.
     fn next_look(&self, place: &Place) -> Option<Date> {
+        let watchdog = place.engine.settings().watchdog_timeout;
         let mut next: Option<Date> = None;
-        let mut sooner = |at: Option<Date>| next = [next, at].into_iter().flatten().min();
+        let mut sooner = |at: Option<Date>| next = next.zip(at).map(|(next, at)| next.min(at)).or(next).or(at);
         if let Some(hold) = &self.hold {
             sooner(Some(hold.known_deadline()));
             sooner(hold.bounded());
-            sooner(hold.due(place.engine.settings().watchdog_timeout));
-            sooner(self.taken_back_at(place));
+            // What is to be renewed is worked under.
+            sooner(hold.due(watchdog).or_else(|| self.taken_back_at(place)));
         }
-        if !self.queue.is_empty() || self.may_keep_others_out(place.engine.settings().watchdog_timeout) {
+        if self.contender.is_some() && (!self.queue.is_empty() || self.may_keep_others_out(watchdog)) {
             sooner(self.passed_over_at(place));
         }
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
@@ -272,7 +273,7 @@ impl Place {
             state.ear.close(fx);
             state.trouble = None;
         }
-        state.reaps.crowded_out().into_iter().for_each(|out| fx.crowds_out(out));
+        state.reaps.crowded_out().for_each(|out| fx.crowds_out(out));
         if state.dead {
             return None;
         }

@@ -225,9 +225,9 @@ impl Slice {
     }
 
     /// A hold ends at `now`.
-    pub(crate) fn turn(&self, now: Instant) -> Turn {
+    pub(crate) fn turn(&self, now: impl Into<Date>) -> Turn {
         match self.started {
-            Some(started) if Date::from(now) < started + self.length() || without(Rule::SliceEnds) => Turn::Keep,
+            Some(started) if now.into() < started + self.length() || without(Rule::SliceEnds) => Turn::Keep,
             _ => Turn::Yield,
         }
     }

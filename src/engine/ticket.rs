@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use super::date::Date;
 use crate::lease::Lease;
 
@@ -27,8 +25,8 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     /// `sent` is the instant before the request left that asked for it.
-    pub(crate) fn new(id: u64, lease: Lease, max_hold: Option<Duration>, sent: Instant) -> Self {
-        let sent = Date::from(sent);
+    pub(crate) fn new(id: u64, lease: Lease, max_hold: Option<Duration>, sent: impl Into<Date>) -> Self {
+        let sent = sent.into();
         let max_hold = max_hold.map(|bound| sent + bound);
         let (floor, watched) = match lease {
             Lease::Watchdog => (sent, true),
@@ -107,6 +105,8 @@ impl DerefMut for Tickets {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
     fn ticket(id: u64) -> Ticket {
