@@ -145,6 +145,7 @@ impl State {
             from: hold.number,
             to: None,
             lease: hold.may_last(now),
+            late: hold.runs_late(),
             unclean: hold.unclean,
             commands: hold.counting.take_commands(),
             waiter: Some(waiter),
@@ -194,6 +195,8 @@ pub(crate) struct HandOver {
     /// Drawn, and from then on perhaps on the server.
     to: Option<HoldNumber>,
     lease: Duration,
+    /// And by how much longer the server may keep it, if something that has no answer runs late.
+    late: Duration,
     /// An old copy of the acquire may run later.
     unclean: bool,
     commands: Option<Arc<Semaphore>>,
@@ -233,7 +236,8 @@ impl HandOver {
         };
         let bound = max_hold.map(|max_hold| clock.now() + max_hold);
         let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
-        self.lease = self.lease.max(term.lease);
+        let late = self.late;
+        (self.lease, self.late) = (self.lease.max(term.lease), late + term.lease);
         let era = place.engine.era.number();
         let to = *self.to.insert(place.engine.draw_hold());
         place.update(|state, _| state.handing.iter_mut().for_each(|successor| successor.to = self.to));
@@ -259,7 +263,7 @@ impl HandOver {
                 }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
-                    self.to = None;
+                    (self.to, self.late) = (None, late);
                 }
                 Err(Error::from_fault(fault, place.name(), Op::HandOver))
             }
@@ -315,7 +319,7 @@ impl Drop for HandOver {
             Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
             to => (self.from, to),
         };
-        let why = Why { then, ..Why::ended(first, self.lease, OldCopies::None) };
+        let why = Why { then, late: self.late, ..Why::ended(first, self.lease, OldCopies::None) };
         let job = place.update(|state, fx| {
             let now = place.engine.clock().now();
             let mut job = state.release(place, why, Arc::clone(&self.outcome), now);

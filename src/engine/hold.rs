@@ -97,7 +97,7 @@ impl Hold {
             aside: None,
             renewed: raised.sent,
             reached: raised.reached,
-            kept: raised.reached,
+            kept: raised.kept(moment),
             taken: moment.date,
             deadline: raised.deadline,
             raising: 0,
@@ -180,6 +180,7 @@ impl Hold {
     /// A command that raised the TTL was answered: the deadline moves, never backwards.
     pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
         self.raising = self.raising.saturating_sub(1);
+        self.kept = self.kept.max(raised.kept(moment));
         if raised.deadline.at > self.deadline.effective(moment) {
             self.deadline = raised.deadline;
             self.grown = true;

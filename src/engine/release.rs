@@ -44,6 +44,7 @@ pub(crate) struct Releasing {
     turn: Turn,
     /// Our own subscription will hear its message.
     own: bool,
+    lease: Duration,
     /// Nothing of the hold is left on the server after this.
     until: Instant,
 }
@@ -105,6 +106,7 @@ impl State {
             missing: Missing::Lost,
             turn: why.turn,
             own,
+            lease: why.lease,
             until: now + why.lease + why.late,
         });
         let Why { number, old_copies, .. } = why;
@@ -140,6 +142,8 @@ impl State {
             let freed = matches!(answer, Letting::Done { .. });
             let missing = if freed { Missing::Needless } else { Missing::Lost };
             (release.number, release.out_on, release.missing) = (then, None, missing);
+            // The hand-over ran by now, or never will.
+            release.until = release.until.min(place.engine.clock().now() + release.lease);
             if published {
                 // The message that was expected is the first half's: the second may publish one of its own.
                 release.own = self.ear.expect_own();

@@ -72,6 +72,11 @@ impl Raised {
     pub(super) fn raises(&self) -> bool {
         self.sent < self.reached
     }
+
+    /// How long the server may keep the hold by it, whose answer came at this moment: it ran then at the latest.
+    pub(super) fn kept(&self, moment: Moment) -> Date {
+        moment.date + self.reached.saturating_duration_since(self.sent)
+    }
 }
 
 impl Deadline {

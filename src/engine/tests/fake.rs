@@ -176,7 +176,7 @@ impl World {
 
     /// What the backend has measured.
     pub(super) fn set_round_trip(&self, trip: Option<Duration>) {
-        self.inside().round_trip = trip.map(|trip| RoundTrip { usual: trip, longest: trip });
+        self.inside().round_trip = trip.map(|trip| RoundTrip { usual: trip, longest: trip, shortest: trip });
     }
 
     pub(super) fn new_link(&self) {
@@ -263,10 +263,8 @@ impl World {
                     sleep(under_way).await;
                     answer
                 }
-                Fate::Late(pause) => {
-                    let answer = self.later(sleep(pause), run);
-                    silence(answer).await
-                }
+                Fate::Delayed(pause) => self.later(sleep(pause), run).await,
+                Fate::Late(pause) => silence(self.later(sleep(pause), run)).await,
                 Fate::Lost => {
                     self.server(&run);
                     silence(()).await

@@ -37,6 +37,8 @@ pub(super) enum Fate {
     Prompt,
     /// Runs when it is sent, and is answered so much later.
     Slow(Duration),
+    /// Runs so much later, and is answered then.
+    Delayed(Duration),
     /// Runs when it is sent; the answer waits at the gate.
     Held(Gate),
     /// Runs when it is sent and once more so much `later`; the answer is `under_way` from then on: a lower layer sent it

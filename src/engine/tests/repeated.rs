@@ -49,6 +49,54 @@ async fn after_a_renewal_that_runs_late_a_release_is_repeated_for_as_long_as_the
     bench.nothing_is_left("a").await;
 }
 
+/// What was answered ran by then, and perhaps only then: the server keeps the hold from its answer on, and not from its
+/// sending.
+#[tokio::test(start_paused = true)]
+async fn after_a_command_that_ran_long_after_it_was_sent_a_release_is_repeated_for_as_long_as_the_hold_may_last() {
+    for verb in [Verb::Acquire, Verb::Renew] {
+        let bench = Bench::with(|settings| {
+            (settings.command_timeout, settings.unreachable_after) = (10 * SECOND, LEASE);
+        });
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.next(verb, [Fate::Delayed(9 * SECOND)]);
+        let guard = lock.lock().lease(LEASE).await.unwrap();
+        if verb == Verb::Renew {
+            guard.extend(LEASE).await.unwrap();
+        }
+        let over = Instant::now() + LEASE;
+        // By what it asks for the hold lasts for longer than before, and by what ran it does not.
+        guard.extend(LEASE - 8 * SECOND).await.unwrap();
+        world.always(Verb::Release, Fate::Refused(FaultKind::Unready));
+        drop(guard);
+        sleep(LEASE - 4 * SECOND).await;
+        assert_eq!(world.ttl("a"), over - Instant::now());
+        world.heal();
+        sleep(2 * SECOND).await;
+        assert_eq!(world.holder("a"), None, "{verb:?}");
+        assert!(lock.try_lock().await.unwrap().is_some());
+        bench.nothing_is_left("a").await;
+    }
+}
+
+/// A hand-over without an answer may move the hold while it lives, and what it made lives for a lease from then on.
+#[tokio::test(start_paused = true)]
+async fn after_a_hand_over_that_runs_late_both_releases_are_repeated_for_as_long_as_the_new_hold_may_last() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.unpassable("a"));
+    let guard = lock.lock().await.unwrap();
+    let waiting = start(lock.lock()).await;
+    world.next(Verb::HandOver, [Fate::Late(LEASE - SECOND)]);
+    world.always(Verb::Release, Fate::Refused(FaultKind::Unready));
+    drop(guard);
+    waiting.abort();
+    sleep(LEASE + 20 * SECOND).await;
+    assert_eq!(world.ttl("a"), LEASE - 21 * SECOND, "from when the hand-over ran");
+    world.heal();
+    sleep(2 * SECOND).await;
+    assert_eq!(world.holder("a"), None);
+    bench.nothing_is_left("a").await;
+}
+
 /// As above, for holds that were lost: with a guard that ends later, and detached, where nobody ends it.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_that_the_server_may_keep_for_longer_is_released_though_it_is_forgotten() {
