@@ -1,17 +1,17 @@
-//! How long answers take: measured where they are noted anyway, and kept in one word, so that noting one costs next to
+//! How long answers take: measured where they are noted anyway, and kept in two words, so that noting one costs next to
 //! nothing. What follows from it is decided by whoever waits for answers.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
     time::Duration,
 };
 
 /// Nothing was measured yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The usual round trip moves by this part of what a new one differs, the longest by this part back to it.
+/// The usual round trip moves by this part of what a new one differs, the longest and the shortest by this part back to it.
 const USUAL: u32 = 8;
-const LONGEST: u32 = 16;
+const BACK: u32 = 16;
 
 /// How long answers take at present, from the sending of a command to its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,18 +20,21 @@ pub(crate) struct RoundTrip {
     pub(crate) usual: Duration,
     /// The longest of the last few.
     pub(crate) longest: Duration,
+    /// The shortest of the last few: what late answers do not change.
+    pub(crate) shortest: Duration,
 }
 
 /// The round trips over one way.
 #[derive(Debug)]
 pub(crate) struct RoundTrips {
-    /// Both in microseconds, in one half each. Where two are noted at once one of them may be lost.
+    /// The usual and the longest in microseconds, in one half each. Where two are noted at once one of them may be lost.
     known: AtomicU64,
+    shortest: AtomicU32,
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { known: AtomicU64::new(UNKNOWN) }
+        Self { known: AtomicU64::new(UNKNOWN), shortest: AtomicU32::new(u32::MAX) }
     }
 }
 
@@ -39,10 +42,16 @@ impl RoundTrips {
     pub(crate) fn note(&self, took: Duration) {
         let known = self.known.load(Ordering::Relaxed);
         let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        let (usual, longest) = match unpack(known) {
-            None => (took, took),
-            Some((usual, longest)) => (moved(usual, took, USUAL), took.max(moved(longest, took, LONGEST))),
+        let before = self.shortest.load(Ordering::Relaxed);
+        let (usual, longest, shortest) = match unpack(known) {
+            None => (took, took, took),
+            Some((usual, longest)) => {
+                (moved(usual, took, USUAL), took.max(moved(longest, took, BACK)), took.min(moved(before, took, BACK)))
+            }
         };
+        if shortest != before {
+            self.shortest.store(shortest, Ordering::Relaxed);
+        }
         let now = u64::from(usual) << 32 | u64::from(longest);
         if now != known {
             self.known.store(now, Ordering::Relaxed);
@@ -53,7 +62,8 @@ impl RoundTrips {
     pub(crate) fn seen(&self) -> Option<RoundTrip> {
         let (usual, longest) = unpack(self.known.load(Ordering::Relaxed))?;
         let micros = |micros| Duration::from_micros(u64::from(micros));
-        Some(RoundTrip { usual: micros(usual), longest: micros(longest) })
+        let shortest = self.shortest.load(Ordering::Relaxed).min(longest);
+        Some(RoundTrip { usual: micros(usual), longest: micros(longest), shortest: micros(shortest) })
     }
 
     /// The way is another one from now on.
@@ -88,7 +98,7 @@ mod tests {
     #[test]
     fn nothing_is_known_before_the_first_and_that_counts_in_full() {
         assert_eq!(RoundTrips::default().seen(), None);
-        assert_eq!(after(&[7 * MS]), RoundTrip { usual: 7 * MS, longest: 7 * MS });
+        assert_eq!(after(&[7 * MS]), RoundTrip { usual: 7 * MS, longest: 7 * MS, shortest: 7 * MS });
         assert_eq!(after(&[Duration::ZERO]), RoundTrip::default());
         assert_eq!(after(&[Duration::MAX]).longest, Duration::from_micros(u64::from(u32::MAX - 1)));
     }
@@ -96,7 +106,18 @@ mod tests {
     #[test]
     fn one_that_is_late_counts_at_once_as_the_longest_and_little_as_the_usual() {
         let trip = after(&[MS, MS, 201 * MS]);
-        assert_eq!(trip, RoundTrip { usual: 26 * MS, longest: 201 * MS });
+        assert_eq!(trip, RoundTrip { usual: 26 * MS, longest: 201 * MS, shortest: MS + MS * 200 / 16 });
+    }
+
+    #[test]
+    fn the_first_that_is_in_time_again_is_the_shortest_whatever_came_late_before_it() {
+        let trip = after(&[MS, 900 * MS, 900 * MS, 900 * MS, MS]);
+        assert_eq!(trip.shortest, MS);
+        assert!(trip.usual > 250 * MS, "{trip:?}");
+        // A way that has become longer is known as that after a few.
+        let mut took = vec![MS];
+        took.extend([200 * MS; 48]);
+        assert!((190 * MS..=200 * MS).contains(&after(&took).shortest), "{:?}", after(&took));
     }
 
     #[test]
@@ -107,6 +128,7 @@ mod tests {
         assert!((2 * MS..3 * MS).contains(&trip.usual), "{trip:?}");
         assert!((2 * MS..7 * MS).contains(&trip.longest), "{trip:?}");
         took.extend([2 * MS; 200]);
-        assert_eq!(after(&took), RoundTrip { usual: 2 * MS, longest: 2 * MS }, "to the last microsecond");
+        let two = RoundTrip { usual: 2 * MS, longest: 2 * MS, shortest: 2 * MS };
+        assert_eq!(after(&took), two, "to the last microsecond");
     }
 }

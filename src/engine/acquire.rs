@@ -259,7 +259,7 @@ impl ContenderSlot {
                 if !term.holds(moment) {
                     return Tried::Late;
                 }
-                self.enter(ask, half, (term, era, moment), distance.usual(), fence)
+                self.enter(ask, half, (term, era, moment), distance.shortest(), fence)
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();

@@ -47,6 +47,11 @@ impl Distance {
         self.round_trip.map_or(Duration::ZERO, |trip| trip.usual)
     }
 
+    /// How far the server is: how long an answer takes that nothing holds up.
+    pub(super) fn shortest(self) -> Duration {
+        self.round_trip.map_or(Duration::ZERO, |trip| trip.shortest)
+    }
+
     /// How many tries of each half may be under way.
     pub(super) fn tries(self) -> usize {
         let times = self.usual().as_micros() / NEAR.as_micros();
@@ -91,7 +96,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(3);
 
     fn at(longest: Option<Duration>) -> Distance {
-        Distance::new(longest.map(|longest| RoundTrip { usual: Duration::ZERO, longest }), TIMEOUT)
+        Distance::new(longest.map(|longest| RoundTrip { longest, ..RoundTrip::default() }), TIMEOUT)
     }
 
     #[test]
@@ -114,14 +119,15 @@ mod tests {
 
     #[test]
     fn as_many_tries_are_under_way_as_keep_the_same_number_answered_up_to_a_bound() {
-        let tries = |ms: u32| Distance::new(Some(RoundTrip { usual: MS * ms, longest: MS }), TIMEOUT).tries();
+        let tries =
+            |ms: u32| Distance::new(Some(RoundTrip { usual: MS * ms, ..RoundTrip::default() }), TIMEOUT).tries();
         assert_eq!([0, 1, 10, 19, 20, 100, 160, 200, 60_000].map(tries), [64, 64, 64, 64, 128, 640, 1024, 1024, 1024]);
         assert_eq!(at(None).tries(), TRIES);
     }
 
     #[test]
     fn a_lease_of_four_round_trips_is_long_enough_and_a_shorter_one_is_named_with_the_way() {
-        let far = Distance::new(Some(RoundTrip { usual: 50 * MS, longest: 50 * MS }), TIMEOUT);
+        let far = Distance::new(Some(RoundTrip { usual: 50 * MS, ..RoundTrip::default() }), TIMEOUT);
         assert!(far.is_too_far_for(199 * MS) && !far.is_too_far_for(200 * MS) && !at(None).is_too_far_for(MS));
         let why = far.of_late_answers(100 * MS);
         assert!(why.contains("100ms") && why.contains("50ms") && why.contains("4 round trips"), "{why}");

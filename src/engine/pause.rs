@@ -129,10 +129,11 @@ impl ContenderSlot {
         let settings = place.engine.settings();
         let distance = place.distance();
         let started = place.engine.clock().now();
-        let mut now = started;
+        let (mut now, mut round_trip) = (started, distance.shortest());
         loop {
             let link = place.link();
             let (gate, out) = place.update(|state, fx| {
+                state.slice.comes_nearer(round_trip);
                 let gate = state.slice.gate(now);
                 match gate {
                     Gate::Until(_) if ask.patience != Patience::Once => state.ear.open(fx),
@@ -190,9 +191,11 @@ impl ContenderSlot {
                 };
             }
             let until = at.map_or(bound, |at| at.min(bound));
+            // Other names may tell meanwhile that the server is nearer than it seemed.
+            let until = if matches!(gate, Gate::Rest(_)) { until.min(now + LONGEST_POLL) } else { until };
             self.polls_by(Some(until));
             let _ = Box::pin(timeout_at(until, place.entry.nudged())).await;
-            now = place.engine.clock().now();
+            (now, round_trip) = (place.engine.clock().now(), place.distance().shortest());
         }
     }
 

@@ -31,8 +31,10 @@ const FAR: u32 = 4;
 const KEEPS: u32 = 2;
 
 /// And after its turn it neither tries nor listens for so many, for each that listens: while it asks, everybody nearer
-/// stands still for longer than a turn of theirs takes.
+/// stands still for longer than a turn of theirs takes. However far it is, it does not rest for longer than this: what it
+/// measured may be true no more, and while it rests nobody need be there.
 const RESTS: u32 = 4;
+const LONGEST_REST: Duration = Duration::from_millis(2_400);
 
 /// The fairness towards other processes, for one name.
 ///
@@ -62,7 +64,7 @@ pub(crate) struct Slice {
     /// When a hold of ours ended last, whichever way.
     ended: Option<Date>,
     cooling: Option<Cooling>,
-    /// How far the server was when the key was taken last.
+    /// How far the server was when the key was taken last, or nearer by what was measured since.
     round_trip_us: u32,
     /// Whether others listened to the last release that was answered.
     heard: bool,
@@ -80,8 +82,6 @@ struct Others {
     patience: u32,
     /// So many times as long as usual this process keeps the name: nobody came the last time.
     keeps: u32,
-    /// Until when a far process lets the others alone.
-    rests_until: Option<Date>,
 }
 
 /// The turns of others since the slice of this process was over.
@@ -136,7 +136,7 @@ pub(crate) enum Gate {
 
 impl Default for Others {
     fn default() -> Self {
-        Self { round: None, had: Duration::ZERO, patience: 1, keeps: 1, rests_until: None }
+        Self { round: None, had: Duration::ZERO, patience: 1, keeps: 1 }
     }
 }
 
@@ -153,7 +153,6 @@ impl Listeners {
 impl Others {
     /// This process has the lock again, and the round is over. Whether anything is to be remembered of it.
     fn taken(&mut self, far: bool) -> bool {
-        self.rests_until = None;
         if let Some(Round { others, had, .. }) = self.round.take() {
             let most = LONGEST.as_millis() as u32;
             self.patience = if had < others { (self.patience * 2).min(most) } else { 1 };
@@ -211,7 +210,7 @@ impl Slice {
             self.started = Some(now);
         }
         self.cooling = None;
-        self.round_trip_us = u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX);
+        self.round_trip_us = micros(round_trip);
         let far = self.is_far();
         if self.others.as_mut().is_some_and(|others| !others.taken(far)) {
             self.others = None;
@@ -263,11 +262,9 @@ impl Slice {
             return;
         }
         let (usual, count) = (self.usual(), listeners.count());
-        let rest = self.is_far().then(|| Date::from(now) + self.round_trip() * RESTS * count);
         let others = self.others.get_or_insert_default();
         others.had = Duration::from_nanos(had_ns);
         others.round = Some(Round { since: now, others: count, had: 0, told: None });
-        others.rests_until = rest;
         let span = if usual.is_zero() { usual } else { others.given(usual) };
         let patience = if without(Rule::CoolDownEnds) { 1_000_000 } else { 1 };
         self.cooling = Some(Cooling::Listeners { until: Date::from(now) + span * patience });
@@ -293,6 +290,11 @@ impl Slice {
     /// A release that is to tell who listens is not answered yet.
     pub(crate) fn awaits_answer(&self) -> bool {
         matches!(self.cooling, Some(Cooling::Unanswered { .. }))
+    }
+
+    /// Answers take no longer than this at present: whoever was held up, and is not far after all, rests no longer.
+    pub(crate) fn comes_nearer(&mut self, round_trip: Duration) {
+        self.round_trip_us = self.round_trip_us.min(micros(round_trip));
     }
 
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
@@ -322,8 +324,11 @@ impl Slice {
         Some(told + waiting.given((self.usual() / STEP).min(LONGEST_STEP)) * first)
     }
 
+    /// Until when a far process lets the others alone.
     fn rests_until(&self) -> Option<Date> {
-        self.others.as_ref()?.rests_until
+        let Round { since, others, .. } = self.others.as_ref()?.round?;
+        let rest = || (self.round_trip() * RESTS * others).min(LONGEST_REST);
+        self.is_far().then(|| Date::from(since) + rest())
     }
 
     /// Until when there is something to remember although nobody holds or waits.
@@ -335,6 +340,10 @@ impl Slice {
         let ended = self.ended.map(|ended| ended + self.length());
         cooling.max(ended).max(self.rests_until()).map(Instant::from)
     }
+}
+
+fn micros(round_trip: Duration) -> u32 {
+    u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -584,6 +593,36 @@ mod tests {
         let mut near = Slice::new(SLICE);
         assert_eq!(turn_of(&mut near, &mut t, SLICE, 1, SLICE / 4), SLICE);
         assert!(matches!(near.gate(t), Gate::Until(_)));
+    }
+
+    #[test]
+    fn whoever_is_found_to_be_nearer_rests_for_less_and_who_is_near_not_at_all() {
+        let (mut slice, t) = fresh();
+        let mut over = t;
+        assert_eq!(turn_of(&mut slice, &mut over, 200 * MS, 2, 100 * MS), 800 * MS);
+        slice.comes_nearer(200 * MS);
+        assert_eq!(
+            slice.gate(over + 50 * MS),
+            Gate::Rest(over + 800 * MS),
+            "only the next turn tells that it is farther"
+        );
+        slice.comes_nearer(10 * MS);
+        assert_eq!(slice.gate(over + 50 * MS), Gate::Rest(over + 80 * MS), "from the same moment on");
+        slice.comes_nearer(MS);
+        assert_eq!(slice.gate(over + 50 * MS), Gate::Open);
+        // As before with the next turn.
+        slice.taken(over + 50 * MS, 100 * MS);
+        assert_eq!(slice.turn(over + 249 * MS), Turn::Keep);
+    }
+
+    #[test]
+    fn however_far_a_process_is_it_does_not_rest_for_longer_than_some_seconds() {
+        let (mut slice, mut t) = fresh();
+        assert_eq!(turn_of(&mut slice, &mut t, 800 * MS, 3, 400 * MS), LONGEST_REST);
+        assert_eq!(slice.remembers_until(), Some(t + LONGEST_REST));
+        // Of 200 ms all three of them have their time.
+        let (mut slice, mut t) = fresh();
+        assert_eq!(turn_of(&mut slice, &mut t, 400 * MS, 3, 200 * MS), LONGEST_REST);
     }
 
     #[test]

@@ -177,3 +177,28 @@ async fn a_renewal_is_waited_for_as_long_as_the_way_is_and_never_longer_than_its
         bench.nothing_is_left("a").await;
     }
 }
+
+/// What was measured while answers were held up is true no more, and it is other names that tell.
+#[tokio::test(start_paused = true)]
+async fn whoever_rests_as_one_that_is_far_tries_soon_after_the_server_is_found_to_be_near() {
+    for (later, rests) in [(200 * MS, 800 * MS), (MS, 500 * MS)] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = 1);
+        world.set_round_trip(Some(200 * MS));
+        // Others are heard of with the first release.
+        lock.lock().await.unwrap().unlock().await.unwrap();
+        let guard = lock.lock().await.unwrap();
+        let waiter = start(lock.lock()).await;
+        // A far one keeps the name for two round trips.
+        sleep(400 * MS).await;
+        let given_up = Instant::now();
+        guard.unlock().await.unwrap();
+        sleep(260 * MS).await;
+        world.set_round_trip(Some(later));
+        drop(waiter.await.unwrap().unwrap());
+        assert_eq!(given_up.elapsed(), rests);
+        sleep(3 * SECOND).await;
+        bench.nothing_is_left("a").await;
+    }
+}

@@ -128,7 +128,8 @@ impl Mix {
 
     pub(super) fn habits(&self) -> Habits {
         let longest = |of: &[u64]| Duration::from_millis(of.iter().copied().max().unwrap_or_default());
-        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices) }
+        let way = Duration::from_millis(self.way);
+        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices), way }
     }
 }
 

@@ -23,9 +23,8 @@ use crate::storm::{
 
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
-/// No process leaves a name to others that are not heard for longer than this, or than twelve round trips as it measured
-/// them last: weather and outages make those long for a while.
-const LONGEST_REST: Duration = Duration::from_millis(2_000);
+/// Whoever is far rests for so many round trips at most.
+const RESTS: u32 = 12;
 /// Nobody who waits is passed over by one other process for so long, and so often.
 pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
 
@@ -34,6 +33,8 @@ pub(super) const MONOPOLY: (Duration, usize) = (Duration::from_millis(900), 25);
 pub(super) struct Habits {
     pub(super) watchdog: Duration,
     pub(super) slice: Duration,
+    /// The longest way to the store, while nothing befalls anybody.
+    pub(super) way: Duration,
 }
 
 impl Habits {
@@ -43,10 +44,10 @@ impl Habits {
         Duration::from_millis(2_350) + self.watchdog / 3
     }
 
-    /// A lock that is free is taken within this by somebody who waits: a slice, and a few ways there and back. Where others
-    /// listen and none of them is heard, its own process leaves it to them for longer.
+    /// A lock that is free is taken within this by somebody who waits: a slice, or what a process that is far by the way of
+    /// this day rests for, and a few ways there and back.
     pub(super) fn idle(self) -> Duration {
-        Duration::from_millis(110) + self.slice.max(LONGEST_REST)
+        Duration::from_millis(110) + self.slice.max(2 * self.way * RESTS)
     }
 }
 
