@@ -172,9 +172,9 @@ impl Reaps {
         }
     }
 
-    /// Those who had to go for numbers of this name.
-    pub(super) fn crowded_out(&mut self) -> impl Iterator<Item = CrowdedOut> {
-        self.0.iter_mut().flat_map(|watch| watch.crowded_out.drain(..))
+    /// One of those who had to go for numbers of this name.
+    pub(super) fn crowded_out(&mut self) -> Option<CrowdedOut> {
+        self.0.as_mut()?.crowded_out.pop()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -189,7 +189,7 @@ impl State {
         sooner(self.lost.iter().filter_map(Hold::remembered_until).min());
         sooner(self.reaps.next().map(Date::from));
         if self.is_idle() {
-            sooner(Some(self.slice.remembers_until().unwrap_or_else(Instant::now).into()));
+            sooner(Some(self.slice.remembers_until().unwrap_or_else(|| Instant::now().into())));
         }
         next
     }
@@ -273,7 +273,9 @@ impl Place {
             state.ear.close(fx);
             state.trouble = None;
         }
-        state.reaps.crowded_out().for_each(|out| fx.crowds_out(out));
+        while let Some(out) = state.reaps.crowded_out() {
+            fx.crowds_out(out);
+        }
         if state.dead {
             return None;
         }

@@ -224,9 +224,14 @@ impl ReleaseJob {
 
     /// Starts it, and waits for what comes of the first sending. After an error that may heal it is repeated.
     pub(super) async fn once(self) -> Result<Released, Error> {
+        self.begin().first().await
+    }
+
+    /// Starts it; what comes of it is known there.
+    pub(super) fn begin(self) -> Arc<Outcome> {
         let outcome = Arc::clone(&self.outcome);
         self.start();
-        outcome.first().await
+        outcome
     }
 
     /// Sends it here and now, unless it has to wait for its turn among its hold's commands.

@@ -308,7 +308,8 @@ impl Engine {
     pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
         self.entries.remove_if(&**entry.protocol.key(), |found, ()| {
             let mut state = entry.lock();
-            let idle = Arc::ptr_eq(&found.0, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now);
+            let idle =
+                Arc::ptr_eq(&found.0, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now.into());
             state.dead = state.dead || idle;
             idle
         });

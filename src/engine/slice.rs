@@ -198,7 +198,8 @@ impl Slice {
         if self.length_ns == 0 {
             return Duration::ZERO;
         }
-        let length = self.usual().max(self.round_trip() * KEEPS);
+        let keeps = u64::from(self.round_trip_us) * u64::from(KEEPS) * 1_000;
+        let length = Duration::from_nanos(self.length_ns.max(keeps));
         self.others.as_ref().map_or(length, |others| (length * others.keeps).min(LONGEST).max(length))
     }
 
@@ -332,13 +333,13 @@ impl Slice {
     }
 
     /// Until when there is something to remember although nobody holds or waits.
-    pub(crate) fn remembers_until(&self) -> Option<Instant> {
+    pub(crate) fn remembers_until(&self) -> Option<Date> {
         let cooling = match self.cooling {
             Some(Cooling::Listeners { until }) => Some(until),
             _ => None,
         };
         let ended = self.ended.map(|ended| ended + self.length());
-        cooling.max(ended).max(self.rests_until()).map(Instant::from)
+        cooling.max(ended).max(self.rests_until())
     }
 }
 
@@ -586,7 +587,7 @@ mod tests {
             assert_eq!(slice.turn(t + 199 * MS), Turn::Keep);
             assert_eq!(slice.turn(t + 200 * MS), Turn::Yield);
             assert_eq!(turn_of(&mut slice, &mut t, 200 * MS, others, trip), rest * MS);
-            assert_eq!(slice.remembers_until(), Some(t + rest * MS));
+            assert_eq!(slice.remembers_until(), Some(Date::from(t + rest * MS)));
             assert_eq!(slice.gate(t + rest * MS), Gate::Open);
         }
         // A quarter of a slice is not far yet.
@@ -619,7 +620,7 @@ mod tests {
     fn however_far_a_process_is_it_does_not_rest_for_longer_than_some_seconds() {
         let (mut slice, mut t) = fresh();
         assert_eq!(turn_of(&mut slice, &mut t, 800 * MS, 3, 400 * MS), LONGEST_REST);
-        assert_eq!(slice.remembers_until(), Some(t + LONGEST_REST));
+        assert_eq!(slice.remembers_until(), Some(Date::from(t + LONGEST_REST)));
         // Of 200 ms all three of them have their time.
         let (mut slice, mut t) = fresh();
         assert_eq!(turn_of(&mut slice, &mut t, 400 * MS, 3, 200 * MS), LONGEST_REST);

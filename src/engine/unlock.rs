@@ -61,7 +61,7 @@ impl LockGuard {
         let result = match self.step(Asks::Unlock) {
             Step::Answer(result) => return result,
             Step::Tell(left) => engine.anywhere(self.tell(left)).await.unwrap_or_else(silent),
-            Step::Release(job) => engine.heard(job.once()).await.unwrap_or_else(silent),
+            Step::Release(job) => engine.heard(job.begin().first()).await.unwrap_or_else(silent),
             Step::HandOver(hand_over) => engine.heard(hand_over.once()).await.unwrap_or_else(silent),
             Step::Ask(outcome) => self.ask(outcome).await,
         };
