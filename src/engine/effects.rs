@@ -1,7 +1,11 @@
 //! What a change of an entry leaves to do once its mutex is let go: whatever may call back (a waker, a channel, a guard's
 //! drop, a backend) runs here, and never under the mutex. It decides nothing.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    mem::{self, ManuallyDrop},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
 use tracing::{Level, level_filters::LevelFilter};
@@ -87,10 +91,13 @@ pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is left to do after an entry's mutex was let go, in this order.
+/// What is left to do after an entry's mutex was let go. Most changes leave nothing: that is neither moved nor dropped.
 #[derive(Default)]
-pub(crate) struct Effects {
-    /// Whether there is anything: most changes leave nothing.
+pub(crate) struct Effects(ManuallyDrop<Left>);
+
+/// The same, in the order in which it is done.
+#[derive(Default)]
+struct Left {
     any: bool,
     ends: Few<(Arc<Tenure>, End)>,
     deliveries: Few<(oneshot::Sender<Told>, Told)>,
@@ -133,29 +140,29 @@ impl<T> Few<T> {
 impl Effects {
     pub(super) fn end(&mut self, tenure: &Arc<Tenure>, end: End) {
         tenure.note(end);
-        self.any = true;
-        self.ends.push((Arc::clone(tenure), end));
+        self.0.any = true;
+        self.0.ends.push((Arc::clone(tenure), end));
     }
 
     pub(super) fn deliver(&mut self, turn: oneshot::Sender<Told>, told: Told) {
-        self.any = true;
-        self.deliveries.push((turn, told));
+        self.0.any = true;
+        self.0.deliveries.push((turn, told));
     }
 
     pub(super) fn spawn(&mut self, work: Pending<()>) {
-        self.any = true;
-        self.work.push(work);
+        self.0.any = true;
+        self.0.work.push(work);
     }
 
     /// A release that nobody waits for.
     pub(super) fn release(&mut self, job: ReleaseJob) {
-        self.any = true;
-        self.releases.push(job);
+        self.0.any = true;
+        self.0.releases.push(job);
     }
 
     pub(super) fn say(&mut self, said: Said) {
-        self.any = true;
-        self.said.push(said);
+        self.0.any = true;
+        self.0.said.push(said);
     }
 
     /// As often as locks change hands: nothing is made where nobody at all hears it. No subscriber is asked for that.
@@ -174,47 +181,50 @@ impl Effects {
     }
 
     pub(super) fn listen(&mut self, epoch: u64) {
-        self.any = true;
-        self.listen = Some(epoch);
+        self.0.any = true;
+        self.0.listen = Some(epoch);
     }
 
     pub(super) fn unlisten(&mut self, subscription: Subscription) {
-        self.any = true;
-        self.unlisten.push(subscription);
+        self.0.any = true;
+        self.0.unlisten.push(subscription);
     }
 
     /// A number of some name is watched for no more.
     pub(super) fn crowds_out(&mut self, out: CrowdedOut) {
-        self.any = true;
-        self.crowded_out.push(out);
+        self.0.any = true;
+        self.0.crowded_out.push(out);
     }
 
     pub(super) fn settled(&mut self) {
-        self.any = true;
-        self.settled = true;
+        self.0.any = true;
+        self.0.settled = true;
     }
 
     pub(super) fn nudge(&mut self) {
-        self.any = true;
-        self.nudge = true;
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        !self.any
+        self.0.any = true;
+        self.0.nudge = true;
     }
 
     /// Does it all.
-    #[inline]
-    pub(super) fn run(mut self, place: &Place) {
-        if self.any {
-            self.run_all(place);
-        } else {
-            // Nothing is in it that its drop would have to look for.
-            mem::forget(self);
+    pub(super) fn run(&mut self, place: &Place) {
+        if self.0.any {
+            mem::take(&mut *self.0).run(place);
         }
     }
+}
 
-    fn run_all(&mut self, place: &Place) {
+/// What nobody ran, because something panicked.
+impl Drop for Effects {
+    fn drop(&mut self) {
+        if self.0.any {
+            drop(mem::take(&mut *self.0));
+        }
+    }
+}
+
+impl Left {
+    fn run(mut self, place: &Place) {
         for (tenure, end) in self.ends.take() {
             tenure.finish(end);
         }

@@ -250,9 +250,7 @@ impl Place {
         change(&mut state, fx);
         let moved = self.rest(&mut state, fx);
         drop(state);
-        if !fx.is_empty() {
-            std::mem::take(fx).run(self);
-        }
+        fx.run(self);
         moved
     }
 
