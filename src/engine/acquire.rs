@@ -66,16 +66,25 @@ enum Tried {
     /// Its lease was over before it left.
     Unsent,
     Fault(Fault),
-    /// The wait ended before the answer; whether the try had left by then.
-    CutOff {
-        left: bool,
-    },
+    /// The wait ended before the answer.
+    CutOff(Reached),
     /// The client was closed meanwhile.
     Closed,
     /// It came, or was not sent, and others had gone first meanwhile.
     PassedOver,
     /// An earlier server granted it, and the one that answers now may not know of that.
     Outdated,
+}
+
+/// How far a try had come when its wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    /// It waited until fewer of this client are under way: all that is known is what others of them hear.
+    Line,
+    /// There was no link all the time.
+    NoLink,
+    /// It left.
+    Server,
 }
 
 /// How a contender's life ends.
@@ -109,7 +118,9 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
         releases = Releases::Sent;
         match slot.attempt(ask, &mut half, link).await {
             Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
-            Tried::Unsent | Tried::Fault(_) if !slot.stands() => return Ok(Contended::PassedOver),
+            Tried::Unsent | Tried::Fault(_) | Tried::CutOff(Reached::Line | Reached::NoLink) if !slot.stands() => {
+                return Ok(Contended::PassedOver);
+            }
             Tried::PassedOver => return Ok(Contended::PassedOver),
             Tried::Busy { retry_in } => {
                 acquisition.say_contended();
@@ -134,17 +145,21 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
                 half = half_built(place, ask, again);
             }
             Tried::Closed => return Err(Error::Closed),
-            Tried::CutOff { left } => {
+            Tried::CutOff(reached) => {
                 // It asked nothing: what the server said to the try before it stands.
-                if let Some(error) = slot.refused_before().filter(|_| !left) {
+                if let Some(error) = slot.refused_before().filter(|_| reached != Reached::Server) {
                     return Err(slot.give_up(ask, error, asked));
                 }
-                // The server answers, only not this one yet: what it said before stands, and what never left asked nothing.
+                // The server answers, only not this one yet: what it said before stands, and what waits in line asked nothing.
                 let waits = matches!(ask.patience, Patience::Until(_));
-                if waits && (was_busy || !left) && asked < place.last_answer() {
+                if waits && (was_busy || reached == Reached::Line) && asked < place.last_answer() {
                     return Ok(Contended::Over(None));
                 }
-                let error = unanswered(place, left, "no answer before the wait was over");
+                let why = match reached {
+                    Reached::NoLink => "there was no link to the server until the wait was over",
+                    Reached::Line | Reached::Server => "no answer before the wait was over",
+                };
+                let error = unanswered(place, reached == Reached::Server, why);
                 return Err(slot.give_up(ask, error, asked));
             }
             Tried::Fault(fault) => {
@@ -238,7 +253,11 @@ impl ContenderSlot {
             }
         };
         let Some((Departure { term, era, behind, may_find_own, .. }, answer)) = asked else {
-            return Tried::CutOff { left: half.cut_off() };
+            return Tried::CutOff(match (half.cut_off(), place.update(|state, _| state.tries_since())) {
+                (true, _) => Reached::Server,
+                (false, Some(_)) => Reached::NoLink,
+                (false, None) => Reached::Line,
+            });
         };
         match answer {
             Err(Fault { kind: FaultKind::Withdrawn, .. }) => {

@@ -202,14 +202,12 @@ async fn a_server_that_stays_a_replica_refuses_and_is_not_stormed_with_links() {
     let (before, until) = (links(), Instant::now() + Duration::from_secs(3));
     let mut refused = 0;
     while Instant::now() < until {
-        let tries = (0..20).map(|number| client.mutex(format!("{number}")).try_lock().wait(MS * 50));
+        let tries = (0..20).map(|_| client.mutex(unique_name()).try_lock().wait(MS * 50));
         for tried in futures_util::future::join_all(tries.map(IntoFuture::into_future)).await {
             match tried {
                 Err(Error::Refused { kind: RefusedKind::ReadOnly, .. }) => refused += 1,
-                // One that was under way when another's refusal ended their link.
+                // One that was under way when another's refusal ended their link, or found none. Nobody said that it is busy.
                 Err(Error::Unreachable { .. }) => {}
-                // One that found no link and never left, while another was answered.
-                Ok(None) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -217,7 +215,9 @@ async fn a_server_that_stays_a_replica_refuses_and_is_not_stormed_with_links() {
     // The pauses' bounds, none, 10 ms and doubling up to a second, add up to this time with nine; half of each is drawn on
     // average, so twelve links fit. That a pause is drawn as short as thirty do is as good as impossible.
     let links = links() - before;
-    assert!(refused > 20 && (5..30).contains(&links), "{links} links, {refused} refusals");
+    assert!((5..30).contains(&links), "{links} links");
+    // Whatever ends a link is told somebody.
+    assert!(links <= refused, "{links} links, {refused} refusals");
     ask(&server, &["REPLICAOF", "NO", "ONE"]);
     let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals").expect("a free lock");
     assert!(held.is_held() && entered.is_held());

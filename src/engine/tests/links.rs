@@ -26,6 +26,37 @@ async fn a_try_that_never_left_leaves_nothing_to_release_or_to_reap() {
     assert!(world.record().is_empty(), "{:?}", world.record());
 }
 
+/// Nobody said that it is busy.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_without_a_link_is_not_busy_whoever_was_answered_meanwhile() {
+    for at_hand in [true, false] {
+        let bench = Bench::new();
+        let (world, gate) = (&bench.world, Gate::new());
+        world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
+        let other = start(bench.lock("other").lock()).await;
+        if !at_hand {
+            bench.engine.tries().free()[0].forget_permits(TRIES);
+        }
+        world.unlink();
+        let waiter = start(bench.lock("a").try_lock().wait(100 * MS)).await;
+        sleep(50 * MS).await;
+        // What left before the link was lost.
+        gate.open();
+        let other = other.await.unwrap().unwrap();
+        let error = waiter.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Unreachable { may_have_run: false, .. }), "{error:?}");
+        let why = std::error::Error::source(&error).expect("why").to_string();
+        assert!(why.contains("no link"), "{why}");
+        if !at_hand {
+            bench.engine.tries().free()[0].add_permits(TRIES - 1);
+        }
+        world.relink();
+        drop(other);
+        sleep(SECOND).await; // the other name is remembered for a while
+        bench.nothing_is_left("a").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_many_tries_that_wait_for_a_link_those_that_were_given_up_are_never_sent() {
     let bench = Bench::new();
