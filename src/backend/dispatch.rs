@@ -20,7 +20,8 @@ pub(crate) struct Dispatch<W: ?Sized = dyn Fn() -> bool + Send + Sync> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waiting,
-    Left,
+    /// For the server that answered in this era.
+    Left(u64),
     Withdrawn,
 }
 
@@ -30,8 +31,9 @@ impl Dispatch {
         Arc::new(Dispatch { stage: Mutex::new(Stage::Waiting), wanted })
     }
 
-    /// The backend's question, right before each sending: whether the command may go. From the first yes on it has left.
-    pub(crate) fn leaves(&self) -> bool {
+    /// The backend's question, right before each sending: whether the command may go, in this [`Line::era`](super::Line::era).
+    /// From the first yes on it has left.
+    pub(crate) fn leaves(&self, era: u64) -> bool {
         if without(Rule::WithdrawnStays) {
             return true;
         }
@@ -40,9 +42,17 @@ impl Dispatch {
         }
         let mut stage = self.stage();
         if *stage == Stage::Waiting {
-            *stage = Stage::Left;
+            *stage = Stage::Left(era);
         }
-        *stage == Stage::Left
+        matches!(*stage, Stage::Left(_))
+    }
+
+    /// In which era it left first, if it did.
+    pub(crate) fn left_in(&self) -> Option<u64> {
+        match *self.stage() {
+            Stage::Left(era) => Some(era),
+            Stage::Waiting | Stage::Withdrawn => None,
+        }
     }
 
     /// The caller wants it no more: whether it never left, and now never will.
@@ -84,8 +94,8 @@ impl Dispatches {
         self.first.is_none()
     }
 
-    pub(super) fn leave(&self) -> Result<(), Fault> {
-        if self.first.iter().chain(&self.others).all(|dispatch| dispatch.leaves()) {
+    pub(super) fn leave(&self, era: u64) -> Result<(), Fault> {
+        if self.first.iter().chain(&self.others).all(|dispatch| dispatch.leaves(era)) {
             return Ok(());
         }
         Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"))
@@ -101,9 +111,11 @@ mod tests {
     #[test]
     fn what_left_cannot_be_withdrawn_and_what_was_withdrawn_does_not_leave() {
         let gone = Dispatch::new(|| true);
-        assert!(gone.leaves() && !gone.withdraw() && gone.leaves());
+        assert_eq!(gone.left_in(), None);
+        assert!(gone.leaves(1) && !gone.withdraw() && gone.leaves(2));
+        assert_eq!(gone.left_in(), Some(1), "what it asked for first may be done");
         let kept = Dispatch::new(|| true);
-        assert!(kept.withdraw() && !kept.leaves() && kept.withdraw());
+        assert!(kept.withdraw() && !kept.leaves(1) && kept.withdraw());
     }
 
     #[test]
@@ -111,10 +123,10 @@ mod tests {
         let wanted = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&wanted);
         let dispatch = Dispatch::new(move || asked.load(Ordering::Relaxed));
-        assert!(!dispatch.leaves());
+        assert!(!dispatch.leaves(1));
         wanted.store(true, Ordering::Relaxed);
-        assert!(dispatch.leaves());
+        assert!(dispatch.leaves(1));
         wanted.store(false, Ordering::Relaxed);
-        assert!(!dispatch.leaves() && !dispatch.withdraw());
+        assert!(!dispatch.leaves(1) && !dispatch.withdraw());
     }
 }

@@ -87,6 +87,15 @@ enum Reached {
     Server,
 }
 
+impl Reached {
+    fn why(self) -> &'static str {
+        match self {
+            Self::NoLink => "there was no link to the server until the wait was over",
+            Self::Line | Self::Server => "no answer before the wait was over",
+        }
+    }
+}
+
 /// How a contender's life ends.
 pub(super) enum Contended {
     Over(Option<LockGuard>),
@@ -155,11 +164,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
                 if waits && (was_busy || reached == Reached::Line) && asked < place.last_answer() {
                     return Ok(Contended::Over(None));
                 }
-                let why = match reached {
-                    Reached::NoLink => "there was no link to the server until the wait was over",
-                    Reached::Line | Reached::Server => "no answer before the wait was over",
-                };
-                let error = unanswered(place, reached == Reached::Server, why);
+                let error = unanswered(place, reached == Reached::Server, reached.why());
                 return Err(slot.give_up(ask, error, asked));
             }
             Tried::Fault(fault) => {
@@ -278,7 +283,7 @@ impl ContenderSlot {
                 if !term.holds(moment) {
                     return Tried::Late;
                 }
-                self.enter(ask, half, (term, era, moment), distance.shortest(), fence)
+                self.enter(ask, half, (term, moment), (era, &dispatch), distance.shortest(), fence)
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
@@ -342,7 +347,8 @@ impl ContenderSlot {
         &self,
         ask: &Ask,
         half: &mut HalfBuilt,
-        (term, era, moment): (Term, u64, Moment),
+        (term, moment): (Term, Moment),
+        (era, dispatch): (u64, &Dispatch),
         round_trip: Duration,
         fence: Option<u64>,
     ) -> Tried {
@@ -355,7 +361,7 @@ impl ContenderSlot {
             if place.engine.is_ending() {
                 return Err(Tried::Closed);
             }
-            let outdated = place.engine.era.is_over(era);
+            let outdated = place.is_outdated(era, dispatch);
             let contender = state.contender.take_if(|contender| contender.id == self.id && !outdated);
             let Some(contender) = contender else {
                 return Err(if outdated { Tried::Outdated } else { Tried::PassedOver });

@@ -18,11 +18,11 @@ use super::{
     clock::Moment,
     date::Date,
     effects::Effects,
-    hold::Hold,
     registry::{Entry, Place, State},
     shared::Engine,
     watchdog::each,
 };
+use crate::backend::Dispatch;
 
 /// All holds of a client are asked for within this time, however many there are: not all in one moment, since what others
 /// do at the server goes on.
@@ -52,9 +52,8 @@ impl Era {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether what left with this number may have been for a server that answers no more: its answer counts for nothing. Asked
-    /// under an entry's mutex: what comes before the driver looks at the entry the driver asks for, and for the rest this is
-    /// true.
+    /// Whether another one was seen since this number. Asked under an entry's mutex: what comes before the driver looks at the
+    /// entry the driver asks for, and for the rest this is true.
     pub(super) fn is_over(&self, number: u64) -> bool {
         number != self.number()
     }
@@ -156,17 +155,11 @@ impl Place {
     fn era(&self) -> u64 {
         self.engine.line().era(self.entry.protocol.key())
     }
-}
 
-impl Hold {
-    /// A command of its owner's that raises its TTL and left with this number was answered; whether the server that answered is
-    /// the one that answers now. What an earlier one did says nothing of how long this one keeps the hold.
-    pub(super) fn is_answered(&mut self, number: u64, engine: &Engine) -> bool {
-        let outdated = engine.era.is_over(number);
-        if outdated {
-            self.raising = self.raising.saturating_sub(1);
-        }
-        !outdated
+    /// Whether a command was answered by a server that answers no more: that says nothing of what the present one has. `number`
+    /// was the era's before it left. Asked under the entry's mutex.
+    pub(super) fn is_outdated(&self, number: u64, dispatch: &Dispatch) -> bool {
+        self.engine.era.is_over(number) && dispatch.left_in() != Some(self.era())
     }
 }
 

@@ -63,11 +63,13 @@ impl Share {
             state.expire(place, fx);
             match (renewal, state.live(&self.tenure)) {
                 (Renewal::Renewed, Some(hold)) => {
-                    if !hold.is_answered(era, &place.engine) {
+                    let moment = clock.moment();
+                    let raised = term.raised(moment);
+                    if place.is_outdated(era, &dispatch) {
+                        hold.is_answered(raised, moment);
                         return false;
                     }
-                    let moment = clock.moment();
-                    hold.raised(term.raised(moment), moment);
+                    hold.raised(raised, moment);
                 }
                 (Renewal::Gone, Some(_)) => state.lose(place, LostCause::Gone, fx),
                 _ => {}

@@ -55,7 +55,7 @@ pub(crate) struct Hold {
     pub(super) taken: Date,
     deadline: Deadline,
     /// Commands that raise its TTL and left, less those that were answered.
-    pub(super) raising: u16,
+    raising: u16,
     /// Its deadline was moved after the grant: a server that knows of the grant may have missed what moved it.
     pub(super) grown: bool,
     /// A renewal is on its way.
@@ -177,10 +177,15 @@ impl Hold {
         self.kept + self.runs_late() <= now.into()
     }
 
-    /// A command that raised the TTL was answered: the deadline moves, never backwards.
-    pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
+    /// A command that raised the TTL was answered.
+    pub(super) fn is_answered(&mut self, raised: Raised, moment: Moment) {
         self.raising = self.raising.saturating_sub(1);
         self.kept = self.kept.max(raised.kept(moment));
+    }
+
+    /// A command that raised the TTL was answered: the deadline moves, never backwards.
+    pub(super) fn raised(&mut self, raised: Raised, moment: Moment) {
+        self.is_answered(raised, moment);
         if raised.deadline.at > self.deadline.effective(moment) {
             self.deadline = raised.deadline;
             self.grown = true;

@@ -19,7 +19,7 @@ use super::{
     tenure::Tenure,
 };
 use crate::{
-    backend::{Fault, FaultKind},
+    backend::{Dispatch, Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
     name::Field,
     rules::{Rule, without},
@@ -107,14 +107,14 @@ impl Nest {
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
                 Some(Ok(Attempt::Granted { holds, fence })) => {
-                    match self.enter(ask, term, asked, holds, fence) {
+                    match self.enter(ask, (term, &dispatch), asked, holds, fence) {
                         Some(nested) => return Ok(nested),
                         // The present server is asked, too.
                         None => continue,
                     }
                 }
                 Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
-                    let nested = self.enter(ask, term, asked, asked.holds, None);
+                    let nested = self.enter(ask, (term, &dispatch), asked, asked.holds, None);
                     return Ok(nested.unwrap_or(Nested::OuterLost));
                 }
                 Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
@@ -165,13 +165,22 @@ impl Nest {
     }
 
     /// It was granted; `None`: by an earlier server.
-    fn enter(&mut self, ask: &Ask, term: Term, asked: Asked, holds: u32, fence: Option<u64>) -> Option<Nested> {
+    fn enter(
+        &mut self,
+        ask: &Ask,
+        (term, dispatch): (Term, &Dispatch),
+        asked: Asked,
+        holds: u32,
+        fence: Option<u64>,
+    ) -> Option<Nested> {
         let place = &self.place;
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             state.expire(place, fx);
             let Some(hold) = state.live(&self.tenure) else { return Some(false) };
-            if !hold.is_answered(asked.era, &place.engine) {
+            if place.is_outdated(asked.era, dispatch) {
+                let moment = place.engine.clock().moment();
+                hold.is_answered(term.raised(moment), moment);
                 return None;
             }
             hold.counting.ends();

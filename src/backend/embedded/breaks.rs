@@ -28,6 +28,7 @@ pub(super) struct Next {
     pub(super) packet: Packet,
     pub(super) dispatches: Arc<Dispatches>,
     pub(super) caller: oneshot::Sender<Answers>,
+    pub(super) link: u64,
 }
 
 impl World {
@@ -141,9 +142,15 @@ impl World {
     /// The first parked command, if there is a link for it. It keeps its place until [`World::send_parked`].
     pub(super) fn next_parked(&mut self, client: Uuid) -> Option<Next> {
         let member = self.members.get_mut(&client).filter(|member| member.commands.stage == Stage::Up)?;
+        let link = member.commands.number;
         let first = member.parked.front_mut()?;
         let caller = first.answer.take()?;
-        Some(Next { packet: first.packet.clone(), dispatches: Arc::clone(&first.dispatches), caller })
+        Some(Next { packet: first.packet.clone(), dispatches: Arc::clone(&first.dispatches), caller, link })
+    }
+
+    /// The number of a client's link for commands.
+    pub(super) fn link_number(&self, client: Uuid) -> u64 {
+        self.members.get(&client).map_or(0, |member| member.commands.number)
     }
 
     pub(super) fn members_with_parked(&self) -> Vec<Uuid> {

@@ -82,13 +82,13 @@ fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatche
             Way::Closed => Ok(Sent::Answered(packet.fails(&closed(false)))),
             Way::Line => Ok(world.park(client, packet.clone(), Arc::new(dispatches), deadline)),
             Way::Open if dispatches.is_empty() => Ok(world.send(client, packet, deadline)),
-            Way::Open => Err((dispatches, deadline)),
+            Way::Open => Err((dispatches, deadline, world.link_number(client))),
         }
     });
     match asked {
         Ok(sent) => sent,
         // With no mutex held.
-        Err((dispatches, deadline)) => match dispatches.leave() {
+        Err((dispatches, deadline, link)) => match dispatches.leave(link) {
             Ok(()) => store.with(|world| world.send(client, packet, deadline)),
             Err(fault) => Sent::Answered(packet.fails(&fault)),
         },
@@ -104,7 +104,7 @@ impl Line for Link {
     }
 
     fn link(&self, _: &str) -> u64 {
-        self.store.look(|world| world.members.get(&self.client).map_or(0, |member| member.commands.number))
+        self.store.look(|world| world.link_number(self.client))
     }
 
     fn last_answer(&self, _: &str) -> Instant {

@@ -101,8 +101,8 @@ impl Store {
 
     /// Those that waited for a link go in the order in which they came. Whether one may leave is asked with no mutex held.
     fn send_parked(self: &Arc<Self>, client: Uuid) {
-        while let Some(Next { packet, dispatches, caller }) = self.with(|world| world.next_parked(client)) {
-            let leaves = dispatches.leave().map_err(|fault| packet.fails(&fault));
+        while let Some(Next { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(client)) {
+            let leaves = dispatches.leave(link).map_err(|fault| packet.fails(&fault));
             self.with(|world| world.send_parked(client, &packet, leaves, caller));
         }
     }

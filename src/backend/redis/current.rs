@@ -49,6 +49,7 @@ pub(super) enum Found {
 
 impl Current {
     pub(super) fn new(link: Arc<Link>) -> Self {
+        link.set_number(FIRST);
         Self {
             state: Mutex::new(State { phase: Phase::Up(link), number: FIRST, waiting: 0, fault: None }),
             turnstile: Arc::new(Semaphore::new(1)),
@@ -97,8 +98,9 @@ impl Current {
     pub(super) fn up(&self, link: Arc<Link>) {
         let mut state = self.state();
         if !matches!(state.phase, Phase::Closed) {
-            state.phase = Phase::Up(link);
             state.number += 1;
+            link.set_number(state.number);
+            state.phase = Phase::Up(link);
             state.fault = None;
         }
         let number = state.number;

@@ -43,6 +43,8 @@ static LISTENERS: Semaphore = Semaphore::const_new(16);
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
     connection: MultiplexedConnection,
+    /// Which link of its node this is, once it is the current one.
+    number: AtomicU64,
     /// Cancelled when the link is over: commands under way end at once rather than at their own deadlines.
     gone: CancellationToken,
     cause: OnceLock<Cause>,
@@ -89,6 +91,15 @@ impl Link {
     /// A handle to send on.
     pub(super) fn connection(&self) -> MultiplexedConnection {
         self.connection.clone()
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// It becomes the current one.
+    pub(super) fn set_number(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -291,8 +302,9 @@ fn refuses_hello(error: &RedisError) -> bool {
 
 impl Link {
     fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
+        let (number, cause) = (AtomicU64::new(0), OnceLock::new());
         let (suspicion, waiting) = (Suspicion::default(), Waiting::default());
-        Self { connection, gone, cause: OnceLock::new(), suspicion, waiting, pongs: Answers::new(), tells }
+        Self { connection, number, gone, cause, suspicion, waiting, pongs: Answers::new(), tells }
     }
 }
 

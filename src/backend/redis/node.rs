@@ -105,7 +105,7 @@ impl Node {
         let mut timer = Timer::started(started, self.command_timeout);
         let mut connection = link.connection();
         let mut send = pin!(connection.send_packed_command(&cmd));
-        dispatches.leave()?;
+        dispatches.leave(link.number())?;
         let mut under_way = UnderWay::new(&link, started, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
         let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
@@ -188,7 +188,7 @@ impl Node {
     ) -> Result<redis::Value, Fault> {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_command(cmd));
-        dispatches.leave()?;
+        dispatches.leave(link.number())?;
         self.answer(link, send, turn, timer).await.map(|(reply, _)| reply)
     }
 

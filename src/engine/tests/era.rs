@@ -222,6 +222,30 @@ async fn a_nested_acquisition_that_an_earlier_server_granted_is_asked_of_the_new
     bench.nothing_is_left("a").await;
 }
 
+/// They waited for the link that leads to it.
+#[tokio::test(start_paused = true)]
+async fn what_left_for_the_new_server_is_asked_once() {
+    let bench = Bench::new();
+    let (world, owner) = (&bench.world, Owner::new());
+    let held = bench.lock("held").lock_as(&owner).await.unwrap();
+    world.forget_record();
+    world.unlink();
+    let fresh = start(bench.lock("fresh").lock()).await;
+    let nested = start(bench.lock("held").lock_as(&owner)).await;
+    let extending = start(async move { (held.extend(60 * SECOND).await, held) }).await;
+    sleep(SECOND).await;
+    world.eras.send_modify(|era| *era += 1);
+    world.relink();
+    let (fresh, nested) = (fresh.await.unwrap().unwrap(), nested.await.unwrap().unwrap());
+    let (extended, held) = extending.await.unwrap();
+    extended.unwrap();
+    turn().await;
+    let asked = |verb| world.sent(verb).len();
+    // The hold that there was is asked for by itself, too.
+    assert_eq!((asked(Verb::Acquire), asked(Verb::Renew)), (2, 2));
+    drop((fresh, nested, held));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_a_second_try_made_longer_is_made_good_where_a_new_server_missed_that() {
     let bench = Bench::new();

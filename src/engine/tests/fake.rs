@@ -213,7 +213,7 @@ impl World {
                 let linked = async { world.linked.subscribe().wait_for(|linked| *linked).await.map(drop) };
                 let _ = timeout_at(deadline, linked).await.map_err(|_| fault(FaultKind::Dropped))?;
             }
-            if dispatch.is_some_and(|dispatch| !dispatch.leaves()) {
+            if dispatch.is_some_and(|dispatch| !dispatch.leaves(*world.eras.borrow())) {
                 return Err(fault(FaultKind::Withdrawn));
             }
             sent.at = Instant::now();
