@@ -11,7 +11,7 @@ use crate::backend::embedded::EmbeddedStore;
 use crate::{
     backend::{FaultKind, redis as server},
     chance::Chance,
-    engine::{Clock, Settings},
+    engine::{Clock, Settings, while_driven},
     error::{Error, Op, Result},
     keys, lease,
     runtime::{self, OwnThread},
@@ -224,7 +224,7 @@ impl ClientBuilder {
     /// ```
     pub async fn connect(self) -> Result<Client> {
         if !self.own_thread {
-            return self.connect_here().await;
+            return while_driven(self.unreachable_after, self.connect_here()).await;
         }
         let own = OwnThread::start()?;
         let runtime = own.runtime().clone();

@@ -3,13 +3,14 @@
 //! is seen to by `alarm.rs`.
 
 use std::{
+    future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     alarm::{Alarm, Alarms},
@@ -17,7 +18,10 @@ use super::{
     home::Attended,
     shared::Engine,
 };
-use crate::error::{Error, Op, Stalled};
+use crate::{
+    error::{self, Error, Op, Stalled},
+    runtime,
+};
 
 /// Why there is no answer from home.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +36,13 @@ impl Silence {
     pub(super) fn error(self, name: &Arc<str>, op: Op) -> Error {
         match self {
             Self::Ended => Error::Closed,
-            Self::Stalls(time) => {
-                Error::Unreachable { name: Arc::clone(name), op, may_have_run: true, source: Arc::new(Stalled(time)) }
-            }
+            Self::Stalls(time) => stalled(time, Arc::clone(name), op, true),
         }
     }
+}
+
+fn stalled(time: Duration, name: Arc<str>, op: Op, may_have_run: bool) -> Error {
+    Error::Unreachable { name, op, may_have_run, source: Arc::new(Stalled(time)) }
 }
 
 /// Whether home makes progress, for whoever waits for it elsewhere.
@@ -145,12 +151,34 @@ impl Engine {
 
     pub(super) async fn heard_within<F: Future>(&self, patience: Duration, call: F) -> Result<F::Output, Silence> {
         let (mut call, mut watch) = (pin!(call), Watch::new(patience));
-        std::future::poll_fn(|cx| match call.as_mut().poll(cx) {
+        poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
             Poll::Pending => watch.poll(self, cx).map(Err),
         })
         .await
     }
+}
+
+/// A client connects: the runtime that this thread has entered is to be its home, and may be one that nobody drives.
+pub(crate) async fn while_driven<T>(
+    patience: Duration,
+    connecting: impl Future<Output = error::Result<T>>,
+) -> error::Result<T> {
+    let (mut connecting, mut waiting) = (pin!(connecting), None);
+    poll_fn(|cx| {
+        let polled = connecting.as_mut().poll(cx);
+        let Some(home) = Handle::try_current().ok().filter(|here| polled.is_pending() && !runtime::works(here)) else {
+            waiting = None;
+            return polled;
+        };
+        let (_, alarm) = waiting.get_or_insert_with(|| {
+            let alarms = Alarms::new(home);
+            let alarm = alarms.when_home_stalls(patience);
+            (alarms, alarm)
+        });
+        if alarm.has_rung(cx) { Poll::Ready(Err(stalled(patience, Arc::from(""), Op::Connect, false))) } else { polled }
+    })
+    .await
 }
 
 /// When a hold ends, for whoever waits for that elsewhere.

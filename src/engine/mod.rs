@@ -120,6 +120,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::{
     clock::Clock,
+    elsewhere::while_driven,
     handle::{Handle, Nesting},
     shared::{Engine, Settings},
 };

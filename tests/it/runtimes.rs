@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use relatch::{Client, Error, LockGuard, LostCause, Owner, ReentrantLock, Released, Result};
+use relatch::{Client, Error, LockGuard, LostCause, Op, Owner, ReentrantLock, Released, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::harness::{Server, eventually, eventually_async, unique_name};
@@ -456,6 +456,31 @@ fn a_thread_that_has_only_entered_a_home_that_others_drive_is_served() {
         elsewhere(move || {
             let _entered = home.enter();
             without_a_runtime(resident.works());
+        });
+        over.notify_one();
+        drives.join().expect("no panic");
+    }
+}
+
+#[test]
+fn who_connects_where_it_has_only_entered_a_runtime_is_told_if_nobody_drives_that_and_served_if_somebody_does() {
+    let builder = Client::builder().url(Server::shared().url()).unreachable_after(PATIENCE);
+    let (home, alone) = (current_thread(), builder.clone());
+    elsewhere(move || {
+        let (_entered, began) = (home.enter(), Instant::now());
+        let error = without_a_runtime(alone.connect()).expect_err("nobody drives it");
+        assert!(matches!(error, Error::Unreachable { op: Op::Connect, may_have_run: false, .. }), "{error:?}");
+        assert!(error.is_transient() && error.to_string().contains("own_thread()"), "{error}");
+        assert!(began.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", began.elapsed());
+    });
+    for home in [runtime(), current_thread()] {
+        let (home, over) = (Arc::new(home), Arc::new(tokio::sync::Notify::new()));
+        let (driven, until, builder) = (Arc::clone(&home), Arc::clone(&over), builder.clone());
+        let drives = thread::spawn(move || driven.block_on(until.notified()));
+        elsewhere(move || {
+            let _entered = home.enter();
+            let client = without_a_runtime(builder.connect()).expect("connects");
+            drop(without_a_runtime(client.mutex(unique_name()).lock().into_future()).expect("a free lock"));
         });
         over.notify_one();
         drives.join().expect("no panic");
