@@ -38,14 +38,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the default options. `redis://`, `redis+unix://` and, with a TLS feature, `rediss://`.
+    /// Connects with the default options. `redis://`, `redis+unix://`, `redis-sentinel://` and, with a TLS feature, `rediss://` and
+    /// `rediss-sentinel://`: see [`deployments`](crate::guide::deployments).
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`](crate::Error::Invalid) for a URL that is none, or whose scheme needs a feature, for a sentinel and
-    /// for a node of a cluster, and on a runtime without timers or I/O (see `enable_all` of tokio's builder).
-    /// [`Error::Unreachable`](crate::Error::Unreachable) if the server does not answer within the command timeout, or if nobody
-    /// drives the runtime that the calling thread has entered,
+    /// [`Error::Invalid`](crate::Error::Invalid) for a URL that is none, or whose scheme needs a feature, for a node of a cluster,
+    /// for a sentinel that is taken for a server of locks, and the other way round, for a master that no sentinel knows, and on a
+    /// runtime without timers or I/O (see `enable_all` of tokio's builder).
+    /// [`Error::Unreachable`](crate::Error::Unreachable) if the server, or every sentinel, does not answer within the command timeout,
+    /// or if nobody drives the runtime that the calling thread has entered,
     /// [`Error::Refused`](crate::Error::Refused) if it does not let us in, or if one side does not accept the other's
     /// certificate. Whether scripts may run there, and on which keys, is told by the first one.
     ///

@@ -55,7 +55,7 @@ const REPLY_SHOWN: usize = 200;
 pub enum Error {
     /// Refused before anything was sent: an empty name, an absurd lease, a second acquisition by an owner that already
     /// waits for the name, a runtime without timers. So is a server that this version cannot work with, when it is
-    /// connected: a node of a cluster, or a sentinel. Repeating the call gives the same error.
+    /// connected: a node of a cluster, a sentinel in a server's place, or a master that no sentinel knows. Repeating the call gives the same error.
     #[error("{what}: {why}")]
     #[non_exhaustive]
     Invalid {

@@ -38,6 +38,7 @@ use crate::{
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     target: Option<Result<Target>>,
+    nodes_like: Option<Box<server::DriverClient>>,
     pub(super) watchdog_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) unreachable_after: Duration,
@@ -50,7 +51,7 @@ pub struct ClientBuilder {
 /// Where the locks are.
 #[derive(Clone, Debug)]
 enum Target {
-    Server(Box<server::Target>),
+    Server(Box<server::Address>),
     #[cfg(feature = "embedded")]
     Store(EmbeddedStore),
 }
@@ -59,6 +60,7 @@ impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             target: None,
+            nodes_like: None,
             watchdog_timeout: Duration::from_secs(30),
             command_timeout: Duration::from_secs(3),
             unreachable_after: Duration::from_secs(9),
@@ -74,15 +76,84 @@ impl ClientBuilder {
     /// Where the server is, with the credentials: `redis://user:password@host:port/database`,
     /// `redis+unix:///path?pass=password`, and with a TLS feature `rediss://`. What is special in a URL is percent-encoded in a
     /// user's name and a password: `/`, `?`, `#`, `@` and `%`. Of several targets the last one counts.
+    ///
+    /// Where sentinels are: `redis-sentinel://user:password@host:port,host/database#master`. Credentials, database and TLS are
+    /// the master's; the sentinels' own are `?sentinel_username=…&sentinel_password=…&sentinel_tls=true`. With
+    /// `rediss-sentinel://` both speak TLS: see [`deployments`](crate::guide::deployments). `redis-cluster://host:port,host`, where
+    /// some nodes of a cluster are, and `rediss-cluster://` are refused when connecting: no cluster is served in this version.
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
-        self.target = Some(server::Target::parse(url.as_ref()).map(|target| Target::Server(Box::new(target))));
+        self.target = Some(server::Address::parse(url.as_ref()).map(|address| Target::Server(Box::new(address))));
         self
     }
 
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
     /// limits are this builder's.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
-        self.target = Some(Ok(Target::Server(Box::new(server::Target::from_client(&client)))));
+        self.target = Some(Ok(Target::Server(Box::new(server::Address::of_client(&client)))));
+        self
+    }
+
+    /// Where some nodes of a cluster are. No cluster is served in this version: connecting says so.
+    ///
+    /// As the driver's own client objects: their TLS and credentials are used as they are, and
+    /// those of the first also for the nodes that are found, unless [`nodes_like`](Self::nodes_like) says otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use relatch::{Client, redis};
+    ///
+    /// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2"].map(redis::Client::open);
+    /// let client = Client::builder().cluster_nodes(nodes.into_iter().collect::<Result<Vec<_>, _>>()?).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cluster_nodes(mut self, nodes: impl IntoIterator<Item = server::DriverClient>) -> Self {
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        self.target = Some(server::Address::of_nodes(&nodes).map(|address| Target::Server(Box::new(address))));
+        self
+    }
+
+    /// Where some of the sentinels are that watch over this master, as the driver's own client objects: their TLS and
+    /// credentials are used as they are, and those of the first also for the sentinels that are found and for the master, unless
+    /// [`nodes_like`](Self::nodes_like) says otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use relatch::{Client, redis};
+    ///
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"].map(redis::Client::open);
+    /// let master = redis::Client::open("redis://:secret@any.host/2")?; // its host and port do not matter
+    /// let client = Client::builder()
+    ///     .sentinels("main", sentinels.into_iter().collect::<Result<Vec<_>, _>>()?)
+    ///     .nodes_like(master)
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sentinels(
+        mut self,
+        master: impl AsRef<str>,
+        sentinels: impl IntoIterator<Item = server::DriverClient>,
+    ) -> Self {
+        let sentinels: Vec<_> = sentinels.into_iter().collect();
+        let address = server::Address::of_sentinels(master.as_ref(), &sentinels);
+        self.target = Some(address.map(|address| Target::Server(Box::new(address))));
+        self
+    }
+
+    /// How the servers that are found are spoken to: a sentinel's master, or the nodes of a cluster. TLS, credentials and
+    /// database are this client's, the host and the port are theirs.
+    ///
+    /// # Examples
+    ///
+    /// See [`sentinels`](Self::sentinels).
+    pub fn nodes_like(mut self, client: server::DriverClient) -> Self {
+        self.nodes_like = Some(Box::new(client));
         self
     }
 
@@ -277,22 +348,27 @@ impl ClientBuilder {
         let Some(target) = self.target else {
             return Err(Error::invalid(
                 "url",
-                "no server was named: give a url(..), a redis_client(..) or an embedded(..) store",
+                "no server was named: give a url(..), a redis_client(..), cluster_nodes(..), sentinels(..) or an \
+                 embedded(..) store",
             ));
         };
         match target? {
-            Target::Server(target) => {
+            Target::Server(address) => {
+                let address = match &self.nodes_like {
+                    Some(like) => address.with_nodes_like(like)?,
+                    None => *address,
+                };
                 runtime::with_sockets()?;
                 let (command_timeout, version) = (settings.command_timeout, self.protocol);
                 let probe_key = &keys::probe_key(&self.name_prefix);
                 let options = server::Options { command_timeout, version, probe_key };
-                let connected = server::connect(&target, options).await;
+                let connected = server::connect(&address, options).await;
                 let backend = connected.map_err(|fault| match fault.kind {
-                    FaultKind::Invalid => Error::invalid(target.option(), fault.source.to_string()),
+                    FaultKind::Invalid => Error::invalid(address.option(), fault.source.to_string()),
                     _ => Error::from_fault(fault, &Arc::from(""), Op::Connect),
                 })?;
                 let chance = Chance::default();
-                Ok(Client::start(chance.uuid(), Arc::new(backend), settings, Clock::new(), chance, self.name_prefix))
+                Ok(Client::start(chance.uuid(), backend, settings, Clock::new(), chance, self.name_prefix))
             }
             #[cfg(feature = "embedded")]
             Target::Store(store) => {

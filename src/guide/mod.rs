@@ -18,6 +18,7 @@
 //! | [`errors`] | you handle an error |
 //! | [`big_fleets`] | a hundred processes want one lock |
 //! | [`operating`] | you run the server: rights, eviction, failover |
+//! | [`deployments`] | there are sentinels, or you ask what a failover loses |
 //! | [`tracing`] | you want to see what happens |
 //! | [`guarantees`] | you want to know what is promised, and what is not |
 //! | [`redisson`] | Java services use the same locks, or you come from there |
@@ -37,6 +38,7 @@
 //!   default, but two round trips at least, and up to 500 ms while none of those that wait comes.
 
 pub mod big_fleets;
+pub mod deployments;
 pub mod dropped_requests;
 pub mod errors;
 pub mod first_steps;

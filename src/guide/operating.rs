@@ -2,9 +2,9 @@
 //!
 //! # Which server
 //!
-//! One Redis with Lua scripts, on its own or as a master with replicas. The tests run on Redis 7.0; of Redis 6.2, 8.2 and
-//! Valkey 9.1 it is recorded what they say when they refuse something. Sentinel and Cluster are planned, and the features of
-//! these names switch nothing on yet: a sentinel or a node of a cluster is refused when connecting.
+//! One Redis with Lua scripts, on its own or as a master with replicas, with or without sentinels: [`deployments`](super::deployments).
+//! The tests run on Redis 7.0; of Redis 6.2, 8.2 and Valkey 9.1 it is recorded what they say when they refuse something. Cluster is
+//! planned: a node of one is refused when connecting.
 //!
 //! # Rights
 //!
@@ -28,7 +28,7 @@
 //! # Failover
 //!
 //! After a failover behind one address (a DNS name, a balancer) a client finds the new master by itself: a link that is cut, or
-//! that a replica answers with `READONLY`, is opened again, and the name is looked up anew.
+//! that a replica answers with `READONLY`, is opened again, and the name is looked up anew. With sentinels it goes where they say.
 //!
 //! While a link is away it is tried again with growing pauses, for as long as the client lives. Calls answer
 //! [`Unreachable`](crate::Error::Unreachable) when their time is over, holders keep their locks until their leases are over,

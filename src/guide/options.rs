@@ -6,7 +6,9 @@
 //!
 //! | option | default | bounds | what it is |
 //! | --- | --- | --- | --- |
-//! | `url`, or `redis_client` | – | `redis://`, `redis+unix://`, with TLS `rediss://` | where the server is; or the driver's own client object, with its TLS and credentials |
+//! | `url`, or `redis_client` | – | `redis://`, `redis+unix://`, `redis-sentinel://`, with TLS `rediss://`, `rediss-sentinel://` | where the server is; or the driver's own client object, with its TLS and credentials |
+//! | `sentinels` | – | one or more | where sentinels are, as the driver's client objects, and what they call their master: [`deployments`](super::deployments) |
+//! | `nodes_like` | the first of them | – | how the servers that are found are spoken to, as a client object |
 //! | `protocol` | the newest | RESP2, RESP3 | which protocol is spoken on the command connection; goes before the URL's `?protocol=` |
 //! | `embedded` (feature) | – | – | a store in this process instead; of several targets the last one counts |
 //! | `watchdog_timeout` | 30 s | 100 ms to 365 days | the lease of a hold that is renewed, and how long the locks of a dead process stay |
@@ -41,4 +43,5 @@
 //! | `rustls` | `rediss://` by rustls, with the roots of webpki |
 //! | `native-tls` | `rediss://` by the system's TLS |
 //! | `embedded` | `Client::embedded()` and `EmbeddedStore`: no server, for tests and for trying it out; needs a C compiler, and excludes another version of Lua in the same program |
-//! | `cluster`, `sentinel`, `cli` | reserved names; they switch nothing on in this version |
+//! | `cluster`, `cli` | reserved names; they switch nothing on in this version |
+//! | `sentinel` | an empty name: sentinels are always served |

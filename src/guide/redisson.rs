@@ -78,7 +78,7 @@
 //!
 //! | setting | must it agree? |
 //! | --- | --- |
-//! | server and database | Yes. Of Redisson's modes those that end at the same single server: `useSingleServer`, or a master without a cluster |
+//! | server and database | Yes. Of Redisson's modes those that end at the same single server: `useSingleServer`, or a master without a cluster; with `useSentinelServers` the same sentinels, which is not tested |
 //! | pub/sub | Yes. We publish with `PUBLISH`, as Redisson does with a single server. By its documentation it uses sharded pub/sub in a cluster of Redis 7 (`shardedSubscriptionMode`), which does not reach who listens the other way; that is not tested |
 //! | names | Yes, byte by byte in UTF-8. A name mapper that puts a text in front is `name_prefix` |
 //! | names with braces | Nothing to set: both sides take a name with a `{` anywhere as its own hash tag |

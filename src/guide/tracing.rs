@@ -32,6 +32,11 @@
 //! | `warn` | `the link to the server is lost; connecting again until it is back` | until a link is back that lasts for a second | outage | `server`, `cause` |
 //! | `warn` | `the link for subscriptions is lost; waiting for locks by polling until it is back` | the same, where the link for commands is well | outage | `server`, `cause` |
 //! | `info` | `the server is back` | the end of both | outage | `server`, `away_ms` |
+//! | `info` | `the sentinels have another server for the master` | a failover: [`deployments`](super::deployments) | | `master`, `at` |
+//! | `warn` | `no sentinel answers; the master is followed again when one does` | locks go on at the server that was the master | outage | `master` |
+//! | `info` | `a sentinel answers again` | the end of that | outage | `master` |
+//! | `warn` | `a sentinel does not tell of failovers by itself; it is asked each second` | grant it `+subscribe` and its channels | client | `sentinel`, `error` |
+//! | `warn` | `that server cannot be spoken to` | what the sentinels name is no address for the driver | | `error` |
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
 //! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
 //! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |

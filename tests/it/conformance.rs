@@ -20,7 +20,7 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     flushing,
-    harness::{Server, eventually_async, proxy::Proxy, unique_name},
+    harness::{Server, deployment::Deployment, eventually_async, proxy::Proxy, unique_name},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -95,6 +95,11 @@ macro_rules! conformance {
                 mod with_forgotten_scripts {
                     use super::super::*;
                     suite!([tokio::test], World::of_forgotten_scripts(), $make);
+                }
+
+                mod by_sentinels {
+                    use super::super::*;
+                    suite!([tokio::test], World::by_sentinels(), $make);
                 }
 
                 #[cfg(feature = "embedded")]
@@ -175,6 +180,12 @@ impl World {
             _proxy: Some(Box::new(proxy)),
             _own: Some(Box::new(server)),
         }
+    }
+
+    fn by_sentinels() -> Self {
+        let deployment = Deployment::shared();
+        let (url, direct) = (deployment.url(), deployment.url_of("master"));
+        Self::OnAServer { url, direct, _proxy: None, _own: None }
     }
 
     #[cfg(feature = "embedded")]

@@ -60,6 +60,7 @@ mod runtimes;
 mod scale;
 mod scripts;
 mod sent;
+mod sentinel;
 mod server_clock;
 mod shutting_down;
 #[cfg(feature = "embedded")]

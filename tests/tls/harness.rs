@@ -2,6 +2,8 @@
 
 #[path = "../it/harness/certificates.rs"]
 mod certificates;
+#[path = "../it/harness/deployment.rs"]
+mod deployment;
 #[path = "../it/harness/monitor.rs"]
 mod monitor;
 #[path = "../it/harness/poll.rs"]
@@ -16,6 +18,7 @@ mod unique;
 mod watcher;
 
 pub(crate) use self::{
+    deployment::{Deployment, Wishes},
     poll::{eventually, eventually_async},
     server::Server,
     unique::unique_name,

@@ -12,7 +12,7 @@ use std::{
 use redis::{ClientTlsConfig, TlsCertificates};
 use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result};
 
-use crate::harness::{Server, eventually_async, unique_name};
+use crate::harness::{Deployment, Server, Wishes, eventually_async, unique_name};
 
 const MS: Duration = Duration::from_millis(1);
 /// How long a look, or a handshake, may take on a busy machine.
@@ -96,6 +96,25 @@ async fn a_client_shows_a_certificate_of_its_own_where_one_is_wanted() {
             not_accepted(&server, trusting(&server, "ca", own).connect().await);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_whichever_server_is_their_master_are_spoken_to_over_tls() {
+    let deployment = Deployment::with(&Wishes { tls: true, ..Wishes::default() });
+    let sentinels = ["sentinel1", "sentinel2"].map(|name| deployment.client_of(name));
+    let builder = || Client::builder().sentinels("m", sentinels.clone()).command_timeout(LOOK);
+    let client = builder().connect().await.expect("it lets us in");
+    client.lock(unique_name()).lock().await.expect("a free lock").unlock().await.expect("a hold of ours");
+    deployment.kill("master");
+    let taken = client.mutex(unique_name()).try_lock().wait(LOOK * 2).await.expect("it heals").expect("a free lock");
+    assert_ne!(deployment.master().await, "master");
+    taken.unlock().await.expect("a hold of ours");
+    // Who trusts another issuer trusts none of them.
+    let url = deployment.url().replace("redis-sentinel", "rediss-sentinel");
+    let answer = Client::builder().url(url).command_timeout(LOOK).connect().await;
+    let Err(Error::Refused { op: Op::Connect, kind: RefusedKind::Certificate, .. }) = answer else {
+        panic!("{answer:?}")
+    };
 }
 
 /// What those get who come later.

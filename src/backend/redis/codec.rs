@@ -96,6 +96,16 @@ pub(super) fn mode(greeting: &redis::Value) -> Option<&str> {
     pairs(greeting).find(|(what, _)| text(what) == Some("mode")).and_then(|(_, mode)| text(mode))
 }
 
+/// What a server is to others that was greeted, or asked for its role.
+pub(super) fn role(reply: &redis::Value) -> Option<&str> {
+    if let redis::Value::Array(parts) = reply
+        && let Some(role @ ("master" | "slave")) = parts.first().and_then(text)
+    {
+        return Some(role);
+    }
+    pairs(reply).find(|(what, _)| text(what) == Some("role")).and_then(|(_, role)| text(role))
+}
+
 /// A map, in whichever protocol it was answered.
 pub(super) fn pairs(reply: &redis::Value) -> impl Iterator<Item = (&redis::Value, &redis::Value)> {
     let (map, list) = match reply {

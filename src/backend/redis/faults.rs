@@ -92,9 +92,24 @@ pub(super) fn one_of_a_cluster() -> Fault {
 }
 
 pub(super) fn sentinel() -> Fault {
-    let why = "the server is a sentinel, which has no locks: the scheme is redis-sentinel://, for which \
-               the feature \"sentinel\" is not in this version";
+    let why = "the server is a sentinel, which has no locks: the scheme is redis-sentinel://, and behind its # stands what the \
+               sentinels call their master";
     fault(FaultKind::Invalid, false, why.to_owned())
+}
+
+/// The server has no locks of its own.
+pub(super) fn no_master(clients: &Clients) -> Fault {
+    fault(FaultKind::ReadOnly, false, format!("{}: the server says that it is no master", clients.address()))
+}
+
+/// The sentinel said something else than where a master is.
+pub(super) fn of_a_sentinel(kind: FaultKind, words: String) -> Fault {
+    fault(kind, false, words)
+}
+
+/// A deployment that nothing here can serve.
+pub(super) fn not_yet(feature: &str) -> Fault {
+    fault(FaultKind::Invalid, false, format!("the feature \"{feature}\" is not in this version"))
 }
 
 /// Whether only a node of a cluster says so.
@@ -163,6 +178,11 @@ pub(super) fn dropped() -> Fault {
 /// The link was given up under a command, for what the server said to another one.
 pub(super) fn dropped_since(why: Fault) -> Fault {
     Fault { kind: FaultKind::Dropped, may_have_run: true, ..why }
+}
+
+/// The link was given up under a command, for a server that is the master now.
+pub(super) fn elsewhere() -> Fault {
+    fault(FaultKind::Dropped, true, "the link was given up: another server is the master now".to_owned())
 }
 
 /// The link was given up because nothing came over it any more.
@@ -235,7 +255,7 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::backend::redis::{Target, testing::options};
+    use crate::backend::redis::{address::Target, testing::options};
 
     #[test]
     fn errors_that_are_no_reply_have_their_kind() {

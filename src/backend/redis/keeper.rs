@@ -4,12 +4,16 @@
 use std::{future::pending, sync::Arc};
 
 use redis::Cmd;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     info::{self, Info},
     link::{Cause, Kept, Link},
     node::Node,
+    options::Clients,
     outage::Part,
 };
 use crate::{
@@ -17,12 +21,12 @@ use crate::{
     chance::Chance,
 };
 
-/// Keeps a node's link until the backend is closed.
-pub(super) async fn keep(node: CloseOnDrop, first: Kept) {
+/// Keeps a node's link until the backend is closed. It leads to where the node aimed before all of these changes.
+pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Kept) {
     let node = &node.0;
     let mut keeper =
         Keeper { node, backoff: Backoff::default(), asks: true, asks_of_memory: true, before: None, warns: true };
-    node.closed.run_until_cancelled(keeper.replace(first)).await;
+    node.closed.run_until_cancelled(keeper.replace(changes, first)).await;
 }
 
 struct Keeper<'a> {
@@ -39,11 +43,11 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    async fn replace(&mut self, first: Kept) {
+    async fn replace(&mut self, mut aim: watch::Receiver<Arc<Clients>>, first: Kept) {
         let (node, mut link) = (self.node, first);
         loop {
             let opened = Instant::now();
-            self.tend(&link.0).await;
+            self.tend(&link.0, &mut aim).await;
             if node.current.is_closed() {
                 return;
             }
@@ -53,12 +57,13 @@ impl Keeper<'_> {
             if let Some((_, over)) = &mut self.before {
                 over.get_or_insert_with(Instant::now);
             }
-            if opened.elapsed() > backoff::CAP {
+            if opened.elapsed() > backoff::CAP || cause == Cause::Elsewhere {
                 self.backoff.reset();
             }
+            node.aim.missed();
             // The old socket goes before a new one comes: what stood unsent in it must not arrive.
             drop(link);
-            link = Kept(self.reopen().await);
+            link = Kept(self.reopen(&mut aim).await);
             node.current.up(link.0.clone());
             node.outage.back(Part::Commands);
             if cause == Cause::Demoted {
@@ -68,25 +73,37 @@ impl Keeper<'_> {
         }
     }
 
-    async fn reopen(&mut self) -> Arc<Link> {
+    async fn reopen(&mut self, aim: &mut watch::Receiver<Arc<Clients>>) -> Arc<Link> {
         let node = self.node;
         loop {
-            sleep(self.backoff.pause(&Chance::System)).await;
-            match Link::open(&node.clients, &node.closed, node.command_timeout).await {
-                Ok(link) => return Arc::new(link),
-                Err(fault) => {
-                    tracing::debug!(error = %fault.source, "no command link");
-                    node.current.failed(fault);
+            let pause = self.backoff.pause(&Chance::System);
+            let clients = aim.borrow_and_update().clone();
+            let opened = async {
+                sleep(pause).await;
+                Link::open(&clients, &node.closed, node.command_timeout).await
+            };
+            tokio::select! {
+                biased;
+                // Who does not answer where it was holds nobody up.
+                Ok(()) = aim.changed() => self.backoff.reset(),
+                opened = opened => match opened {
+                    Ok(link) => return Arc::new(link),
+                    Err(fault) => {
+                        tracing::debug!(error = %fault.source, "no command link");
+                        node.current.failed(fault);
+                        node.aim.missed();
+                    }
                 }
             }
         }
     }
 
     /// Until the link is over.
-    async fn tend(&mut self, link: &Link) {
+    async fn tend(&mut self, link: &Link, aim: &mut watch::Receiver<Arc<Clients>>) {
         let node = self.node;
         tokio::select! {
             biased;
+            Ok(()) = aim.changed() => link.end(Cause::Elsewhere),
             () = link.tend(&node.answers, node.command_timeout) => {}
             () = self.ask(link) => {}
         }
@@ -123,7 +140,7 @@ impl Keeper<'_> {
         let node = self.node;
         if let Some(policy) = policy.filter(|_| std::mem::take(&mut self.warns)) {
             tracing::warn!(
-                server = %node.clients.address(),
+                server = %node.aim.now().address(),
                 policy,
                 "a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction"
             );

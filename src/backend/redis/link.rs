@@ -76,15 +76,33 @@ pub(super) enum Cause {
     Silent,
     /// The server is a replica, and was a master perhaps.
     Demoted,
+    /// Another server is the master now.
+    Elsewhere,
 }
 
 impl Link {
     /// Connects. `parent` ends the link, too.
     pub(super) async fn open(clients: &Clients, parent: &CancellationToken, within: Duration) -> Result<Self, Fault> {
-        match timeout_at(Instant::now() + within, connect(clients, parent)).await {
-            Ok(Ok(link)) => Ok(link),
-            Ok(Err(error)) => Err(faults::unconnected(&error, clients)),
-            Err(_) => Err(faults::too_slow(within, clients)),
+        let opened = async {
+            let link = connect(clients, parent).await.map_err(|error| faults::unconnected(&error, clients))?;
+            if clients.of_a_master {
+                link.find_master(clients).await?;
+            }
+            Ok(link)
+        };
+        timeout_at(Instant::now() + within, opened).await.unwrap_or_else(|_| Err(faults::too_slow(within, clients)))
+    }
+
+    /// The server has to be a master by its own words. The greeting needs no right; who says nothing of it there, and may not be
+    /// asked otherwise, is taken for one.
+    async fn find_master(&self, clients: &Clients) -> Result<(), Fault> {
+        let mut question = redis::pipe();
+        question.cmd("HELLO").cmd("ROLE");
+        let replies = self.connection().send_packed_commands(&question, 0, question.len()).await;
+        let replies = replies.map_err(|error| faults::unconnected(&error, clients))?;
+        match replies.iter().find_map(codec::role) {
+            None | Some("master") => Ok(()),
+            Some(_) => Err(faults::no_master(clients)),
         }
     }
 
@@ -111,7 +129,8 @@ impl Link {
         &self.waiting
     }
 
-    async fn gone(&self) {
+    /// Comes back when the link is over.
+    pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 

@@ -2,8 +2,12 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `options` | where the server is, and how sockets are set up |
+//! | `address` | where servers are: URLs of every scheme, and the driver's own clients |
+//! | `options` | how links and their sockets are set up |
+//! | `connect` | which backend an address wants |
 //! | `standalone` | the seam: one node and its subscriptions |
+//! | `sentinel` | the same wherever sentinels say that the master is |
+//! | `aim` | where a node's server is, and that it moved |
 //! | `node` | one server: commands over one link |
 //! | `keeper` | the link's replacement, and what each server says of itself |
 //! | `info` | how that is read |
@@ -21,8 +25,11 @@
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
 //! | `secrets` | what is never shown of them |
 
+mod address;
+mod aim;
 mod codec;
 mod command;
+mod connect;
 mod current;
 mod faults;
 mod identity;
@@ -35,6 +42,7 @@ mod options;
 mod outage;
 mod pubsub;
 mod secrets;
+mod sentinel;
 mod spare;
 mod standalone;
 mod task;
@@ -46,6 +54,7 @@ pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;
+pub(crate) use address::Address;
+pub(crate) use connect::connect;
+pub(crate) use options::Options;
 pub use options::RespVersion;
-pub(crate) use options::{Options, Target};
-pub(crate) use standalone::connect;

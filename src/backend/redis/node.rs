@@ -19,6 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aim::Aim,
     codec::{self, Hashes},
     command::{LinkWait, Timer, UnderWay, Way},
     current::{Current, Found, Turn},
@@ -39,7 +40,9 @@ use crate::{
 
 /// One server, and the link to it.
 pub(super) struct Node {
-    pub(super) clients: Clients,
+    pub(super) aim: Aim,
+    /// The same wherever the server is.
+    pub(super) secrets: Secrets,
     pub(super) command_timeout: Duration,
     pub(super) hashes: Hashes,
     /// Where the link's tasks and every timer live, whoever polls.
@@ -56,23 +59,24 @@ pub(super) struct Node {
     birth: Mutex<Option<Birth>>,
 }
 
-/// Connects within the command timeout, and makes sure that there is a server that can be worked with. The link is replaced
-/// from then on, until `closed` is cancelled.
-pub(super) async fn connect(
-    clients: Clients,
+/// On this first link, over which it makes sure that there is a server that can be worked with: since `started` within the
+/// command timeout. The link is replaced from then on, until `closed` is cancelled.
+pub(super) async fn start(
+    link: Link,
+    aim: Aim,
     options: Options<'_>,
     started: Instant,
     closed: CancellationToken,
 ) -> Result<Arc<Node>, Fault> {
-    let within = options.command_timeout;
-    let link = Arc::new(Link::open(&clients, &closed, within).await?);
+    let (link, within, secrets) = (Arc::new(link), options.command_timeout, aim.now().secrets.clone());
     let (round_trips, asked) = (RoundTrips::default(), Instant::now());
-    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &clients.secrets).await?;
+    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &secrets).await?;
     round_trips.note(asked.elapsed());
     let runtime = Handle::current();
     let node = Arc::new(Node {
         hashes: Hashes::of_catalogue(),
-        clients,
+        aim,
+        secrets,
         command_timeout: within,
         runtime: runtime.clone(),
         answers: Answers::new(),
@@ -83,7 +87,8 @@ pub(super) async fn connect(
         closed,
         birth: Mutex::default(),
     });
-    runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), Kept(link)));
+    let changes = node.aim.changes();
+    runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), changes, Kept(link)));
     runtime.spawn(node.clone().tell());
     Ok(node)
 }
@@ -270,7 +275,7 @@ impl Node {
 
     /// What is not to be shown of what comes over the link.
     pub(super) fn secrets(&self) -> &Secrets {
-        &self.clients.secrets
+        &self.secrets
     }
 
     fn gone(&self, link: &Link) -> Fault {
@@ -282,6 +287,7 @@ impl Node {
             Cause::Cut => faults::dropped(),
             Cause::Demoted => self.current.why().map_or_else(faults::dropped, faults::dropped_since),
             Cause::Silent => faults::silent(),
+            Cause::Elsewhere => faults::elsewhere(),
         }
     }
 
@@ -302,8 +308,13 @@ impl Node {
 
     /// Says when the server is away, until the backend is closed.
     async fn tell(self: Arc<Self>) {
-        let server = self.clients.address().to_string();
-        self.closed.run_until_cancelled(self.outage.tell(&server)).await;
+        self.closed.run_until_cancelled(self.outage.tell(self.aim.name())).await;
+    }
+
+    /// The server is there from now on: links to where it was are given up at once.
+    pub(super) fn turn(&self, clients: Clients) {
+        self.aim.turn(clients);
+        self.elsewhere.send_replace(Instant::now());
     }
 
     pub(super) fn close(&self) {

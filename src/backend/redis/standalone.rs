@@ -6,10 +6,13 @@ use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    address::Target,
+    aim::Aim,
     codec, faults,
+    link::Link,
     many::pipeline_of,
     node::{self, Node},
-    options::{Options, Target},
+    options::Options,
     pubsub::PubSub,
 };
 use crate::backend::{
@@ -27,10 +30,17 @@ pub(crate) struct Standalone {
 pub(crate) async fn connect(target: &Target, options: Options<'_>) -> Result<Standalone, Fault> {
     let started = Instant::now();
     let clients = target.clients(options).map_err(|error| faults::unopened(&error))?;
-    let listens = clients.clone();
-    let node = node::connect(clients, options, started, CancellationToken::new()).await?;
-    let pubsub = PubSub::start(listens, options.command_timeout, &node);
-    Ok(Standalone { node, pubsub })
+    let closed = CancellationToken::new();
+    let link = Link::open(&clients, &closed, options.command_timeout).await?;
+    node::start(link, Aim::at(clients), options, started, closed).await.map(Standalone::on)
+}
+
+impl Standalone {
+    /// With all its subscriptions where its commands go.
+    pub(super) fn on(node: Arc<Node>) -> Self {
+        let pubsub = PubSub::start(&node);
+        Self { node, pubsub }
+    }
 }
 
 impl Line for Standalone {

@@ -13,7 +13,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{Options, RespVersion, Target};
+use super::{Options, RespVersion, address::Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.

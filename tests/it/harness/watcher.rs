@@ -102,14 +102,7 @@ impl Watcher {
 
     /// Stops the server's process, and waits until it stands where the system says so.
     pub(super) fn freeze(&self) {
-        self.signal(Signal::STOP);
-        let Some(pid) = self.server else { return };
-        // It is the shell's child and not ours, so it cannot be waited for.
-        let stat = PathBuf::from(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-        if stat.exists() {
-            let stands = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
-            eventually(STOP, || fs::read_to_string(&stat).is_ok_and(stands));
-        }
+        freeze(self.server.expect("the server runs"));
     }
 
     fn order(&mut self, word: &str) {
@@ -121,6 +114,17 @@ impl Watcher {
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("the shell answers");
         line.trim_end().to_owned()
+    }
+}
+
+/// Stops a process, and waits until it stands where the system says so.
+pub(super) fn freeze(pid: Pid) {
+    kill_process(pid, Signal::STOP).expect("the server takes the signal");
+    // It is a shell's child and not ours, so it cannot be waited for.
+    let stat = PathBuf::from(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    if stat.exists() {
+        let stands = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
+        eventually(STOP, || fs::read_to_string(&stat).is_ok_and(stands));
     }
 }
 

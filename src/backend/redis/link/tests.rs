@@ -7,7 +7,8 @@ use uuid::Uuid;
 use crate::backend::{
     Fault, FaultKind,
     redis::{
-        Target, connect,
+        address::Target,
+        standalone::connect,
         testing::{Server, options},
     },
 };
@@ -141,7 +142,7 @@ mod with_tls {
         let trusted = Some(fs::read(certificate.path("cert")).unwrap());
         let certificates = redis::TlsCertificates { client_tls: None, root_cert: trusted };
         let client = redis::Client::build_with_tls(format!("rediss://127.0.0.1:{port}"), certificates).unwrap();
-        let backend = connect(&Target::from_client(&client), options(10_000)).await.unwrap();
+        let backend = connect(&Target::of_client(&client, "redis_client"), options(10_000)).await.unwrap();
         let call = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None, polled: Polled::ByCaller };
         assert_eq!(backend.run(&call).await.unwrap(), Value::Int(1));
     }

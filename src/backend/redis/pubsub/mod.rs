@@ -25,6 +25,7 @@ use self::{
     requests::{Requests, Verb},
 };
 use super::{
+    aim::Aim,
     faults,
     link::Cause,
     node::Node,
@@ -49,15 +50,15 @@ pub(super) struct PubSub {
 
 impl PubSub {
     /// Beside the command link of this node, and for as long as that.
-    pub(super) fn start(clients: Clients, command_timeout: Duration, node: &Arc<Node>) -> Self {
+    pub(super) fn start(node: &Arc<Node>) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
-        let channels = Channels::new(clients.secrets.clone());
-        let (node, elsewhere) = (Arc::clone(node), node.elsewhere.subscribe());
+        let channels = Channels::new(node.secrets.clone());
+        let (node, elsewhere, changes) = (Arc::clone(node), node.elsewhere.subscribe(), node.aim.changes());
         let runtime = node.runtime.clone();
         runtime.spawn(async move {
             let backoff = Backoff::default();
-            let outage = &node.outage;
-            let server = Server { clients, command_timeout, orders, channels, backoff, outage, elsewhere };
+            let (aim, outage, command_timeout) = (&node.aim, &node.outage, node.command_timeout);
+            let server = Server { aim, changes, command_timeout, orders, channels, backoff, outage, elsewhere };
             node.closed.run_until_cancelled(server.serve()).await;
         });
         Self { orders: sender, next_id: AtomicU64::new(0) }
@@ -81,7 +82,8 @@ enum Order {
 
 /// The task behind all subscriptions.
 struct Server<'a> {
-    clients: Clients,
+    aim: &'a Aim,
+    changes: watch::Receiver<Arc<Clients>>,
     command_timeout: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
     channels: Channels,
@@ -121,12 +123,15 @@ impl Server<'_> {
                 self.channels.apply(order);
             }
             let pause = self.backoff.pause(&Chance::System);
-            let client = self.clients.resp2.clone();
-            let within = self.command_timeout;
+            let (aim, within) = (self.aim, self.command_timeout);
             let mut attempt = pin!(async move {
                 sleep(pause).await;
-                let tried = Instant::now();
-                timeout(within, client.get_async_pubsub()).await.map(|opened| opened.map(|opened| (tried, opened)))
+                let (tried, clients) = (Instant::now(), aim.now());
+                let opened = timeout(within, clients.resp2.get_async_pubsub()).await;
+                opened.map(|opened| match opened {
+                    Ok(opened) => Ok((tried, opened)),
+                    Err(error) => Err(faults::unconnected(&error, &clients)),
+                })
             });
             while !self.channels.is_empty() {
                 tokio::select! {
@@ -138,8 +143,7 @@ impl Server<'_> {
                             self.noted(true);
                             return Ok(opened);
                         }
-                        Ok(Err(error)) => {
-                            let fault = faults::unconnected(&error, &self.clients);
+                        Ok(Err(fault)) => {
                             tracing::debug!(error = %fault.source, "no subscription link");
                             self.noted(false);
                             break;
@@ -150,6 +154,10 @@ impl Server<'_> {
                             break;
                         }
                     },
+                    Ok(()) = self.changes.changed() => {
+                        self.backoff.reset();
+                        break;
+                    }
                 }
             }
         }
@@ -225,7 +233,7 @@ mod tests {
     use crate::backend::{
         Heard, Line,
         redis::{
-            connect,
+            standalone::connect,
             testing::{Server, eventually, name, options},
         },
     };
@@ -410,7 +418,7 @@ mod tests {
         let asked = || -> String { server.ask(&["INFO", "commandstats"]) };
         for (user, open) in [("alice", "Subscribed"), ("bob", "Refused")] {
             let target = format!("{}?user={user}&pass=pw", server.url());
-            let target = crate::backend::redis::Target::parse(&target).unwrap();
+            let target = crate::backend::redis::address::Target::parse(&target).unwrap();
             let backend = connect(&target, options(100)).await.unwrap();
             let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
             let _one = backend.subscribe("", name("shut"), one.clone());
@@ -439,7 +447,7 @@ mod tests {
             };
             user(rights);
             let target = format!("{}?user=ann&pass=pw", server.url());
-            let target = crate::backend::redis::Target::parse(&target).unwrap();
+            let target = crate::backend::redis::address::Target::parse(&target).unwrap();
             let backend = connect(&target, options(300)).await.unwrap();
             let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
             let _one = backend.subscribe("", name("a"), one.clone());

@@ -92,7 +92,7 @@ async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_fo
     for server in [cluster(&[]), cluster(&["16383"])] {
         let _: () = server.ask(&["ACL", "SETUSER", "ann", "on", ">pw", "~app:*", "+@all", "-info"]);
         let target = |query: &str| Target::parse(&format!("{}?{query}", server.url())).unwrap();
-        let own = Target::from_client(&redis::Client::open(server.url()).unwrap());
+        let own = Target::of_client(&redis::Client::open(server.url()).unwrap(), "redis_client");
         let ann = target("user=ann&pass=pw&protocol=resp2");
         for (target, probe_key) in [
             (server.target(), "relatch:probe"),

@@ -1,0 +1,85 @@
+//! Which servers there may be, what each deployment can lose, and the settings that help.
+//!
+//! # What is served
+//!
+//! | deployment | URL | what it can lose |
+//! | --- | --- | --- |
+//! | one server | `redis://host/0` | all locks, where it restarts without persistence |
+//! | a master with replicas, behind one name | `redis://name/0` | what the replica that takes over had not heard of yet |
+//! | a master with replicas, watched by sentinels | `redis-sentinel://host1,host2,host3/0#master` | the same; see [below](#what-a-failover-loses) |
+//! | a cluster | `redis-cluster://` | not in this version: its nodes are refused when connecting |
+//!
+//! With TLS, by one of the features `rustls` and `native-tls`: `rediss://` and `rediss-sentinel://`. The Cargo feature `sentinel`
+//! is an empty name: sentinels are always served.
+//!
+//! # Sentinel
+//!
+//! ```no_run
+//! # async fn example() -> relatch::Result<()> {
+//! let url = "redis-sentinel://locks:secret@10.0.0.1,10.0.0.2,10.0.0.3/0?sentinel_password=other#main";
+//! let client = relatch::Client::connect(url).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | part | what it is |
+//! | --- | --- |
+//! | `10.0.0.1,…` | some of the sentinels, with ports other than 26379 behind a colon. One that answers is enough, and the others are learnt from it |
+//! | `#main` | what the sentinels call their master |
+//! | `locks:secret@`, `/0`, `?protocol=` | of the master: credentials, database, protocol |
+//! | `?sentinel_username=`, `?sentinel_password=` | the sentinels' own credentials, if they ask for any |
+//! | `?sentinel_tls=true` | the sentinels speak TLS. With `rediss-sentinel://` they and the master do; `sentinel_tls=false` leaves them out |
+//!
+//! Sentinels name servers by addresses that they know: those must lead there from the client, too, and under TLS the certificates
+//! must be good for them (`resolve-hostnames` and `announce-hostnames` of the sentinels make them names). Whoever has client
+//! objects of the driver, with certificates of their own, gives them to
+//! [`sentinels`](crate::ClientBuilder::sentinels) and [`nodes_like`](crate::ClientBuilder::nodes_like).
+//!
+//! All sentinels are asked at once, each second and whenever one of them says `+switch-master` or a link to the master is lost. The
+//! one that knows of the latest failover counts; then the server has to say by itself that it is a master. Nobody goes back to an
+//! older configuration, so an isolated sentinel, or an old master that comes back and takes itself for one, is not followed. (Only
+//! sentinels that were all set up anew, and count from zero, are believed again: when most of those that are known agree for
+//! 10 s, and none that answers knows better.) On a failover the link to the old master is cut at once. What was under way there
+//! answers [`Unreachable`](crate::Error::Unreachable) and may have run; waiters go on at the new one; every holder is asked for
+//! there, and told within 1.5 s of the new link where its lock is not.
+//!
+//! Connecting takes one command timeout at most and waits for a failover that is under way. It answers
+//! [`Invalid`](crate::Error::Invalid) where no sentinel knows the name, or a server is no sentinel;
+//! [`Refused`](crate::Error::Refused) where a password is wrong; [`Unreachable`](crate::Error::Unreachable) where nobody answers.
+//! Each says of every sentinel what it said.
+//!
+//! A client has two connections to each sentinel. A user there needs these rights:
+//!
+//! ```text
+//! user locks on >a-long-random-secret resetchannels &+switch-master &+sentinel -@all +sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe
+//! ```
+//!
+//! Without `+subscribe` a failover is noticed up to a second later, and one event says so; without `sentinels` nobody but those
+//! in the URL is asked; without `myid` a sentinel that is reached by two addresses counts twice. At the master the rights are
+//! those of [`operating`](super::operating#rights): that it is one is said by `HELLO`, which needs no right, or by `+role`.
+//!
+//! # What a failover loses
+//!
+//! Redis replicates asynchronously, so the replica that takes over lacks what it had not heard of yet. What is lost is told to its
+//! holder, but until then two may be inside. With three sentinels, `down-after-milliseconds` 1500, and one new lock each 5 ms,
+//! by `cargo test --features embedded --test it sentinel:: -- --nocapture`:
+//!
+//! | what happens | nobody gets a lock for | grants that are lost |
+//! | --- | --- | --- |
+//! | the master is killed | 2.7 to 2.9 s, of which all but 0.2 s is the servers' | few: what was in no replica's socket yet |
+//! | the master freezes, and goes on later | 3.0 to 3.2 s, likewise | the same |
+//! | `SENTINEL FAILOVER` | no time: the old master goes on granting | those of about one second: 130 to 148 of 178 to 203 |
+//! | the replicas lag, and the master is killed | as for a kill | all that they lack: 200 of 200, each told |
+//!
+//! The old master of a `SENTINEL FAILOVER` is told last, and takes writes from whoever has not heard of it. A master that is cut
+//! off from its sentinels, together with some of its clients, grants to those until it is back and 10 s longer. Nobody but
+//! the server can prevent either:
+//!
+//! | setting | where | what it does |
+//! | --- | --- | --- |
+//! | `min-replicas-to-write 1` with `min-replicas-max-lag 1` | every server | a master that is cut off refuses to write within two seconds |
+//! | `down-after-milliseconds` | sentinels | how soon a dead master is given up; shorter is sooner, and mistakes a busy one for a dead one |
+//! | `SENTINEL FAILOVER name COORDINATED` | Valkey 9.1 | the old master stops writing first |
+//! | clocks that agree | every server | from Redis 7.0 on, a lease that is replicated ends by the new master's clock |
+//!
+//! Where two holders would do harm all the same, let the resource decide: [`losing_a_lock`](super::losing_a_lock).

@@ -1,0 +1,242 @@
+//! Deployments of several servers, started by `tests/servers.sh` and gone with the tests.
+
+use std::{
+    collections::HashMap,
+    env,
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use redis::{Client, Connection, FromRedisValue};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{eventually_async, watcher};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers.sh");
+
+/// How long a look at a server may take.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Servers with names, as the script gives them.
+#[derive(Debug)]
+pub(crate) struct Deployment {
+    script: Mutex<Script>,
+    said: HashMap<String, String>,
+    password: Option<String>,
+    sentinel_password: Option<String>,
+    tls: bool,
+    shared: bool,
+}
+
+/// What servers shall be told before they start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) password: Option<&'static str>,
+    pub(crate) sentinel_password: Option<&'static str>,
+    /// All of them speak TLS alone.
+    pub(crate) tls: bool,
+}
+
+#[derive(Debug)]
+struct Script {
+    process: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    pids: HashMap<String, Pid>,
+}
+
+impl Deployment {
+    /// A master with two replicas, and three sentinels that watch over it, of which two suffice.
+    pub(crate) fn of_sentinels() -> Self {
+        Self::with(&Wishes::default())
+    }
+
+    /// The one of this test process: for tests that do it no harm.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Deployment> = OnceLock::new();
+        SHARED.get_or_init(|| Self { shared: true, ..Self::of_sentinels() })
+    }
+
+    pub(crate) fn with(wishes: &Wishes) -> Self {
+        let mut command = Command::new(SCRIPT);
+        // Where others have the processors for a while, no server is to be taken for a dead one.
+        command.args(["sentinel", &flavour()]).env("DOWN_AFTER", "1500");
+        command.env("TLS", if wishes.tls { "1" } else { "0" });
+        command.envs(wishes.password.map(|password| ("PASSWORD", password)));
+        command.envs(wishes.sentinel_password.map(|password| ("SENTINEL_PASSWORD", password)));
+        // Away from a Ctrl-C: the end of its pipe tells the script.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut process = command.spawn().expect("the script starts");
+        let orders = process.stdin.take();
+        let answers = BufReader::new(process.stdout.take().expect("the script's answers are piped"));
+        let mut script = Script { process, orders, answers, pids: HashMap::new() };
+        let mut said = HashMap::new();
+        loop {
+            let line = script.answer();
+            if line == "ready" {
+                break;
+            }
+            let (what, value) = line.split_once('=').unwrap_or_else(|| panic!("the script says {line:?}"));
+            match what.strip_prefix("PID_") {
+                Some(name) => drop(script.pids.insert(name.to_owned(), pid(value))),
+                None => drop(said.insert(what.to_owned(), value.to_owned())),
+            }
+        }
+        let password = wishes.password.map(str::to_owned);
+        let sentinel_password = wishes.sentinel_password.map(str::to_owned);
+        Self { script: Mutex::new(script), said, password, sentinel_password, tls: wishes.tls, shared: false }
+    }
+
+    /// Where all its sentinels are, with the passwords if there are any.
+    pub(crate) fn url(&self) -> String {
+        self.url_by(&["sentinel1", "sentinel2", "sentinel3"])
+    }
+
+    /// Where some of its sentinels are, with the passwords if there are any.
+    pub(crate) fn url_by(&self, sentinels: &[&str]) -> String {
+        let hosts: Vec<_> = sentinels.iter().map(|name| format!("127.0.0.1:{}", self.port(name))).collect();
+        let (hosts, pass) = (hosts.join(","), self.pass());
+        let theirs = self.sentinel_password.as_ref().map(|password| format!("?sentinel_password={password}"));
+        format!("redis-sentinel://{pass}{hosts}/{}#m", theirs.unwrap_or_default())
+    }
+
+    /// One of its servers, as if it were alone.
+    pub(crate) fn url_of(&self, name: &str) -> String {
+        let pass = match name.starts_with("sentinel") {
+            true => self.sentinel_password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default(),
+            false => self.pass(),
+        };
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        format!("{scheme}://{pass}127.0.0.1:{}/", self.port(name))
+    }
+
+    /// The driver's client for one of its servers, with what it takes to trust it.
+    pub(crate) fn client_of(&self, name: &str) -> Client {
+        let url = self.url_of(name);
+        #[cfg(any(feature = "rustls", feature = "native-tls"))]
+        if self.tls {
+            let issuer = std::fs::read(&self.said["CA"]).expect("it was made with the servers");
+            let certificates = redis::TlsCertificates { client_tls: None, root_cert: Some(issuer) };
+            return Client::build_with_tls(url, certificates).expect("our own url is good");
+        }
+        Client::open(url).expect("our own url is good")
+    }
+
+    /// The port on 127.0.0.1.
+    pub(crate) fn port(&self, name: &str) -> u16 {
+        self.said[&format!("PORT_{name}")].parse().expect("a port is a number")
+    }
+
+    /// Which of the servers has this port.
+    pub(crate) fn name_of(&self, port: u16) -> String {
+        let mut names = ["master", "replica1", "replica2"].into_iter();
+        names.find(|name| self.port(name) == port).expect("one of the servers has this port").to_owned()
+    }
+
+    /// Which server this sentinel has for the master.
+    pub(crate) fn master_by(&self, sentinel: &str) -> String {
+        let (_, port): (String, u16) = self.ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"]);
+        self.name_of(port)
+    }
+
+    /// Which server all sentinels have for the master, once they agree.
+    pub(crate) async fn master(&self) -> String {
+        let mut named = Vec::new();
+        eventually_async(LOOK, async || {
+            named = ["sentinel1", "sentinel2", "sentinel3"].map(|sentinel| self.master_by(sentinel)).into();
+            named.iter().all(|name| *name == named[0])
+        })
+        .await;
+        named.remove(0)
+    }
+
+    /// Runs one command on a connection of its own.
+    pub(crate) fn ask<T: FromRedisValue>(&self, name: &str, words: &[&str]) -> T {
+        redis::Cmd::new().arg(words).query(&mut self.connection(name)).expect("the server answers")
+    }
+
+    /// A fresh connection of the driver to one of the servers.
+    pub(crate) fn connection(&self, name: &str) -> Connection {
+        let connection = self.client_of(name).get_connection_with_timeout(LOOK).expect("the server takes a connection");
+        connection.set_read_timeout(Some(LOOK)).expect("a socket takes a timeout");
+        connection
+    }
+
+    /// How often one of the servers ran scripts that it was asked for from outside.
+    pub(crate) fn scripts_run(&self, name: &str) -> u64 {
+        let info: String = self.ask(name, &["INFO", "commandstats"]);
+        let calls = |line: &str| -> Option<u64> {
+            let rest = ["cmdstat_eval:calls=", "cmdstat_evalsha:calls="].iter().find_map(|is| line.strip_prefix(is))?;
+            rest.split(',').next()?.parse().ok()
+        };
+        info.lines().filter_map(calls).sum()
+    }
+
+    /// Stops a server's process where it stands: sockets stay open, nothing is answered.
+    pub(crate) fn freeze(&self, name: &str) {
+        watcher::freeze(self.harmed().pids[name]);
+    }
+
+    /// Lets a frozen server go on.
+    pub(crate) fn thaw(&self, name: &str) {
+        kill_process(self.harmed().pids[name], Signal::CONT).expect("the server takes the signal");
+    }
+
+    /// Ends a server's process at once.
+    pub(crate) fn kill(&self, name: &str) {
+        let mut script = self.harmed();
+        script.order(&format!("kill {name}"));
+        assert_eq!(script.answer(), "done");
+    }
+
+    /// Starts one again that was killed: with its configuration, and no data.
+    pub(crate) fn start(&self, name: &str) {
+        let mut script = self.harmed();
+        script.order(&format!("start {name}"));
+        let answer = script.answer();
+        let new = pid(answer.strip_prefix("done ").unwrap_or_else(|| panic!("the script says {answer:?}")));
+        script.pids.insert(name.to_owned(), new);
+    }
+
+    fn pass(&self) -> String {
+        self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default()
+    }
+
+    fn harmed(&self) -> MutexGuard<'_, Script> {
+        assert!(!self.shared, "other tests use the shared deployment: take one of your own");
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Script {
+    fn order(&mut self, words: &str) {
+        let orders = self.orders.as_mut().expect("the script listens until it is dropped");
+        writeln!(orders, "{words}").expect("the script takes an order");
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("the script answers");
+        assert!(!line.is_empty(), "the script has ended");
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// Which servers: `RELATCH_FLAVOUR` takes others than those that the system has.
+fn flavour() -> String {
+    env::var("RELATCH_FLAVOUR").unwrap_or_else(|_| "redis70".to_owned())
+}
+
+fn pid(text: &str) -> Pid {
+    text.parse().ok().and_then(Pid::from_raw).expect("the script names a pid")
+}

@@ -1,0 +1,364 @@
+//! A master that sentinels watch over: found by any of them, followed at once when it is another server, and never back. Who
+//! held a lock is told the truth.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use relatch::{Client, ClientBuilder, Error, LockGuard, LostCause, Op, RefusedKind};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    harness::{
+        deployment::{Deployment, Wishes},
+        eventually_async,
+        server::free_port,
+        traces::Traces,
+        unique_name,
+    },
+    kept::{channel, connected},
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// What must come comes within this.
+const SOON: Duration = Duration::from_secs(20);
+/// After the first link to another master every holder is told within this.
+const TOLD: Duration = Duration::from_millis(1500);
+/// So much longer than the servers themselves a client takes at most.
+const BEHIND: Duration = Duration::from_secs(1);
+/// To one of the servers.
+type Done = fn(&Deployment, &str);
+const SENTINELS: [&str; 3] = ["sentinel1", "sentinel2", "sentinel3"];
+
+async fn client(deployment: &Deployment) -> Client {
+    connected(builder(deployment)).await
+}
+
+fn builder(deployment: &Deployment) -> ClientBuilder {
+    Client::builder().url(deployment.url())
+}
+
+/// A lock's whole life, and a waiter that is woken.
+async fn live(client: &Client) {
+    let lock = client.mutex(unique_name());
+    let guard = lock.lock().await.expect("a free lock");
+    let waiting = tokio::spawn(lock.lock());
+    guard.extend(SOON).await.expect("it is held");
+    guard.unlock().await.expect("it is held");
+    waiting.await.expect("no panic").expect("it is free").unlock().await.expect("it is held");
+}
+
+/// Takes one new lock after the other, for as long as nobody stops it.
+struct Taker(JoinHandle<Vec<(Instant, LockGuard)>>, tokio::sync::oneshot::Sender<()>);
+
+impl Taker {
+    fn start(client: &Client) -> Self {
+        let (stop, mut stopped) = tokio::sync::oneshot::channel();
+        let client = client.clone();
+        let taking = async move {
+            let mut taken = Vec::new();
+            while stopped.try_recv().is_err() {
+                match client.mutex(unique_name()).try_lock().lease(SOON * 6).wait(SOON).await {
+                    Ok(guard) => taken.push((Instant::now(), guard.expect("nobody else has it"))),
+                    Err(error) => assert!(error.is_transient(), "{error:?}"),
+                }
+                sleep(MS * 5).await;
+            }
+            taken
+        };
+        Self(tokio::spawn(taking), stop)
+    }
+
+    async fn stop(self) -> Vec<(Instant, LockGuard)> {
+        self.1.send(()).expect("it takes until it is stopped");
+        self.0.await.expect("no panic")
+    }
+}
+
+/// Which server is the master instead of this one, and since when a sentinel says so.
+async fn successor(deployment: &Deployment, old: &str, sentinels: &[&str]) -> (String, Instant) {
+    let mut found = None;
+    eventually_async(SOON, async || {
+        let new = sentinels.iter().map(|sentinel| deployment.master_by(sentinel)).find(|new| new != old);
+        found = new.map(|new| (new, Instant::now()));
+        found.is_some()
+    })
+    .await;
+    found.expect("it is found")
+}
+
+/// Something is answered over the new link, as soon as there is one.
+async fn is_linked(client: &Client) {
+    let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals");
+    entered.expect("nobody else has it").unlock().await.expect("it is held");
+}
+
+/// What every holder believes is what the master has. The others have been told.
+async fn all_is_told(deployment: &Deployment, master: &str, client: &Client, guards: &[LockGuard]) {
+    is_linked(client).await;
+    let linked = Instant::now();
+    let mut holders = redis::pipe();
+    for guard in guards {
+        holders.hkeys(guard.name());
+    }
+    let there: Vec<Vec<String>> = holders.query(&mut deployment.connection(master)).expect("HKEYS answers");
+    let id = client.id().to_string();
+    let is_ours = |fields: &Vec<String>| fields.iter().any(|field| field.starts_with(&id));
+    let lost: Vec<_> =
+        guards.iter().zip(&there).filter(|(_, fields)| !is_ours(fields)).map(|(guard, _)| guard).collect();
+    for guard in &lost {
+        let told = timeout(SOON, guard.lost()).await.expect("it is told long before its lease ends");
+        assert!(matches!(told, Error::Lost { cause: LostCause::Gone, .. }), "{told:?}");
+    }
+    assert!(linked.elapsed() < TOLD, "{:?}", linked.elapsed());
+    sleep(TOLD.saturating_sub(linked.elapsed())).await;
+    assert_eq!(guards.iter().filter(|guard| !guard.is_held()).count(), lost.len(), "nobody else was told so");
+}
+
+/// Somebody waits for this name, and listens at that server.
+async fn is_listened_to(deployment: &Deployment, server: &str, name: &str) {
+    let listeners = |server: &str| deployment.ask::<(String, u64)>(server, &["PUBSUB", "NUMSUB", &channel(name)]).1;
+    let listened = eventually_async(SOON, async || listeners(server) == 1);
+    if timeout(SOON - MS * 500, listened).await.is_err() {
+        let all = ["master", "replica1", "replica2"].map(|server| (server, listeners(server)));
+        panic!("at {server}: {all:?}, by the sentinels {:?}", SENTINELS.map(|name| deployment.master_by(name)));
+    }
+}
+
+/// No script of anybody's runs there for a while, and nobody listens there.
+async fn is_left_alone(deployment: &Deployment, server: &str) {
+    let before = deployment.scripts_run(server);
+    sleep(MS * 3000).await;
+    assert_eq!(deployment.scripts_run(server), before);
+    let channels: Vec<String> = deployment.ask(server, &["PUBSUB", "CHANNELS", &channel("*")]);
+    assert_eq!(channels, Vec::<String>::new());
+}
+
+/// The first lock that was taken after `blow` came no later than the servers made possible.
+#[track_caller]
+fn was_soon(taken: &[(Instant, LockGuard)], blow: Instant, switched: Instant) {
+    let first = taken.iter().map(|(at, _)| *at).find(|at| *at > switched).expect("one after the failover");
+    let (gap, theirs) = (first - blow, switched - blow);
+    assert!(gap < theirs + BEHIND, "the servers took {theirs:?}, and then it took until {gap:?}");
+    println!("a gap of {gap:?}, of which {theirs:?} were the servers'");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_master_is_followed_when_one_dies_or_freezes_and_one_that_comes_back_is_not() {
+    let deployment = Deployment::of_sentinels();
+    let (ours, theirs) = (client(&deployment).await, client(&deployment).await);
+    let blows = [(Deployment::kill as Done, Deployment::start as Done), (Deployment::freeze, Deployment::thaw)];
+    for (blow, relief) in blows {
+        let master = deployment.master().await;
+        let waited = unique_name();
+        let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
+        let waiter = tokio::spawn(ours.mutex(&waited).lock());
+        is_listened_to(&deployment, &master, &waited).await;
+        let taker = Taker::start(&ours);
+        sleep(MS * 300).await;
+        blow(&deployment, &master);
+        let struck = Instant::now();
+        let (next, switched) = successor(&deployment, &master, &SENTINELS).await;
+        is_linked(&ours).await;
+        sleep(MS * 200).await;
+        let taken = taker.stop().await;
+        was_soon(&taken, struck, switched);
+        let guards: Vec<_> = taken.into_iter().map(|(_, guard)| guard).collect();
+        all_is_told(&deployment, &next, &ours, &guards).await;
+        // A release there is heard by who began to wait at the old one. Where that hold is lost, nobody needs to wait for it.
+        drop(held.unlock().await);
+        let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+        entered.unlock().await.expect("it is held");
+        // As it is now it takes itself for a master, until the sentinels tell it otherwise.
+        relief(&deployment, &master);
+        is_left_alone(&deployment, &master).await;
+        live(&ours).await;
+    }
+}
+
+/// The old master is told last, and grants what nobody will know of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
+    let deployment = Deployment::of_sentinels();
+    let client = client(&deployment).await;
+    let kept = join_all((0..50).map(|_| client.mutex(unique_name()).lock().into_future())).await;
+    let kept: Vec<_> = kept.into_iter().map(|guard| guard.expect("a free lock")).collect();
+    let taker = Taker::start(&client);
+    sleep(MS * 200).await;
+    let _: () = deployment.ask("sentinel1", &["SENTINEL", "FAILOVER", "m"]);
+    successor(&deployment, "master", &SENTINELS).await;
+    let next = deployment.master().await;
+    // At the new one by then.
+    let seen = deployment.scripts_run(&next);
+    eventually_async(SOON, async || deployment.scripts_run(&next) > seen + 10).await;
+    let guards: Vec<_> = taker.stop().await.into_iter().map(|(_, guard)| guard).collect();
+    all_is_told(&deployment, &next, &client, &guards).await;
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
+    println!("{lost} of {} were lost and told", guards.len());
+    assert!(kept.iter().all(LockGuard::is_held), "what was there before is replicated");
+    live(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_hold_that_the_new_master_never_heard_of_is_told_and_its_lock_is_free_for_others() {
+    let deployment = Deployment::of_sentinels();
+    let (ours, theirs) = (client(&deployment).await, client(&deployment).await);
+    for replica in ["replica1", "replica2"] {
+        deployment.freeze(replica);
+    }
+    // What is in a replica's socket would reach it after all.
+    let _: u64 = deployment.ask("master", &["CLIENT", "KILL", "TYPE", "replica"]);
+    let guards = join_all((0..200).map(|number| match number % 2 {
+        0 => ours.mutex(unique_name()).lock().into_future(),
+        _ => ours.mutex(unique_name()).lock().lease(SOON * 6).into_future(),
+    }));
+    let guards: Vec<_> = guards.await.into_iter().map(|guard| guard.expect("a free lock")).collect();
+    let waiter = tokio::spawn(theirs.mutex(guards[1].name()).lock());
+    is_listened_to(&deployment, "master", guards[1].name()).await;
+    deployment.kill("master");
+    for replica in ["replica1", "replica2"] {
+        deployment.thaw(replica);
+    }
+    let (next, _) = successor(&deployment, "master", &SENTINELS).await;
+    all_is_told(&deployment, &next, &ours, &guards).await;
+    assert!(!guards.iter().any(LockGuard::is_held));
+    let entered = timeout(SOON, waiter).await.expect("it is free there").expect("no panic").expect("its turn");
+    entered.unlock().await.expect("it is held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_nobody_named_is_heard_where_the_named_one_is_silent() {
+    let deployment = Deployment::of_sentinels();
+    let client = connected(Client::builder().url(deployment.url_by(&["sentinel1"]))).await;
+    let guard = client.mutex(unique_name()).lock().await.expect("a free lock");
+    deployment.freeze("sentinel1");
+    deployment.kill("master");
+    let (next, _) = successor(&deployment, "master", &SENTINELS[1..]).await;
+    let entered = client.mutex(unique_name()).lock().await.expect("it heals");
+    assert!(deployment.scripts_run(&next) > 0 && entered.is_held());
+    drop(guard);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_are_the_masters_or_the_sentinels_and_one_sentinel_of_three_is_enough() {
+    let deployment = Deployment::with(&Wishes {
+        password: Some("s3cret-of-all"),
+        sentinel_password: Some("s3cret-of-few"),
+        tls: false,
+    });
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (url, idle) = (deployment.url(), tasks());
+    let rows = [
+        (url.replace("?sentinel_password=s3cret-of-few", ""), "NOAUTH"),
+        (url.replace("s3cret-of-few", "s3cret-of-none"), "WRONGPASS"),
+        (url.replace("s3cret-of-all", "s3cret-of-none"), "WRONGPASS"),
+        (url.replace(":s3cret-of-all@", ""), "NOAUTH"),
+    ];
+    for (url, code) in rows {
+        let answer = Client::connect(&url).await;
+        let Err(Error::Refused { kind: RefusedKind::Credentials, op: Op::Connect, source, .. }) = &answer else {
+            panic!("{url}: {answer:?}")
+        };
+        let shown = format!("{source} {answer:?}");
+        assert!(shown.contains(code) && !shown.contains("s3cret"), "{shown}");
+    }
+    let like = redis::Client::open("redis://:s3cret-of-all@any.host").expect("a good url");
+    let sentinels = SENTINELS.map(|name| redis::Client::open(deployment.url_of(name)).expect("a good url"));
+    live(&connected(Client::builder().sentinels("m", sentinels).nodes_like(like)).await).await;
+
+    // Neither the sentinels' own, nor who asks.
+    let clients = || -> usize {
+        let lists = SENTINELS.iter().map(|name| deployment.ask::<String>(name, &["CLIENT", "LIST"]));
+        lists.map(|list| list.lines().filter(|line| !line.contains("name=sentinel-")).count() - 1).sum()
+    };
+    eventually_async(SOON, async || (tasks(), clients()) == (idle, 0)).await;
+    for closes in [true, false] {
+        let client = connected(Client::builder().url(&url)).await;
+        live(&client).await;
+        assert!(tasks() > idle && clients() > 0);
+        if closes {
+            client.close().await;
+        }
+        drop(client);
+        eventually_async(SOON, async || (tasks(), clients()) == (idle, 0)).await;
+    }
+
+    let client = connected(Client::builder().url(&url)).await;
+    for silent in &SENTINELS[..2] {
+        deployment.freeze(silent);
+    }
+    live(&client).await;
+    live(&connected(Client::builder().url(&url)).await).await;
+}
+
+/// What the guide names, and no more.
+#[tokio::test]
+async fn few_rights_at_the_sentinels_are_enough_and_fewer_are_said_once_or_refused() {
+    const ALL: &str =
+        "+sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe";
+    let deployment = Deployment::of_sentinels();
+    let rights = |rights: &str| {
+        let user = format!("ACL SETUSER ann reset on >s3cret resetchannels &+switch-master &+sentinel -@all {rights}");
+        let words: Vec<_> = user.split(' ').collect();
+        SENTINELS.iter().for_each(|name| deployment.ask::<()>(name, &words));
+    };
+    let url = deployment.url().replace("#m", "?sentinel_username=ann&sentinel_password=s3cret#m");
+    let refusals = || -> usize {
+        let logs = SENTINELS.iter().map(|name| deployment.ask::<Vec<redis::Value>>(name, &["ACL", "LOG"]));
+        let all = logs.flatten().map(|entry| format!("{entry:?}"));
+        // The driver's own word, which is not essential.
+        all.filter(|entry| !entry.contains("client")).count()
+    };
+    rights(ALL);
+    let client = connected(Client::builder().url(&url)).await;
+    live(&client).await;
+    let listens = async || -> bool {
+        let lists = SENTINELS.iter().map(|name| deployment.ask::<String>(name, &["CLIENT", "LIST", "TYPE", "PUBSUB"]));
+        lists.into_iter().all(|list| list.contains("user=ann"))
+    };
+    eventually_async(SOON, listens).await;
+    assert_eq!(refusals(), 0);
+    client.close().await;
+
+    rights("+sentinel|master +sentinel|get-master-addr-by-name");
+    let traces = Traces::here();
+    let client = connected(Client::builder().url(&url)).await;
+    live(&client).await;
+    let told = || traces.all().into_iter().filter(|said| said.is_ours() && said.what.contains("by itself")).count();
+    eventually_async(SOON, async || told() == 1).await;
+    deployment.kill("master");
+    live(&client).await;
+    assert_eq!(told(), 1);
+
+    rights("+sentinel|master +subscribe");
+    let answer = Client::connect(&url).await;
+    let Err(Error::Refused { kind: RefusedKind::Permission, op: Op::Connect, source, .. }) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(source.to_string().contains("NOPERM"), "{source}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_cannot_be_served_hears_why() {
+    let deployment = Deployment::shared();
+    let (nobody, here) = (free_port(), deployment.port("sentinel2"));
+    // One that is away keeps nobody.
+    live(&connected(Client::builder().url(format!("redis-sentinel://127.0.0.1:{nobody},127.0.0.1:{here}#m"))).await)
+        .await;
+    let refused = async |url: String| Client::connect(&url).await.err().unwrap_or_else(|| panic!("{url} lets us in"));
+    let error = refused(format!("redis-sentinel://127.0.0.1:{nobody}#m")).await;
+    assert!(matches!(error, Error::Unreachable { op: Op::Connect, .. }) && error.is_transient(), "{error:?}");
+    assert!(format!("{error:?}").contains(&nobody.to_string()), "{error:?}");
+    let error = refused(deployment.url().replace("#m", "#other")).await;
+    let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
+    assert!(why.contains("\"other\""), "{why}");
+    let error = refused(format!("redis-sentinel://127.0.0.1:{}#m", deployment.port("master"))).await;
+    let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
+    assert!(why.contains("no sentinel"), "{why}");
+    let error = refused(deployment.url_of("sentinel1")).await;
+    let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
+    assert!(why.contains("redis-sentinel://"), "{why}");
+}
