@@ -135,7 +135,7 @@ async fn what_cannot_be_sent_since_no_link_can_be_opened_is_sent_once_one_can() 
     let client = connected(builder().unreachable_after(SOON)).await;
     let (name, renewed, waited) = (unique_name(), unique_name(), unique_name());
     let guard = client.mutex(&name).lock().await.expect("a free lock");
-    let kept_on = connected(builder().watchdog_timeout(MS * 1500)).await;
+    let kept_on = connected(builder().watchdog_timeout(MS * 2900)).await;
     let watched = kept_on.mutex(&renewed).lock().await.expect("a free lock");
     let mut raw = server.connection();
     let set = |raw: &mut redis::Connection, password: &str| {
