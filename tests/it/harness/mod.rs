@@ -4,6 +4,7 @@ mod certificates;
 pub(crate) mod clock;
 pub(crate) mod deployment;
 pub(crate) mod either;
+pub(crate) mod lag;
 pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;
