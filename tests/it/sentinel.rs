@@ -132,8 +132,11 @@ async fn is_left_alone(deployment: &Deployment, server: &str) {
     let before = deployment.scripts_run(server);
     sleep(MS * 3000).await;
     assert_eq!(deployment.scripts_run(server), before);
-    let channels: Vec<String> = deployment.ask(server, &["PUBSUB", "CHANNELS", &channel("*")]);
-    assert_eq!(channels, Vec::<String>::new());
+    // Neither the sentinels' own, nor who asks.
+    let clients = ["NORMAL", "PUBSUB"].map(|kind| deployment.ask::<String>(server, &["CLIENT", "LIST", "TYPE", kind]));
+    let others: Vec<_> = clients.iter().flat_map(|list| list.lines()).collect();
+    let ours = others.iter().filter(|line| !line.contains("name=sentinel-") && !line.contains("cmd=client"));
+    assert_eq!(ours.count(), 0, "{others:?}");
 }
 
 /// The first lock that was taken after `blow` came no later than the servers made possible.
@@ -229,17 +232,29 @@ async fn every_hold_that_the_new_master_never_heard_of_is_told_and_its_lock_is_f
     entered.unlock().await.expect("it is held");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_that_nobody_named_is_heard_where_the_named_one_is_silent() {
+#[tokio::test]
+async fn sentinels_that_nobody_named_are_heard_and_all_of_them_again_when_they_have_been_away() {
     let deployment = Deployment::of_sentinels();
+    let traces = Traces::here();
+    let told =
+        |words: &str| traces.all().into_iter().filter(|said| said.is_ours() && said.what.contains(words)).count();
     let client = connected(Client::builder().url(deployment.url_by(&["sentinel1"]))).await;
-    let guard = client.mutex(unique_name()).lock().await.expect("a free lock");
+    SENTINELS.iter().for_each(|name| deployment.kill(name));
+    eventually_async(SOON, async || told("no sentinel answers") == 1).await;
+    live(&client).await;
+    SENTINELS.iter().for_each(|name| deployment.start(name));
+    eventually_async(SOON, async || told("a sentinel answers again") == 1).await;
+    // Ours listen there.
+    let is_heard = |name: &&str| {
+        let list: String = deployment.ask(name, &["CLIENT", "LIST", "TYPE", "PUBSUB"]);
+        list.lines().any(|line| !line.contains("name=sentinel-"))
+    };
+    eventually_async(SOON, async || SENTINELS.iter().all(|name| is_heard(&name))).await;
     deployment.freeze("sentinel1");
     deployment.kill("master");
-    let (next, _) = successor(&deployment, "master", &SENTINELS[1..]).await;
-    let entered = client.mutex(unique_name()).lock().await.expect("it heals");
-    assert!(deployment.scripts_run(&next) > 0 && entered.is_held());
-    drop(guard);
+    successor(&deployment, "master", &SENTINELS[1..]).await;
+    is_linked(&client).await;
+    assert_eq!((told("no sentinel answers"), told("another server for the master")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

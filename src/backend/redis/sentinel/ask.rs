@@ -209,7 +209,11 @@ fn refused(fault: Fault) -> Fault {
     }
 }
 
+/// One that is down for whoever names it is not worth a question: when it is back it is named without that.
 fn other(reply: &Value) -> Option<Other> {
+    if field(reply, "flags").is_some_and(|flags| flags.split(',').any(|flag| flag == "s_down")) {
+        return None;
+    }
     let at = place(field(reply, "ip")?, number(Some(field(reply, "port")?))?)?;
     Some(Other { id: field(reply, "runid").filter(|id| !id.is_empty()).map(Arc::from), at })
 }
@@ -265,7 +269,8 @@ mod tests {
         let address = list(&["::1", "6379"]);
         let one = list(&["name", "x", "ip", "h2", "port", "26379", "runid", "two"]);
         let strange = list(&["ip", "", "port", "1"]);
-        let others = format!("*3\r\n{one}{strange}{}", list(&["ip", "h3", "port", "2"]));
+        let down = list(&["ip", "h4", "port", "2", "flags", "s_down,sentinel,disconnected"]);
+        let others = format!("*4\r\n{one}{strange}{}{down}", list(&["ip", "h3", "port", "2", "flags", "sentinel"]));
         let said = read([&master, &address, &others, ID]).unwrap();
         assert_eq!(said.view, Some(View { epoch: 7, at: at("::1", 6379) }));
         assert_eq!(said.id.as_deref(), Some("me"));

@@ -131,13 +131,16 @@ impl Roster {
     }
 
     /// Whom the others name is asked, too, unless somebody who answers is known to be him. Whom the user did not name goes when he
-    /// does not answer and is named by nobody any more, or turns out to be one that is asked at another address.
+    /// does not answer and those who do name him no more, or turns out to be one that is asked at another address.
     fn tidied(&mut self) -> Changes {
         let answering = || self.0.iter().filter(|entry| entry.answers());
         let listed: Vec<Other> = answering().flat_map(|entry| entry.others.iter().cloned()).collect();
+        // Where nobody answers they may be all that is left when somebody does again.
+        let anybody_answers = self.anybody_answers();
         let stays = |(number, entry): (usize, &Entry)| {
-            let is_lost = matches!(entry.state, State::Failed(_)) && !listed.iter().any(|other| other.at == entry.at);
-            entry.named || !(is_lost || self.is_another(number, entry))
+            let is_lost = anybody_answers && matches!(entry.state, State::Failed(_));
+            let is_named = || listed.iter().any(|other| other.at == entry.at);
+            entry.named || !(is_lost && !is_named() || self.is_another(number, entry))
         };
         let stay: Vec<bool> = self.0.iter().enumerate().map(stays).collect();
         let mut changes = Changes::default();
@@ -225,6 +228,18 @@ mod tests {
         assert_eq!(fails(&mut roster, "b"), [at("b")]);
         assert!(!roster.is_known(&at("b")));
         assert_eq!(fails(&mut roster, "a"), [], "the user named it");
+    }
+
+    #[test]
+    fn while_nobody_answers_all_are_asked_again() {
+        let mut roster = named(&["a"]);
+        answers(&mut roster, "a", "A", &["b", "c"]);
+        answers(&mut roster, "b", "B", &["a", "c"]);
+        for name in ["a", "b", "c"] {
+            assert_eq!(fails(&mut roster, name), []);
+        }
+        assert_eq!(answers(&mut roster, "b", "B", &[]).1, [at("c")]);
+        assert_eq!(roster.known(), 2);
     }
 
     #[test]

@@ -115,6 +115,17 @@ async fn a_server_that_says_that_it_is_no_master_is_not_worked_with_until_it_is_
 }
 
 #[tokio::test]
+async fn a_master_is_found_by_its_name_and_by_either_kind_of_address() {
+    let (server, port) = server(&["--bind", "127.0.0.1", "::1"]);
+    for (calls, host) in (1..).zip(["localhost", "::1", "127.0.0.1"]) {
+        let sentinel = Sentinel::new(0, port).calling_it(host);
+        let backend = connected(&[&sentinel]).await;
+        backend.run(&CALL).await.unwrap();
+        assert_eq!(count(&server), Some(calls), "{host}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_left_when_it_is_closed_or_nobody_waits_for_it() {
     let (_server, port) = server(&[]);
     let sentinels = [Sentinel::new(1, port), Sentinel::new(1, port)];

@@ -15,6 +15,7 @@ pub(super) struct Sentinel {
 
 struct Mind {
     epoch: u64,
+    host: &'static str,
     master: u16,
     /// Tells of no change by itself.
     mute: bool,
@@ -27,7 +28,14 @@ impl Sentinel {
     pub(super) fn new(epoch: u64, master: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let mind = Arc::new(Mutex::new(Mind { epoch, master, mute: false, listeners: Vec::new(), asked: 0 }));
+        let mind = Arc::new(Mutex::new(Mind {
+            epoch,
+            host: "127.0.0.1",
+            master,
+            mute: false,
+            listeners: Vec::new(),
+            asked: 0,
+        }));
         let shared = Arc::clone(&mind);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -40,6 +48,12 @@ impl Sentinel {
 
     pub(super) fn mute(self) -> Self {
         self.mind.lock().unwrap().mute = true;
+        self
+    }
+
+    /// It calls this machine so.
+    pub(super) fn calling_it(self, host: &'static str) -> Self {
+        self.mind.lock().unwrap().host = host;
         self
     }
 
@@ -78,7 +92,7 @@ fn answer(mut stream: TcpStream, port: u16, mind: &Mutex<Mind>) {
                 mind.asked += 1;
                 list(&["name", "m", "config-epoch", &mind.epoch.to_string()])
             }
-            ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"] => list(&["127.0.0.1", &mind.master.to_string()]),
+            ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"] => list(&[mind.host, &mind.master.to_string()]),
             ["SENTINEL", "SENTINELS", "m"] => "*0\r\n".to_owned(),
             ["SENTINEL", "MYID"] => format!("+id-{port}\r\n"),
             ["SUBSCRIBE", _] if mind.mute => "-NOPERM no\r\n".to_owned(),
