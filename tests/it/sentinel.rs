@@ -40,6 +40,11 @@ fn builder(deployment: &Deployment) -> ClientBuilder {
     Client::builder().url(deployment.url())
 }
 
+/// How often each blow is struck: `RELATCH_FAILOVERS` says more than once.
+fn rounds() -> usize {
+    std::env::var("RELATCH_FAILOVERS").map_or(1, |rounds| rounds.parse().expect("a number"))
+}
+
 /// A lock's whole life, and a waiter that is woken.
 async fn live(client: &Client) {
     let lock = client.mutex(unique_name());
@@ -153,7 +158,7 @@ async fn the_next_master_is_followed_when_one_dies_or_freezes_and_one_that_comes
     let deployment = Deployment::of_sentinels();
     let (ours, theirs) = (client(&deployment).await, client(&deployment).await);
     let blows = [(Deployment::kill as Done, Deployment::start as Done), (Deployment::freeze, Deployment::thaw)];
-    for (blow, relief) in blows {
+    for (blow, relief) in blows.into_iter().cycle().take(blows.len() * rounds()) {
         let master = deployment.master().await;
         let waited = unique_name();
         let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
@@ -188,19 +193,23 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
     let client = client(&deployment).await;
     let kept = join_all((0..50).map(|_| client.mutex(unique_name()).lock().into_future())).await;
     let kept: Vec<_> = kept.into_iter().map(|guard| guard.expect("a free lock")).collect();
-    let taker = Taker::start(&client);
-    sleep(MS * 200).await;
-    let _: () = deployment.ask("sentinel1", &["SENTINEL", "FAILOVER", "m"]);
-    successor(&deployment, "master", &SENTINELS).await;
-    let next = deployment.master().await;
-    // At the new one by then.
-    let seen = deployment.scripts_run(&next);
-    eventually_async(SOON, async || deployment.scripts_run(&next) > seen + 10).await;
-    let guards: Vec<_> = taker.stop().await.into_iter().map(|(_, guard)| guard).collect();
-    all_is_told(&deployment, &next, &client, &guards).await;
-    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
-    assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
-    println!("{lost} of {} were lost and told", guards.len());
+    for _ in 0..rounds() {
+        let taker = Taker::start(&client);
+        sleep(MS * 200).await;
+        let master = deployment.master().await;
+        // Until the last failover is over for all of them, another one is refused.
+        eventually_async(SOON, async || deployment.try_ask("sentinel1", &["SENTINEL", "FAILOVER", "m"])).await;
+        successor(&deployment, &master, &SENTINELS).await;
+        let next = deployment.master().await;
+        // At the new one by then.
+        let seen = deployment.scripts_run(&next);
+        eventually_async(SOON, async || deployment.scripts_run(&next) > seen + 10).await;
+        let guards: Vec<_> = taker.stop().await.into_iter().map(|(_, guard)| guard).collect();
+        all_is_told(&deployment, &next, &client, &guards).await;
+        let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+        assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
+        println!("{lost} of {} were lost and told", guards.len());
+    }
     assert!(kept.iter().all(LockGuard::is_held), "what was there before is replicated");
     live(&client).await;
 }
@@ -249,7 +258,7 @@ async fn sentinels_that_nobody_named_are_heard_and_all_of_them_again_when_they_h
         let list: String = deployment.ask(name, &["CLIENT", "LIST", "TYPE", "PUBSUB"]);
         list.lines().any(|line| !line.contains("name=sentinel-"))
     };
-    eventually_async(SOON, async || SENTINELS.iter().all(|name| is_heard(&name))).await;
+    eventually_async(SOON, async || SENTINELS.iter().all(is_heard)).await;
     deployment.freeze("sentinel1");
     deployment.kill("master");
     successor(&deployment, "master", &SENTINELS[1..]).await;

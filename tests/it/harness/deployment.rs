@@ -158,6 +158,11 @@ impl Deployment {
         redis::Cmd::new().arg(words).query(&mut self.connection(name)).expect("the server answers")
     }
 
+    /// The same for a command that may be refused; whether it was not.
+    pub(crate) fn try_ask(&self, name: &str, words: &[&str]) -> bool {
+        redis::Cmd::new().arg(words).exec(&mut self.connection(name)).is_ok()
+    }
+
     /// A fresh connection of the driver to one of the servers.
     pub(crate) fn connection(&self, name: &str) -> Connection {
         let connection = self.client_of(name).get_connection_with_timeout(LOOK).expect("the server takes a connection");
