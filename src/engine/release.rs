@@ -156,8 +156,8 @@ impl State {
         }
         let heard = listeners(&release, answer, &self.ear);
         match release.turn {
-            Turn::Keep => self.slice.told(heard),
-            Turn::Yield => self.slice.answered(place.engine.clock().now(), heard),
+            Turn::Yield if self.was_the_last_turn(at) => self.slice.answered(place.engine.clock().now(), heard),
+            _ => self.slice.told(heard),
         }
         Answered::Over(match answer {
             Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {
@@ -178,10 +178,16 @@ impl State {
             if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }
-            if release.turn == Turn::Yield {
+            if release.turn == Turn::Yield && at.is_some_and(|at| self.was_the_last_turn(at)) {
                 self.slice.answered(place.engine.clock().now(), Listeners::Unknown);
             }
         }
+    }
+
+    /// Whether no turn of this process has ended since a release was decided that stood at this place: the cool-down of a later
+    /// one waits for its own answer.
+    fn was_the_last_turn(&self, at: usize) -> bool {
+        self.releases.iter().skip(at).all(|later| later.turn == Turn::Keep)
     }
 }
 

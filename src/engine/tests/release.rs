@@ -152,6 +152,33 @@ async fn guards_that_two_threads_drop_at_once_leave_the_lock_free() {
     bench.nothing_is_left("a").await;
 }
 
+/// Whom an older release told says nothing of those whom the newest will tell.
+#[tokio::test(start_paused = true)]
+async fn a_single_try_waits_for_the_newest_release_whatever_becomes_of_an_older_one() {
+    for older in [Fate::Slow(SECOND), Fate::Lost] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.server(|server| server.others = 1);
+        // It seems far, so that its next try does not wait for an answer to its release.
+        world.set_round_trip(Some(200 * MS));
+        for (fate, lease) in [(older.clone(), SECOND), (Fate::Delayed(COMMAND_TIMEOUT - 100 * MS), LEASE)] {
+            let guard = lock.lock().lease(lease).await.unwrap();
+            sleep(400 * MS).await;
+            world.next(Verb::Release, [fate]);
+            drop(guard);
+            turn().await;
+        }
+        let released = Instant::now();
+        world.set_round_trip(Some(Duration::ZERO));
+        world.server(|server| server.others = 0);
+        let guard = lock.try_lock().await.unwrap();
+        assert_eq!(released.elapsed(), COMMAND_TIMEOUT - 100 * MS, "{older:?}");
+        assert!(guard.is_some(), "nobody listened to the newest");
+        drop(guard);
+        bench.nothing_is_left("a").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn on_a_new_link_a_release_without_an_answer_goes_out_again_before_any_try() {
     let bench = Bench::new();

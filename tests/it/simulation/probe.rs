@@ -9,7 +9,7 @@ use std::{
 use relatch::{Uuid, embedded::Road};
 
 use super::{
-    LONGEST_LEASE, NAMES,
+    NAMES,
     referee::{Book, Kept, Referee, Seat},
 };
 
@@ -44,20 +44,25 @@ impl Referee {
 impl Book {
     fn is_idle(&mut self, name: usize, now: Duration) -> Option<(&'static str, String)> {
         self.orphans[name] = None;
-        let waits = self
-            .seats
-            .values()
-            .filter(|seat| seat.name == name)
-            .filter(|seat| seat.queues)
-            .filter_map(|seat| seat.waits);
-        let Some(longest) = waits.min() else {
+        // Of each process its contender is the one that is to wake.
+        let mut waits: BTreeMap<Uuid, Duration> = BTreeMap::new();
+        for seat in self.seats.values().filter(|seat| seat.name == name && seat.queues) {
+            if let Some(since) = seat.waits {
+                waits.entry(seat.id).and_modify(|longest| *longest = since.min(*longest)).or_insert(since);
+            }
+        }
+        if waits.is_empty() {
             self.idle[name] = None;
             return None;
-        };
+        }
         let free = *self.idle[name].get_or_insert(now);
-        let since = free.max(longest).max(self.asleep_until(name));
-        let over = self.is_settled(since) && now > since + self.habits.idle();
-        over.then(|| ("a lock is free and nobody wakes", format!("free since {free:?}, one waits since {longest:?}")))
+        let asleep = self.asleep_until(name);
+        waits.into_iter().find_map(|(client, longest)| {
+            let since = free.max(longest).max(asleep);
+            let over = self.is_settled(since) && now > since + self.habits.idle(self.gives(client, name));
+            let what = || format!("free since {free:?}, one of {client} waits since {longest:?}");
+            over.then(|| ("a lock is free and nobody wakes", what()))
+        })
     }
 
     /// Of a loss nobody is told, nor that the clock leapt: who waits sleeps for the time that it was told before, and for no
@@ -73,13 +78,14 @@ impl Book {
         let waits = self.seats.values().filter(|seat| seat.name == name).filter(asks);
         let waiting: BTreeSet<Uuid> = waits.map(|seat| seat.id).collect();
         // What a client that crashed had goes on until its last release is given up.
-        let crashed = self.crashes.iter().filter(|at| now < **at + LONGEST_LEASE + self.habits.settled()).count();
+        let crashed = self.crashed(now);
         if listeners <= waiting.len() + crashed {
             self.overheard[name] = None;
             return None;
         }
         let since = *self.overheard[name].get_or_insert(now);
-        let over = self.is_settled(since) && now > since + self.habits.idle();
+        let gives = self.clients.keys().map(|client| self.gives(*client, name)).max().unwrap_or_default();
+        let over = self.is_settled(since) && now > since + self.habits.idle(gives);
         over.then(|| ("somebody listens for nobody", format!("{listeners} since {since:?}, {} wait", waiting.len())))
     }
 

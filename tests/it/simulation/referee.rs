@@ -12,7 +12,7 @@ use relatch::{EmbeddedStore, Owner, ReentrantLock, Uuid, embedded::Traced};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    COMMAND, NAMES,
+    COMMAND, LONGEST_RELEASE, NAMES,
     shadow::{Field, Shadow},
 };
 use crate::storm::{
@@ -21,6 +21,10 @@ use crate::storm::{
     log::{Event, Line},
 };
 
+/// What others are given, and what a process keeps, grows no further where nobody is heard.
+pub(super) const LONGEST: Duration = Duration::from_millis(500);
+/// So many others go first at most, and one of them did.
+const STEPS: usize = 3;
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// Whoever is far rests for so many round trips at most.
@@ -44,10 +48,16 @@ impl Habits {
         Duration::from_millis(2_350) + self.watchdog / 3
     }
 
-    /// A lock that is free is taken within this by somebody who waits: a slice, or what a process that is far by the way of
-    /// this day rests for, and a few ways there and back.
-    pub(super) fn idle(self) -> Duration {
-        Duration::from_millis(110) + self.slice.max(2 * self.way * RESTS)
+    /// A lock that is free is taken within this by whoever waits: a slice, or what a process that is far by the way of this day
+    /// rests for, or what it gives others that it did not hear; and a few ways there and back.
+    pub(super) fn idle(self, gives: Duration) -> Duration {
+        Duration::from_millis(110) + self.slice.max(2 * self.way * RESTS).max(gives)
+    }
+
+    /// A process keeps a lock among its own tasks for no longer: where nobody comes, or for two round trips, of which none is
+    /// longer than a command may take.
+    fn longest_slice(self) -> Duration {
+        self.slice.max(LONGEST).max(2 * COMMAND)
     }
 }
 
@@ -359,6 +369,18 @@ impl Referee {
         self.book().crashes.push(now);
     }
 
+    /// How many of those that crashed may still repeat what they let go of.
+    pub(super) fn crashed(&self) -> usize {
+        let now = self.now();
+        self.book().crashed(now)
+    }
+
+    /// When the last of them has given up.
+    pub(super) fn crashed_until(&self) -> Duration {
+        let book = self.book();
+        book.crashes.iter().map(|at| book.gives_up(*at)).max().unwrap_or_default()
+    }
+
     pub(super) fn is_dead(&self, client: Uuid) -> bool {
         self.book().dead.contains(&client)
     }
@@ -426,6 +448,22 @@ impl Seat {
 }
 
 impl Book {
+    /// What a client gives others of a name while fewer of them are heard than listen: no more than it had itself, and once for
+    /// each that goes first.
+    pub(super) fn gives(&self, client: Uuid, name: usize) -> Duration {
+        let others = self.clients.len().saturating_sub(1).min(STEPS) as u32;
+        self.shadow.longest_turn(client, name).min(LONGEST) * others.saturating_sub(1).max(1)
+    }
+
+    pub(super) fn crashed(&self, now: Duration) -> usize {
+        self.crashes.iter().filter(|at| now < self.gives_up(**at)).count()
+    }
+
+    /// Who crashed at this instant has given up by then whatever it let go of.
+    fn gives_up(&self, crashed: Duration) -> Duration {
+        crashed + LONGEST_RELEASE + self.habits.settled()
+    }
+
     /// What was written down, as the checker of the storm knows it: each client is a process.
     fn chronicle(&self, longest: Duration) -> Chronicle {
         let mut lives: BTreeMap<u64, Life> = BTreeMap::new();
@@ -446,7 +484,7 @@ impl Book {
                 lease: longest,
                 command: COMMAND,
                 holdup: self.habits.settled(),
-                passing: self.habits.slice,
+                passing: self.habits.longest_slice(),
             },
             lives: lives.into_values().collect(),
             losses: self.losses.iter().map(lost).collect(),

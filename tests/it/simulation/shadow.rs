@@ -11,7 +11,7 @@ use relatch::{
     embedded::{Happening, Road, Traced},
 };
 
-use super::NAMES;
+use super::{NAMES, referee::LONGEST};
 
 /// A hold's field on the server: whose, and which.
 pub(super) type Field = String;
@@ -25,12 +25,25 @@ pub(super) struct Shadow {
     /// Holds that a copy of their own release freed: the release itself finds nothing any more.
     pub(super) freed_by_copy: BTreeSet<Field>,
     newest: BTreeMap<(Uuid, usize), Field>,
+    /// Who took each name last.
+    takers: [Option<Uuid>; NAMES.len()],
+    /// Each client's last turn at a name.
+    turns: BTreeMap<(Uuid, usize), Turn>,
     /// Of each client's newest try that was answered busy, whose field it met.
     pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
     /// Numbers that were let go of for good over their client's link.
     ended: BTreeSet<Field>,
     /// Something that must not be, whoever asked: the rule, and what happened.
     pub(super) wrong: Option<(&'static str, String)>,
+}
+
+/// How long a client had a name with nobody else between.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    since: Duration,
+    until: Duration,
+    /// The longest of its turns.
+    longest: Duration,
 }
 
 /// How a hold came to be.
@@ -61,6 +74,20 @@ impl Shadow {
         self.newest.get(&(client, name))
     }
 
+    pub(super) fn longest_turn(&self, client: Uuid, name: usize) -> Duration {
+        self.turns.get(&(client, name)).map(|turn| turn.longest).unwrap_or_default()
+    }
+
+    /// A client took a name, or let it go.
+    fn turn(&mut self, client: Uuid, name: usize, at: Duration, takes: bool) {
+        let turn = self.turns.entry((client, name)).or_default();
+        if takes && (self.takers[name].replace(client) != Some(client) || turn.until + LONGEST < at) {
+            turn.since = at;
+        }
+        turn.until = at;
+        turn.longest = turn.longest.max(at - turn.since);
+    }
+
     pub(super) fn hear(&mut self, traced: &Traced) {
         let Happening::Ran(ran) = &traced.what else { return };
         let (args, road) = (ran.args(), &ran.road());
@@ -68,8 +95,8 @@ impl Shadow {
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
         let done = reply.starts_with(&[1]);
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
-        if verb == "release.lua" && args[1] == "0" && *road == Road::Link {
-            self.ended.insert(args[0].clone());
+        if verb == "release.lua" && args[1] == "0" && *road == Road::Link && self.ended.insert(args[0].clone()) {
+            self.turn(traced.client, name, traced.at, false);
         }
         match verb {
             "acquire.lua" => self.acquired(traced, name, args, reply, *road),
@@ -147,6 +174,7 @@ impl Shadow {
             let what = format!("{field} was let go of before");
             self.wrong = Some(("a hold begins after its own end", what));
         }
+        self.turn(traced.client, name, traced.at, true);
         let before = self.births.get(field);
         let most = before.map_or(1, |birth| birth.most);
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
