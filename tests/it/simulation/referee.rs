@@ -452,7 +452,7 @@ impl Book {
     /// each that goes first.
     pub(super) fn gives(&self, client: Uuid, name: usize) -> Duration {
         let others = self.clients.len().saturating_sub(1).min(STEPS) as u32;
-        self.shadow.longest_turn(client, name).min(LONGEST) * others.saturating_sub(1).max(1)
+        self.shadow.had(client, name).min(LONGEST) * others.saturating_sub(1).max(1)
     }
 
     pub(super) fn crashed(&self, now: Duration) -> usize {

@@ -70,8 +70,9 @@ impl Referee {
         let wrong = book.seats.get(&number).filter(|_| now >= book.clock_back).and_then(|seat| {
             let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
             let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
-            // Once its lease is over its release may be given up: who is told busy then was so for the sake of others.
-            let born = book.shadow.birth(field).filter(|born| !born.copied && now < born.until)?;
+            // Where it is over by now, by its release or by its lease, others are let go first: that is why it was told busy.
+            let there = book.shadow.holders[seat.name].as_ref() == Some(field);
+            let born = book.shadow.birth(field).filter(|born| there && !born.copied && now < born.until)?;
             let of_process = |it: &Seat| (it.client, it.name) == (seat.client, seat.name);
             let others = || book.seats.iter().filter(|(other, it)| **other != number && of_process(it));
             // Where another one of its process waits it was that one's try, and this one was never sent.

@@ -42,8 +42,8 @@ pub(super) struct Shadow {
 struct Turn {
     since: Duration,
     until: Duration,
-    /// The longest of its turns.
-    longest: Duration,
+    /// How long the one before lasted: who gave up what it was granted still goes by that.
+    before: Duration,
 }
 
 /// How a hold came to be.
@@ -74,18 +74,19 @@ impl Shadow {
         self.newest.get(&(client, name))
     }
 
-    pub(super) fn longest_turn(&self, client: Uuid, name: usize) -> Duration {
-        self.turns.get(&(client, name)).map(|turn| turn.longest).unwrap_or_default()
+    /// How long a client had a name at most, the last time that it had it.
+    pub(super) fn had(&self, client: Uuid, name: usize) -> Duration {
+        let turn = self.turns.get(&(client, name)).copied().unwrap_or_default();
+        turn.before.max(turn.until - turn.since)
     }
 
     /// A client took a name, or let it go.
     fn turn(&mut self, client: Uuid, name: usize, at: Duration, takes: bool) {
         let turn = self.turns.entry((client, name)).or_default();
         if takes && (self.takers[name].replace(client) != Some(client) || turn.until + LONGEST < at) {
-            turn.since = at;
+            (turn.before, turn.since) = (turn.until - turn.since, at);
         }
         turn.until = at;
-        turn.longest = turn.longest.max(at - turn.since);
     }
 
     pub(super) fn hear(&mut self, traced: &Traced) {
@@ -174,7 +175,9 @@ impl Shadow {
             let what = format!("{field} was let go of before");
             self.wrong = Some(("a hold begins after its own end", what));
         }
-        self.turn(traced.client, name, traced.at, true);
+        if road == Road::Link {
+            self.turn(traced.client, name, traced.at, true);
+        }
         let before = self.births.get(field);
         let most = before.map_or(1, |birth| birth.most);
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
