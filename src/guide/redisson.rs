@@ -44,8 +44,9 @@
 //! # Sharing
 //!
 //! A Java service and a Rust service can use the same plain locks: `redisson.getLock(name)` on one side, `client.lock(name)` or
-//! `client.mutex(name)` on the other. Tested live and both ways with Redisson 4.7.0 on Java 17 and Redis 7.0, a single server:
-//! `tests/it/interop.rs` starts both sides, and `tests/run.sh` runs it wherever Maven is installed.
+//! `client.mutex(name)` on the other. Tested live and both ways with Redisson 4.7.0 on Java 17 and Redis 7.0, on a single server
+//! that each side finds by its address or by a sentinel: `tests/it/interop.rs` starts both sides, and `tests/run.sh` runs it
+//! wherever Maven is installed.
 //!
 //! | shared | how |
 //! | --- | --- |
@@ -78,7 +79,7 @@
 //!
 //! | setting | must it agree? |
 //! | --- | --- |
-//! | server and database | Yes. Of Redisson's modes those that end at the same single server: `useSingleServer`, or a master without a cluster; with `useSentinelServers` the same sentinels, which is not tested |
+//! | server and database | Yes. Of Redisson's modes those that end at the same single server: `useSingleServer`, or a master without a cluster; with `useSentinelServers` the same sentinels |
 //! | pub/sub | Yes. We publish with `PUBLISH`, as Redisson does with a single server. By its documentation it uses sharded pub/sub in a cluster of Redis 7 (`shardedSubscriptionMode`), which does not reach who listens the other way; that is not tested |
 //! | names | Yes, byte by byte in UTF-8. A name mapper that puts a text in front is `name_prefix` |
 //! | names with braces | Nothing to set: both sides take a name with a `{` anywhere as its own hash tag |

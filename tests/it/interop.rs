@@ -19,15 +19,19 @@
 macro_rules! live {
     ($($company:ident: $($test:ident),*;)*) => {
         mod standalone {
-            $($(
-                #[tokio::test]
-                async fn $test() {
-                    use crate::interop::site::{Company, Site};
-                    let Some(site) = Site::standalone(Company::$company, stringify!($test)) else { return };
-                    super::$test(&site).await;
-                    site.is_left_empty().await;
-                }
-            )*)*
+            $($(live!(on standalone, $company, $test);)*)*
+        }
+        mod sentinel {
+            $($(live!(on sentinel, $company, $test);)*)*
+        }
+    };
+    (on $site:ident, $company:ident, $test:ident) => {
+        #[tokio::test]
+        async fn $test() {
+            use crate::interop::site::{Company, Site};
+            let Some(site) = Site::$site(Company::$company, stringify!($test)) else { return };
+            super::$test(&site).await;
+            site.is_left_empty().await;
         }
     };
 }

@@ -49,6 +49,7 @@ pub(crate) struct Builder {
     certificate: Option<String>,
     steppable: bool,
     password: Option<String>,
+    mode: &'static str,
 }
 
 impl Server {
@@ -246,6 +247,14 @@ impl Builder {
         self
     }
 
+    /// No server but a sentinel, which watches over this one and calls it `m`. It is long before it gives it up.
+    pub(crate) fn watching(mut self, master: &Server) -> Self {
+        self.mode = "--sentinel";
+        self.tcp()
+            .line(format!("sentinel monitor m 127.0.0.1 {} 1", master.port()))
+            .line("sentinel down-after-milliseconds m 600000")
+    }
+
     /// Let the test step its wall clock.
     pub(crate) fn steppable_clock(mut self) -> Self {
         self.steppable = true;
@@ -261,7 +270,7 @@ impl Builder {
     /// Starts it and waits until it answers.
     pub(crate) fn start(self) -> Server {
         let stepped_by = self.steppable.then(stepping::library);
-        let mut watcher = Watcher::new(&program(), stepped_by.as_deref());
+        let mut watcher = Watcher::new(&program(), stepped_by.as_deref(), self.mode);
         if self.steppable {
             Step::NONE.take(watcher.folder());
         }

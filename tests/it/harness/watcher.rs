@@ -22,9 +22,9 @@ const STOP: Duration = Duration::from_secs(10);
 
 /// `$1` is the server's program, `$2` the library that steps its wall clock if that is wanted: it is told by a file how
 /// far, and leaves the monotonic clock alone. The C library comes with it, since a server that brings an allocator of
-/// its own asks for the time before the other one is ready. A process group of its own keeps Ctrl-C away; the ignored signals are for the rest,
-/// and a server sets its own handlers for them. A socket's path has at most 107 bytes, which not every temporary folder
-/// leaves room for.
+/// its own asks for the time before the other one is ready. `$3` is what the program is to be, if that is no server. A process
+/// group of its own keeps Ctrl-C away; the ignored signals are for the rest, and a server sets its own handlers for them. A
+/// socket's path has at most 107 bytes, which not every temporary folder leaves room for.
 const SHELL: &str = r#"
 trap '' HUP INT TERM PIPE
 temporary=${TMPDIR:-/tmp}
@@ -35,7 +35,7 @@ echo "$folder"
 while read -r order; do
     case $order in
         start) ${2:+env "LD_PRELOAD=$2:libc.so.6" "FAKETIME_TIMESTAMP_FILE=$folder/clock" FAKETIME_NO_CACHE=1 \
-            FAKETIME_DONT_FAKE_MONOTONIC=1} "$1" "$folder/redis.conf" </dev/null >>"$folder/log" 2>&1 & pid=$!; echo "$pid" ;;
+            FAKETIME_DONT_FAKE_MONOTONIC=1} "$1" "$folder/redis.conf" $3 </dev/null >>"$folder/log" 2>&1 & pid=$!; echo "$pid" ;;
         end) kill -KILL "$pid"; wait "$pid"; pid=; echo ended ;;
     esac
 done
@@ -55,11 +55,12 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// A shell with a temporary folder, and no server yet.
-    pub(super) fn new(program: &Path, stepped_by: Option<&Path>) -> Self {
+    pub(super) fn new(program: &Path, stepped_by: Option<&Path>, mode: &str) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", SHELL, "watcher"])
             .arg(program)
-            .args(stepped_by)
+            .arg(stepped_by.unwrap_or(Path::new("")))
+            .arg(mode)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -248,9 +248,10 @@ async fn an_acquisition_whose_answer_was_lost_counts_once(site: &Site) {
     assert_eq!(kept(site.server(), &name), None);
 }
 
-/// How many channels somebody listens on.
+/// How many channels of locks somebody listens on.
 fn listened_to(site: &Site) -> usize {
-    let asked = redis::cmd("PUBSUB").arg("CHANNELS").query(&mut site.server().connection());
+    let asked =
+        redis::cmd("PUBSUB").arg("CHANNELS").arg("redisson_lock__channel:*").query(&mut site.server().connection());
     let channels: Vec<String> = asked.expect("PUBSUB answers");
     channels.len()
 }

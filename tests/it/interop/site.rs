@@ -33,6 +33,8 @@ pub(crate) enum Company {
 #[derive(Debug)]
 pub(crate) struct Site {
     server: Server,
+    /// By which both sides find the server, where there is one.
+    sentinel: Option<Server>,
     /// They live until what they leave has been looked at.
     peers: Mutex<Vec<Arc<Peer>>>,
     _turn: Turn,
@@ -48,13 +50,23 @@ pub(crate) enum Turn {
 impl Site {
     /// A single server. `None` where there is no Java; then it says so, past the test runner, which would keep it to itself.
     pub(crate) fn standalone(company: Company, test: &str) -> Option<Self> {
+        Self::of(company, test, |_| None)
+    }
+
+    /// The same, found by a sentinel.
+    pub(crate) fn sentinel(company: Company, test: &str) -> Option<Self> {
+        Self::of(company, test, |server| Some(Server::builder().watching(server).start()))
+    }
+
+    fn of(company: Company, test: &str, sentinel: fn(&Server) -> Option<Server>) -> Option<Self> {
         if !maven_is_there() {
             let _ = writeln!(stderr(), "skipped, there is no Maven: {test}");
             return None;
         }
         let turn = Turn::take(company);
         let server = Server::builder().tcp().start();
-        Some(Self { server, peers: Mutex::default(), _turn: turn })
+        let sentinel = sentinel(&server);
+        Some(Self { server, sentinel, peers: Mutex::default(), _turn: turn })
     }
 
     /// The server, to look behind the scenes.
@@ -74,7 +86,10 @@ impl Site {
 
     /// Where clients of ours connect.
     pub(crate) fn url(&self) -> String {
-        self.server.url()
+        match &self.sentinel {
+            Some(sentinel) => format!("redis-sentinel://127.0.0.1:{}#m", sentinel.port()),
+            None => self.server.url(),
+        }
     }
 
     /// A Redisson client with its default options.
@@ -84,7 +99,8 @@ impl Site {
 
     /// A Redisson client with options of the program.
     pub(crate) async fn java_with(&self, options: &[(&str, &str)]) -> Arc<Peer> {
-        self.start(&format!("127.0.0.1:{}", self.server.port()), "single", options).await
+        let (to, mode) = self.sentinel.as_ref().map_or((&self.server, "single"), |sentinel| (sentinel, "sentinel"));
+        self.start(&format!("127.0.0.1:{}", to.port()), mode, &[&[("master", "m")], options].concat()).await
     }
 
     /// A Redisson client behind a proxy, in another mode if that is wanted: a server alone is a master without replicas.
