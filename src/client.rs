@@ -45,7 +45,8 @@ impl Client {
     ///
     /// [`Error::Invalid`](crate::Error::Invalid) for a URL that is none, or whose scheme needs a feature, for a node of a cluster,
     /// for a sentinel that is taken for a server of locks, and the other way round, for a master that no sentinel knows, and on a
-    /// runtime without timers or I/O (see `enable_all` of tokio's builder).
+    /// runtime without timers or I/O (see `enable_all` of tokio's builder). Whether it has them is found out by trying: tokio
+    /// panics where it has not, which is caught here, but not kept from a panic hook, nor where panics abort.
     /// [`Error::Unreachable`](crate::Error::Unreachable) if the server, or every sentinel, does not answer within the command timeout,
     /// or if nobody drives the runtime that the calling thread has entered,
     /// [`Error::Refused`](crate::Error::Refused) if it does not let us in, or if one side does not accept the other's

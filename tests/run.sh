@@ -91,19 +91,19 @@ package() {
     cargo package --allow-dirty --no-verify --quiet || cargo package --allow-dirty --no-verify --quiet --offline
 }
 
-# The oldest versions that the manifest names must fit together: somebody may have just these.
+# The oldest versions that the manifest names must fit together, and have what is used of them: somebody may have just these.
 oldest() {
     local aside status
     aside=$(mktemp -d) || return
-    cp -r Cargo.toml src examples benches tests "$aside" &&
-        (cd "$aside" && cargo +nightly -Z direct-minimal-versions generate-lockfile --quiet)
+    cp -r Cargo.toml README.md src lua examples benches tests "$aside" &&
+        (cd "$aside" && CARGO_TARGET_DIR="$aside/target" cargo +nightly -Z direct-minimal-versions check --quiet --lib --features embedded,rustls)
     status=$?
     rm -rf "$aside"
     return "$status"
 }
 
 # licences PROGRAM: asks for the packages of every system; without a network those that are here must do.
-licences() { "$1" check licenses sources || "$1" --offline check licenses sources; }
+licences() { "$1" check licenses sources bans || "$1" --offline check licenses sources bans; }
 
 # Java's Redisson beside us, and its recorded steps; only these where the Java program could not be built, which has failed
 # by then. Without Maven the live ones say so and do nothing; they are counted.
@@ -131,8 +131,8 @@ step "openssl is installed" openssl_program
 step "the library for a stepped clock is installed" clock_library
 step "fmt" cargo fmt --all --check
 for set in "${features[@]}"; do
-    # Tests and examples are the same with either TLS. The empty set is no argument at all.
-    case $set in *tls) targets=--lib ;; *) targets=--all-targets ;; esac
+    # Other tests and examples are the same with either TLS. The empty set is no argument at all.
+    case $set in *tls) targets="--lib --test tls" ;; *) targets=--all-targets ;; esac
     step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
 done
 # The faults that the simulation must find are in no build of users; they are to compile all the same.

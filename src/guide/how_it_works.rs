@@ -11,12 +11,14 @@
 //!    lease that the server named is over, or one watchdog timeout.
 //! 5. A release passes the lock to the next task of the same process, if there is one: without a command where both holds are
 //!    renewed by the watchdog, otherwise by one script that moves the hold. After one slice of that the lock is freed, and other
-//!    processes get their turn: this one stands back for a slice, or until it hears the release of somebody else, and lets up
-//!    to three of those that listen go first by a moment each: a tenth of a slice, 1 ms at most, or a 32nd of the turn that it
-//!    had if that is longer. While fewer are heard than listen, these spans double from turn to turn, up to what this process
-//!    itself had and to 500 ms; while none is heard, so does the slice of one that is near. A process that is far (four round
-//!    trips are longer than its slice) keeps a lock for two round trips at least, and after its turn rests for four for each
-//!    of up to three that listen.
+//!    processes get their turn:
+//!    - This process stands back for a slice, or until it hears somebody else's release.
+//!    - It lets up to three of those that listen go first, each by a moment: a tenth of a slice and 1 ms at most, or a 32nd of
+//!      the turn that it had, if that is longer.
+//!    - If fewer are heard than listen, both spans double from turn to turn, up to the time that this process had the lock and
+//!      to 500 ms. If none is heard, the slice of a process that is near doubles as well.
+//!    - A process is far if four round trips are longer than its slice. It keeps a lock for two round trips at least. After its
+//!      turn it rests for four round trips for each of up to three that listen.
 //! 6. One task per client renews all holds under the watchdog, up to 100 in a script, a third of a lease after the last time.
 //! 7. A hold whose local deadline passes is lost without asking anybody.
 //! 8. If a future is dropped while its command is under way, the hold that may exist is released before anything else is tried

@@ -55,6 +55,13 @@
 //!
 //! [`options`](super::options) has the defaults and bounds.
 //!
+//! # Proxies
+//!
+//! When it connects, the client sends `HELLO`, or `AUTH` and `SELECT`, then `CLIENT SETINFO` with the driver's name, and runs one
+//! script on the key `relatch:probe`. A proxy that only refuses some of that does no harm. One that ends the connection for
+//! `HELLO` needs `?protocol=resp2`; one that ends it for `CLIENT` needs a client object of the driver with
+//! `set_skip_set_lib_name()`, given to [`redis_client`](crate::ClientBuilder::redis_client).
+//!
 //! # What a client costs the server
 //!
 //! Two connections. One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for

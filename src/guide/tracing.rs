@@ -16,7 +16,8 @@
 //!
 //! # Warnings, and what ends them
 //!
-//! Every event above `debug`, with its whole message, to search a log for. *Once a* says of what only the first one is told.
+//! Every event above `debug`, with its whole message, to search a log for. *Once a* says for what it is told once, however often
+//! it happens; where there is nothing in it, it is told each time.
 //!
 //! | level | message | when, and what to do | once a | fields |
 //! | --- | --- | --- | --- | --- |

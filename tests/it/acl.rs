@@ -47,7 +47,6 @@ fn denied(server: &Server) -> Vec<String> {
     log.iter().map(|entry| format!("{entry:?}")).filter(|entry| !entry.contains("setinfo")).collect()
 }
 
-/// Fault I115.
 #[tokio::test]
 async fn the_rights_that_the_security_page_asks_for_are_enough() {
     let traces = Traces::here();

@@ -37,7 +37,6 @@ async fn others_enter(name: &str) {
     assert_eq!(kept(Server::shared(), name), None);
 }
 
-/// Fault B45.
 #[tokio::test]
 async fn a_panic_in_the_section_frees_the_lock_for_others_wherever_it_happens() {
     let client = client(Server::shared().url()).await;
@@ -82,7 +81,6 @@ async fn a_panic_in_the_section_frees_the_lock_for_others_wherever_it_happens() 
     others_enter(lock.name()).await;
 }
 
-/// Fault B45.
 #[tokio::test]
 async fn an_error_of_the_work_comes_out_first_and_the_lock_is_released_behind_it() {
     let client = client(Server::shared().url()).await;
@@ -120,7 +118,6 @@ async fn a_forgotten_guard_keeps_the_lock_until_its_bound_and_no_longer() {
     entered.unlock().await.expect("it is held");
 }
 
-/// Fault L159.
 #[tokio::test]
 async fn a_body_that_never_ends_is_dropped_at_the_bound_and_nothing_is_renewed_after_it() {
     let (server, name) = (Server::shared(), unique_name());
@@ -140,7 +137,7 @@ async fn a_body_that_never_ends_is_dropped_at_the_bound_and_nothing_is_renewed_a
     assert_eq!((proxy.count(&script("renew")), proxy.count(&script("release"))), (0, 0));
 }
 
-/// Fault B46. Four times that can be over, and four answers.
+/// Four times that can be over, and four answers.
 #[tokio::test]
 async fn whose_time_was_over_is_told_by_the_answer() {
     let server = Server::shared();
@@ -175,7 +172,7 @@ async fn whose_time_was_over_is_told_by_the_answer() {
     }
 }
 
-/// Fault B46. Waits that end just when the lock becomes free: a guard is a hold, and no guard is none.
+/// Waits that end just when the lock becomes free: a guard is a hold, and no guard is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_ends_at_the_release_is_answered_by_what_became_of_it() {
     const WAITERS: u64 = 8;

@@ -81,7 +81,6 @@ impl Program {
     }
 }
 
-/// Fault K154.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn programs_of_a_killed_holder_have_none_of_its_links_and_keep_no_lock() {
     let server = Server::builder().tcp().start();
@@ -140,7 +139,7 @@ pub(crate) fn live_on_one_thread(parent: &mut Parent, args: &[String]) {
     });
 }
 
-/// Fault B33. What a fork without a new program would leave behind is a thread; there is none but the runtime's. The copy
+/// What a fork without a new program would leave behind is a thread; there is none but the runtime's. The copy
 /// of a client in such a child cannot be made to work, and the README says so; no test can fork without unsafe code.
 #[tokio::test]
 async fn a_client_starts_no_thread() {

@@ -103,7 +103,6 @@ async fn async_some<T>(acquiring: impl IntoFuture<Output = relatch::Result<T>>) 
     acquiring.await.map(|_| ())
 }
 
-/// Fault M59.
 #[tokio::test]
 async fn live_holds_are_told_and_neither_renewed_nor_released() {
     let server = Server::own();
@@ -228,7 +227,6 @@ async fn connections(server: &Server) -> usize {
     list.lines().count()
 }
 
-/// Fault M59.
 #[tokio::test]
 async fn without_a_server_closing_takes_no_longer_than_a_command() {
     let server = Server::own();

@@ -166,7 +166,6 @@ fn cluster() -> [Server; 2] {
     [one, other]
 }
 
-/// Fault I120.
 #[tokio::test]
 async fn a_node_of_a_cluster_is_refused_and_the_scheme_for_it_is_named() {
     let nodes = cluster();
@@ -214,7 +213,6 @@ async fn what_is_asked_when_connecting_has_a_key_and_a_refused_one_is_no_failure
     client.lock("theirs").lock().await.expect("a free lock").unlock().await.expect("a hold of ours");
 }
 
-/// Fault J141.
 #[tokio::test]
 async fn a_client_object_may_ask_for_either_version_of_the_protocol() {
     let server = Server::own();

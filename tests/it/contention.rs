@@ -81,7 +81,6 @@ struct Section {
     process: usize,
 }
 
-/// Fault M25.
 #[test]
 fn sections_of_64_tasks_in_four_processes_never_overlap_and_lose_no_count() {
     let (server, name) = (Server::own(), unique_name());
@@ -171,7 +170,6 @@ async fn where_every_release_frees_the_lock_who_came_first_is_first_all_the_same
     assert_eq!(sent, ["acquire", "release"].iter().cycle().take(22).copied().collect::<Vec<_>>());
 }
 
-/// Fault M11, M47.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_a_try_lets_in_holds_until_it_unlocks_on_whichever_thread_it_runs() {
     const SECTIONS: usize = 1_000;

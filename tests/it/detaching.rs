@@ -155,7 +155,6 @@ async fn a_lost_detached_hold_says_so_for_one_lease_and_is_not_held_then() {
     assert_eq!(lost_by(&guard.unlock().await), Some(LostCause::Gone));
 }
 
-/// Fault L159.
 #[tokio::test]
 async fn a_detached_hold_ends_at_its_max_hold_and_says_so() {
     let client = connect().await;

@@ -132,13 +132,11 @@ async fn at_every_point(mut acquisition: impl AsyncFnMut(usize, When) -> bool) {
     }
 }
 
-/// Fault M2, M60.
 #[tokio::test]
 async fn an_acquisition_of_a_free_lock_can_be_dropped_anywhere() {
     of_a_free_lock(&Scene::plain().await).await;
 }
 
-/// Fault M2, M60.
 #[tokio::test]
 async fn an_acquisition_of_a_busy_lock_can_be_dropped_anywhere() {
     let proxy = Proxy::to(Server::shared());
@@ -214,13 +212,11 @@ async fn behind_a_local_holder(scene: &Scene<'_>, lease: Lease) {
     .await;
 }
 
-/// Fault M2.
 #[tokio::test]
 async fn an_acquisition_that_a_hold_is_passed_to_can_be_dropped_anywhere() {
     behind_a_local_holder(&Scene::plain().await, Lease::Watchdog).await;
 }
 
-/// Fault M2.
 #[tokio::test]
 async fn an_acquisition_that_a_hold_is_handed_to_can_be_dropped_anywhere() {
     behind_a_local_holder(&Scene::plain().await, Lease::Fixed(Duration::from_secs(20))).await;

@@ -53,7 +53,6 @@ fn is_refusal_of<T>(option: &str, answer: &relatch::Result<T>) -> bool {
     matches!(answer, Err(Error::Invalid { what, why, .. }) if *what == option && why.contains("must be from"))
 }
 
-/// Fault D61, D69, D71.
 #[tokio::test]
 async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_connects() {
     let server = Server::own();
@@ -107,7 +106,6 @@ async fn an_option_of_a_client_is_taken_or_refused_by_its_name_before_anybody_co
     }
 }
 
-/// Fault D61.
 #[tokio::test]
 async fn a_time_out_below_a_millisecond_counts_as_a_whole_one() {
     let server = Server::own();
@@ -120,7 +118,6 @@ async fn a_time_out_below_a_millisecond_counts_as_a_whole_one() {
     }
 }
 
-/// Fault D61, D62, D65, D69.
 #[tokio::test]
 async fn a_bad_lease_or_bound_is_refused_by_its_name_and_nothing_is_sent() {
     let server = Server::own();
@@ -155,7 +152,6 @@ async fn a_bad_lease_or_bound_is_refused_by_its_name_and_nothing_is_sent() {
     assert!(held.is_held());
 }
 
-/// Fault D61, D70.
 #[tokio::test]
 async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() {
     let server = Server::own();
@@ -196,7 +192,6 @@ async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() 
     }
 }
 
-/// Fault D62, D70, D72.
 #[tokio::test]
 async fn the_key_lives_as_long_as_was_asked_for() {
     let server = Server::shared();
@@ -237,7 +232,6 @@ async fn the_key_lives_as_long_as_was_asked_for() {
     close_to(DAY * 30, left(&name).await, asked);
 }
 
-/// Fault L159.
 #[tokio::test]
 async fn an_acquisition_reaches_no_further_than_its_max_hold() {
     let server = Server::shared();
@@ -262,7 +256,6 @@ async fn an_acquisition_reaches_no_further_than_its_max_hold() {
     }
 }
 
-/// Fault M40.
 #[tokio::test]
 async fn a_wait_is_one_try_or_its_length_or_for_ever() {
     let server = Server::shared();
@@ -304,7 +297,6 @@ async fn a_short_unreachable_after_ends_a_wait_that_is_not_answered() {
     }
 }
 
-/// Fault M41, D73.
 #[tokio::test]
 async fn a_lease_belongs_to_its_hold_and_leaks_through_no_lock_that_is_used_again() {
     let server = Server::shared();

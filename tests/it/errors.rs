@@ -86,7 +86,6 @@ async fn in_time<T>(bound: Duration, work: impl IntoFuture<Output = T>) -> T {
     out
 }
 
-/// Fault I132.
 #[tokio::test]
 async fn a_key_of_another_type_is_refused_as_that_and_left_alone() {
     let server = Server::shared();
@@ -113,7 +112,6 @@ async fn a_key_of_another_type_is_refused_as_that_and_left_alone() {
     assert_eq!(text, "text");
 }
 
-/// Fault I126.
 #[tokio::test]
 async fn a_full_server_refuses_new_locks_and_still_releases_renews_and_hands_over() {
     let server = Server::own();
@@ -180,7 +178,6 @@ fn server_for(rights: &str) -> (Server, String) {
     (server, url)
 }
 
-/// Fault I116.
 #[tokio::test]
 async fn a_user_without_the_right_to_run_scripts_is_told_so_by_the_first_script() {
     for (rights, lacks) in [("~* &* +@all -evalsha", "'evalsha'"), ("~* &* +@all -eval", "'eval'")] {
@@ -217,7 +214,6 @@ async fn a_key_that_the_user_may_not_touch_is_refused_and_others_are_not() {
     client.lock("ours:job").lock().await.expect("a free lock").unlock().await.expect("a hold of ours is released");
 }
 
-/// Fault I117.
 #[tokio::test]
 async fn a_waiter_that_may_not_subscribe_polls_and_says_so_once() {
     // Without the command, and without the channels, which is what a new user of Redis 7 has.
@@ -371,7 +367,6 @@ async fn a_plain_lock_gives_a_silent_server_exactly_its_time() {
     assert!((UNREACHABLE..UNREACHABLE + COMMAND).contains(&took), "took {took:?} where it was told {UNREACHABLE:?}");
 }
 
-/// Fault I129, G105.
 #[tokio::test]
 async fn a_replica_refuses_as_read_only_and_is_waited_for_in_bounded_time() {
     let server = Server::own();
@@ -511,7 +506,6 @@ async fn a_scheme_that_is_not_served_is_named_and_garbage_is_no_url() {
     assert!(matches!(error, Error::Invalid { what: "url", .. }), "{error:?}");
 }
 
-/// Fault I116.
 #[tokio::test]
 async fn a_server_without_scripts_is_found_out_by_the_first_script() {
     for gone in [&["EVALSHA", "EVAL"][..], &["EVALSHA"], &["EVAL"]] {

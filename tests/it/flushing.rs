@@ -55,7 +55,6 @@ fn answers(proxy: &Proxy) -> (usize, usize) {
     (known, unknown)
 }
 
-/// Fault I113.
 #[tokio::test]
 async fn a_lock_lives_its_whole_life_on_a_server_that_forgets_every_script() {
     let server = Server::own();
@@ -97,7 +96,6 @@ async fn a_lock_lives_its_whole_life_on_a_server_that_forgets_every_script() {
     assert!(known == 0 && unknown > all.len(), "{known} known, {unknown} unknown");
 }
 
-/// Fault I113.
 #[tokio::test]
 async fn holds_that_are_renewed_together_all_live_on() {
     let server = Server::own();

@@ -33,7 +33,6 @@ async fn asked(server: &Server) -> u64 {
     server.count("evalsha")
 }
 
-/// Fault G105.
 #[tokio::test]
 async fn a_hundred_waiters_ask_ever_more_seldom_while_the_server_is_read_only_and_enter_when_it_heals() {
     let server = Server::own();
@@ -60,7 +59,6 @@ async fn a_hundred_waiters_ask_ever_more_seldom_while_the_server_is_read_only_an
     eventually_async(LOOK, async || server.keys().is_empty()).await;
 }
 
-/// Fault G105.
 #[tokio::test]
 async fn a_hundred_waiters_ask_once_each_when_the_server_is_out_of_memory() {
     let server = Server::own();
@@ -77,7 +75,6 @@ async fn a_hundred_waiters_ask_once_each_when_the_server_is_out_of_memory() {
     assert_eq!(server.count("evalsha"), WAITERS);
 }
 
-/// Fault I125.
 #[tokio::test]
 async fn a_holder_whose_key_was_evicted_is_told_at_its_next_renewal() {
     let watchdog = Duration::from_secs(3);

@@ -160,7 +160,6 @@ async fn a_released_guard_repeats_its_answer_and_holds_nothing() {
     assert_eq!(sent(&monitor.ran(), lock.name()), 2, "only the two questions");
 }
 
-/// Fault M36.
 #[tokio::test]
 async fn an_unlock_whose_answer_was_lost_asks_again() {
     let server = Server::own();
@@ -185,7 +184,6 @@ async fn an_unlock_whose_answer_was_lost_asks_again() {
     assert!(server.hash(lock.name()).is_empty());
 }
 
-/// Fault A8, M46.
 #[tokio::test]
 async fn guards_of_one_hold_are_released_in_any_order_and_by_any_task() {
     let client = connect().await;
@@ -247,7 +245,6 @@ async fn unlock_of_a_hold_that_goes_on_to_the_next_task_is_freed_and_ends_the_gu
     }
 }
 
-/// Fault B36, M17.
 #[tokio::test]
 async fn the_token_of_a_guard_is_a_child_and_is_cancelled_by_release_and_by_loss() {
     let client = connect().await;
@@ -305,7 +302,6 @@ async fn protected_work_is_dropped_when_its_hold_is_lost() {
     assert!(dropped.load(Ordering::SeqCst));
 }
 
-/// Fault B29.
 #[tokio::test]
 async fn a_result_that_comes_after_the_loss_is_lost() {
     let client = connect().await;
@@ -324,7 +320,6 @@ async fn a_result_that_comes_after_the_loss_is_lost() {
     guard.unlock().await.expect("releases");
 }
 
-/// Fault B29.
 #[tokio::test]
 async fn the_hold_is_looked_at_before_every_poll_of_protected_work() {
     let client = connect().await;
@@ -399,7 +394,6 @@ async fn dropped_by(end: impl AsyncFnOnce(LockGuard)) {
     eventually_async(HANGS, async || is_free(lock.name())).await;
 }
 
-/// Fault B45, C56, M46.
 #[tokio::test]
 async fn a_guard_that_is_dropped_in_a_task_on_a_thread_or_by_a_panic_is_released() {
     dropped_by(async |guard| tokio::spawn(async move { drop(guard) }).await.expect("no panic")).await;
@@ -423,7 +417,6 @@ async fn a_guard_that_is_dropped_in_a_task_on_a_thread_or_by_a_panic_is_released
     .await;
 }
 
-/// Fault C56.
 #[test]
 fn guards_that_a_runtime_drops_while_it_ends_are_gone_within_a_lease() {
     let ending = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("starts");

@@ -157,7 +157,6 @@ impl Scene {
     }
 }
 
-/// Fault A6, A3, B23.
 #[tokio::test]
 async fn a_copy_of_anything_an_older_hold_sent_leaves_the_newest_one_as_it_is() {
     for old in Old::ALL {
@@ -171,7 +170,7 @@ async fn a_copy_of_anything_an_older_hold_sent_leaves_the_newest_one_as_it_is() 
 }
 
 /// The hand-over that is copied is the one there: its two numbers are those of the hold that came back and of the one in
-/// between. Fault A6.
+/// between.
 #[tokio::test]
 async fn a_copy_of_the_hand_over_there_does_not_move_the_hold_that_came_back() {
     let scene = Scene::of("hand_over").await;
@@ -179,7 +178,6 @@ async fn a_copy_of_the_hand_over_there_does_not_move_the_hold_that_came_back() {
     scene.is_untouched(newest, "there and back").await;
 }
 
-/// Fault M37.
 #[tokio::test]
 async fn a_hold_that_an_old_copy_left_is_believed_by_nobody_laid_and_told_in_one_warning() {
     let traces = Traces::here();
@@ -209,7 +207,6 @@ async fn a_hold_that_an_old_copy_left_is_believed_by_nobody_laid_and_told_in_one
     assert_ends_are_final(&proxy);
 }
 
-/// Fault M37.
 #[tokio::test]
 async fn a_copy_of_a_nested_acquire_makes_nothing_of_a_free_key() {
     let scene = Scene::of("acquire").await;

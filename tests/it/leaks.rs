@@ -253,31 +253,26 @@ fn ours(server: &Server) -> Vec<String> {
     redis::Script::new(OURS).invoke(&mut server.connection()).expect("the server answers")
 }
 
-/// Fault C55, G99, M44.
 #[test]
 fn of_ten_thousand_acquisitions_whose_wait_ended_nothing_stays() {
     in_vain("timed out", Way::Open);
 }
 
-/// Fault C55, G99, M2.
 #[test]
 fn of_ten_thousand_acquisitions_that_were_dropped_nothing_stays() {
     in_vain("cancelled", Way::Open);
 }
 
-/// Fault C55.
 #[test]
 fn of_ten_thousand_acquisitions_that_were_refused_nothing_stays() {
     in_vain("refused", Way::Open);
 }
 
-/// Fault C55.
 #[test]
 fn of_ten_thousand_acquisitions_that_found_nobody_nothing_stays() {
     in_vain("unanswered", Way::Shut);
 }
 
-/// Fault C55.
 #[test]
 fn of_ten_thousand_acquisitions_whose_answers_were_lost_nothing_stays() {
     in_vain("unheard", Way::Deaf);
@@ -296,7 +291,7 @@ pub(crate) fn wait_long(parent: &mut Parent, args: &[String]) {
     });
 }
 
-/// Fault L158. As many looks as a wait of days would take, in a few seconds.
+/// As many looks as a wait of days would take, in a few seconds.
 #[test]
 fn a_waiter_that_looks_ten_thousand_times_uses_no_more_than_at_first() {
     let (server, name) = (Server::own(), unique_name());

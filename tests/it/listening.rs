@@ -40,7 +40,6 @@ fn channels(server: &Server) -> Vec<String> {
     redis::cmd("PUBSUB").arg("CHANNELS").query(&mut server.connection()).expect("PUBSUB answers")
 }
 
-/// Fault M43.
 #[tokio::test]
 async fn a_subscription_that_breaks_while_it_is_made_keeps_neither_its_waiter_nor_the_next() {
     let server = Server::shared();
@@ -72,7 +71,6 @@ async fn a_subscription_that_breaks_while_it_is_made_keeps_neither_its_waiter_no
     }
 }
 
-/// Fault G101, M45.
 #[tokio::test]
 async fn a_waiter_enters_after_its_server_came_back_empty_and_is_woken_by_the_next_release() {
     let (server, name) = (Server::own(), unique_name());
@@ -91,7 +89,6 @@ async fn a_waiter_enters_after_its_server_came_back_empty_and_is_woken_by_the_ne
     entered(waiter).await.unlock().await.expect("it is held");
 }
 
-/// Fault C52, M31, M44.
 #[tokio::test]
 async fn of_a_thousand_waiters_that_are_cancelled_none_stands_in_the_way_of_the_one_that_stays() {
     const WAITERS: usize = 1_000;
@@ -124,7 +121,6 @@ async fn of_a_thousand_waiters_that_are_cancelled_none_stands_in_the_way_of_the_
     assert!(mutex.try_lock().await.expect("the server answers").is_some());
 }
 
-/// Fault G99, M43, M44.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_thousands_of_waits_that_ended_in_every_way_no_channel_is_left() {
     const NAMES: usize = 50;

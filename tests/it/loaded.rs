@@ -56,7 +56,6 @@ pub(crate) fn hold_many(parent: &mut Parent, args: &[String]) {
     });
 }
 
-/// Fault B22, M15, M18.
 #[test]
 fn ten_thousand_holds_are_renewed_in_time_on_a_thread_that_is_busy_all_the_time() {
     let server = Server::own();

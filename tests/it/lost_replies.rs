@@ -43,7 +43,6 @@ async fn is_free(server: &Server, name: &str) {
     eventually_async(SOON, async || kept(server, name).is_none()).await;
 }
 
-/// Fault C51, M37.
 #[tokio::test]
 async fn a_try_whose_reply_was_lost_and_that_its_caller_makes_again_holds_once() {
     let server = Server::shared();
@@ -99,7 +98,6 @@ enum GivenUp {
     WaitOver,
 }
 
-/// Fault C50, C51, M2, M37.
 #[tokio::test]
 async fn an_acquisition_that_is_given_up_without_its_reply_is_gone_two_round_trips_after_the_link_is_back() {
     let server = Server::shared();
@@ -139,7 +137,6 @@ async fn an_acquisition_that_is_given_up_without_its_reply_is_gone_two_round_tri
     }
 }
 
-/// Fault C51.
 #[tokio::test]
 async fn an_acquisition_that_is_dropped_while_its_reply_is_swallowed_is_gone_without_a_new_link() {
     let (server, name) = (Server::shared(), unique_name());
@@ -157,7 +154,6 @@ async fn an_acquisition_that_is_dropped_while_its_reply_is_swallowed_is_gone_wit
     assert_eq!(sent_about(&proxy, &all[0].field)[..2], [Does::Acquire, Does::Release(0)]);
 }
 
-/// Fault B28.
 #[tokio::test]
 async fn a_reply_that_is_older_than_its_lease_gives_no_guard_and_is_cleaned_up_before_the_next_try() {
     let (server, name) = (Server::shared(), unique_name());
@@ -193,7 +189,6 @@ fn answers_nested_release(event: &Event) -> bool {
     matches!(event, Event::Reply { to, .. } if is_answer_to(event, "release") && to[5] == b"1")
 }
 
-/// Fault B45, M36.
 #[tokio::test]
 async fn a_nested_release_without_an_answer_does_not_keep_the_key_after_the_last_one() {
     let server = Server::shared();
@@ -247,7 +242,6 @@ fn all_were_there(proxy: &Proxy) -> bool {
     !proxy.log().iter().any(|entry| is_answer_to(&entry.event, "release") && gone(&entry.event))
 }
 
-/// Fault M11, M36, M46.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_guards_of_one_hold_that_two_threads_drop_are_both_released_and_the_key_goes() {
     let (server, name) = (Server::shared(), unique_name());
@@ -273,7 +267,6 @@ async fn two_guards_of_one_hold_that_two_threads_drop_are_both_released_and_the_
     assert_eq!(assert_ends_are_final(&proxy), 200);
 }
 
-/// Fault B43, M36.
 #[tokio::test]
 async fn a_release_that_fails_three_times_is_released_when_it_is_asked_again_and_its_owner_locks_anew() {
     let server = Server::shared();
@@ -306,7 +299,6 @@ async fn a_release_that_fails_three_times_is_released_when_it_is_asked_again_and
     }
 }
 
-/// Fault B48.
 #[tokio::test]
 async fn a_guard_claims_nothing_any_more_when_its_release_leaves() {
     let (server, name) = (Server::shared(), unique_name());

@@ -292,25 +292,21 @@ fn every_fault_on(hit: Hit) {
     }
 }
 
-/// Fault B43, M2, M36, M37, M60.
 #[test]
 fn nothing_is_left_whatever_happens_to_an_acquire_and_whatever_is_dropped() {
     every_fault_on(Hit::Acquire);
 }
 
-/// Fault B43, C54, M2, M36, M37.
 #[test]
 fn nothing_is_left_whatever_happens_to_a_release_and_whatever_is_dropped() {
     every_fault_on(Hit::Release);
 }
 
-/// Fault C54, M2, M36.
 #[test]
 fn nothing_is_left_whatever_happens_to_a_hand_over_and_whatever_is_dropped() {
     every_fault_on(Hit::HandOver);
 }
 
-/// Fault G99, M2, M43.
 #[test]
 fn nothing_is_left_whatever_happens_to_a_subscription_and_whatever_is_dropped() {
     every_fault_on(Hit::Subscribe);

@@ -45,7 +45,6 @@ impl Section {
     }
 }
 
-/// Fault A7.
 #[tokio::test]
 async fn branches_of_one_task_are_never_in_the_section_together() {
     branches_exclude_each_other(&connect().await).await;
@@ -70,7 +69,6 @@ pub(crate) async fn branches_exclude_each_other(client: &Client) {
     assert_eq!((excluded.most(), nested.most()), (1, 1));
 }
 
-/// Fault A7, A8.
 #[tokio::test]
 async fn a_guard_that_was_moved_into_a_job_keeps_the_next_request_of_the_same_task_out() {
     let client = connect().await;

@@ -59,7 +59,6 @@ async fn keys(server: &Server) -> BTreeSet<Vec<u8>> {
     keys.into_iter().collect()
 }
 
-/// Fault I124.
 #[tokio::test]
 async fn distinct_names_never_share_a_key_and_each_key_is_prefix_and_name() {
     for prefix in ["", "app:", "{app}:", "a", "Ä\0\n"] {
@@ -80,7 +79,6 @@ async fn distinct_names_never_share_a_key_and_each_key_is_prefix_and_name() {
     }
 }
 
-/// Fault I121, I122.
 #[tokio::test]
 async fn prefix_and_name_together_are_the_lock_that_a_client_without_a_prefix_sees() {
     let server = Server::own();
@@ -224,7 +222,6 @@ fn drawn(count: usize) -> BTreeSet<String> {
     names
 }
 
-/// Fault I124.
 #[tokio::test]
 async fn of_two_thousand_drawn_names_no_two_share_a_lock() {
     let server = Server::own();
@@ -257,7 +254,6 @@ fn keys_of(ran: &Ran) -> Vec<Vec<u8>> {
     }
 }
 
-/// Fault I121, I115.
 #[tokio::test]
 async fn whatever_a_lock_does_is_done_below_its_prefix() {
     let server = Server::own();

@@ -73,7 +73,6 @@ async fn credit(lock: &ReentrantLock) {
     assert_eq!(guard.unlock().await.expect("releases"), Released::StillHeld(2));
 }
 
-/// Fault M47.
 #[test]
 fn three_levels_of_calls_are_one_hold_wherever_the_task_runs_until_the_third_release() {
     let one_worker = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("starts");
@@ -94,7 +93,6 @@ fn three_levels_of_calls_are_one_hold_wherever_the_task_runs_until_the_third_rel
     });
 }
 
-/// Fault B21, M9.
 #[tokio::test]
 async fn the_watchdog_works_at_every_depth() {
     let client = connect().await;

@@ -65,7 +65,6 @@ async fn full_life(client: &Client, name: &str) {
     assert!(second.unlock().await.is_err());
 }
 
-/// Fault A6.
 #[tokio::test]
 async fn in_a_thousand_orders_no_old_copy_touches_the_hold_of_now() {
     let (server, name, seed) = (Server::shared(), unique_name(), 0x5EED_u64);

@@ -104,7 +104,6 @@ fn assert_lost<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     assert!(matches!(outcome, Err(Error::Lost { cause: LostCause::Gone, .. })), "{outcome:?}");
 }
 
-/// Fault A5, B36, M17.
 #[tokio::test]
 async fn a_holder_whose_key_is_deleted_is_told_within_one_renewal() {
     is_told(async |server, name| {
@@ -113,7 +112,6 @@ async fn a_holder_whose_key_is_deleted_is_told_within_one_renewal() {
     .await;
 }
 
-/// Fault A4, B23.
 #[tokio::test]
 async fn a_holder_whose_key_is_another_owners_is_told_within_one_renewal() {
     is_told(async |server, name| {
@@ -163,7 +161,6 @@ pub(crate) fn watch_a_hold(parent: &mut Parent, args: &[String]) {
     });
 }
 
-/// Fault B26, B29.
 #[test]
 fn a_holder_of_a_frozen_server_knows_of_its_loss_before_the_server_would() {
     let (server, name) = (Server::own(), unique_name());
@@ -201,7 +198,6 @@ async fn unreachable_for_a_while(proxy: &Proxy) {
     proxy.door(Door::Open);
 }
 
-/// Fault C51.
 #[tokio::test]
 async fn an_acquire_whose_reply_is_lost_is_adopted_once_and_with_a_deadline_of_its_own() {
     let server = Server::shared();
@@ -284,7 +280,6 @@ async fn a_reply_that_is_long_under_way_gives_no_deadline_beyond_the_keys() {
     assert_eq!(kept(server, &name), None);
 }
 
-/// Fault A6, M36.
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_repeated_while_its_owner_takes_the_lock_again() {
     let server = Server::shared();

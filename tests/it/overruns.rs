@@ -35,7 +35,6 @@ fn assert_expired<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     assert!(matches!(outcome, Err(Error::Lost { cause: LostCause::Expired, .. })), "{outcome:?}");
 }
 
-/// Fault A1, A3.
 #[tokio::test]
 async fn a_holder_that_overran_its_lease_neither_ends_nor_lengthens_its_successors() {
     let (server, name) = (Server::shared(), unique_name());
@@ -59,7 +58,6 @@ async fn a_holder_that_overran_its_lease_neither_ends_nor_lengthens_its_successo
     assert_eq!(entered.unlock().await.expect("it is held"), Released::Freed);
 }
 
-/// Fault A4, B23.
 #[tokio::test]
 async fn a_holder_that_was_cut_off_past_its_lease_stays_lost_and_renews_nothing_when_it_is_back() {
     let (server, name) = (Server::shared(), unique_name());
@@ -89,7 +87,7 @@ async fn a_holder_that_was_cut_off_past_its_lease_stays_lost_and_renews_nothing_
     assert_ne!(theirs.field.split_once(':').map(|(id, _)| id.to_owned()), Some(cut.id().to_string()));
 }
 
-/// Fault A2. A hold's name is the client's UUID, of version 4 with 122 random bits, and a number that the client never draws
+/// A hold's name is the client's UUID, of version 4 with 122 random bits, and a number that the client never draws
 /// again. Nothing of it comes from the lock's name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_two_acquisitions_of_sixty_four_tasks_have_one_name_on_the_server() {
@@ -125,7 +123,6 @@ async fn no_two_acquisitions_of_sixty_four_tasks_have_one_name_on_the_server() {
     assert!(fields.iter().all(|field| of_ours(field).is_some()));
 }
 
-/// Fault A10.
 #[tokio::test]
 async fn a_release_under_a_name_that_only_resembles_the_holds_name_frees_nothing() {
     let (server, name) = (Server::shared(), unique_name());
@@ -185,7 +182,7 @@ pub(crate) fn believe(parent: &mut Parent, args: &[String]) {
     });
 }
 
-/// Fault E82. A process that is stopped while its request, or the answer to it, is on its way: two leases later somebody
+/// A process that is stopped while its request, or the answer to it, is on its way: two leases later somebody
 /// else holds the lock, and the one that goes on does not believe that it does.
 #[tokio::test]
 async fn a_process_that_was_stopped_for_two_leases_around_its_request_holds_with_nobody_else() {
@@ -223,7 +220,7 @@ async fn a_process_that_was_stopped_for_two_leases_around_its_request_holds_with
     }
 }
 
-/// Fault E83. Nothing that is sent has a time of day in it: leases alone, as they were asked for.
+/// Nothing that is sent has a time of day in it: leases alone, as they were asked for.
 #[tokio::test]
 async fn no_command_carries_a_clients_clock() {
     let (server, name) = (Server::shared(), unique_name());

@@ -145,7 +145,6 @@ async fn the_owner_is_whoever_polls_an_acquisition_first() {
     guard.unlock().await.expect("releases");
 }
 
-/// Fault A9, B42.
 #[tokio::test]
 async fn one_owner_through_two_clients_is_two_holders() {
     let (client, other) = (connect().await, connect().await);

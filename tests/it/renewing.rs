@@ -55,7 +55,6 @@ async fn nothing_comes_back(proxy: &Proxy, server: &Server, name: &str) {
     assert_eq!(sent(proxy).len(), before, "{:?}", &sent(proxy)[before..]);
 }
 
-/// Fault B30.
 #[tokio::test]
 async fn a_renewal_that_is_cut_off_twice_and_then_answered_keeps_the_hold() {
     let server = Server::shared();
@@ -75,7 +74,6 @@ async fn a_renewal_that_is_cut_off_twice_and_then_answered_keeps_the_hold() {
     }
 }
 
-/// Fault A5, B23, B30, B36, M17.
 #[tokio::test]
 async fn a_hold_whose_renewal_finds_it_gone_is_lost_at_once_and_never_asked_for_again() {
     let (server, name) = (Server::shared(), unique_name());
@@ -100,7 +98,6 @@ async fn a_hold_whose_renewal_finds_it_gone_is_lost_at_once_and_never_asked_for_
     assert_eq!(sent_about(&proxy, &field), asked);
 }
 
-/// Fault A4, B23.
 #[tokio::test]
 async fn a_holder_that_was_cut_off_beyond_its_lease_leaves_the_next_one_alone() {
     let (server, name) = (Server::shared(), unique_name());
@@ -128,7 +125,6 @@ async fn a_holder_that_was_cut_off_beyond_its_lease_leaves_the_next_one_alone() 
     theirs.unlock().await.expect("it is held");
 }
 
-/// Fault B14, B15, M1.
 #[tokio::test]
 async fn a_renewals_reply_that_comes_after_the_release_arms_nothing() {
     let (server, name) = (Server::shared(), unique_name());
@@ -145,7 +141,6 @@ async fn a_renewals_reply_that_comes_after_the_release_arms_nothing() {
     assert_eq!(assert_ends_are_final(&proxy), 1);
 }
 
-/// Fault B15, B23.
 #[tokio::test]
 async fn a_renewals_reply_that_comes_after_the_deadline_brings_nothing_back() {
     let (server, name) = (Server::shared(), unique_name());
@@ -178,7 +173,6 @@ async fn a_renewals_reply_that_comes_after_the_deadline_brings_nothing_back() {
     assert_ends_are_final(&proxy);
 }
 
-/// Fault B15, M1.
 #[tokio::test]
 async fn a_renewals_reply_that_comes_when_its_owner_has_a_new_hold_neither_extends_nor_renews_that_one() {
     let (server, name) = (Server::shared(), unique_name());
@@ -215,7 +209,7 @@ async fn a_renewals_reply_that_comes_when_its_owner_has_a_new_hold_neither_exten
 }
 
 /// A hundred locks, each taken and let go of ten times by a task of its own, in sections of every length up to two
-/// renewals. Fault B14, M1.
+/// renewals.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_thousand_holds_with_slow_replies_none_is_renewed_after_its_release() {
     const LOCKS: u32 = 100;
@@ -249,7 +243,6 @@ async fn of_a_thousand_holds_with_slow_replies_none_is_renewed_after_its_release
     assert!(slow.seen() > 100, "only {} renewals were sent", slow.seen());
 }
 
-/// Fault M8, A5.
 #[tokio::test]
 async fn the_hold_after_one_that_the_server_lost_is_renewed_like_any_other() {
     let (server, name) = (Server::shared(), unique_name());
@@ -264,7 +257,6 @@ async fn the_hold_after_one_that_the_server_lost_is_renewed_like_any_other() {
     second.unlock().await.expect("it is held");
 }
 
-/// Fault M9, B21.
 #[tokio::test]
 async fn the_hold_of_another_task_after_a_nested_one_is_renewed_like_any_other() {
     let (server, name) = (Server::shared(), unique_name());
@@ -280,7 +272,6 @@ async fn the_hold_of_another_task_after_a_nested_one_is_renewed_like_any_other()
     other.unlock().await.expect("it is held");
 }
 
-/// Fault A5, M17.
 #[tokio::test]
 async fn a_holder_whose_server_came_back_empty_is_told_within_one_renewal_and_holds_anew() {
     let (server, name) = (Server::own(), unique_name());
@@ -407,7 +398,6 @@ impl Patient {
     }
 }
 
-/// Fault B34.
 #[tokio::test]
 async fn whatever_a_renewal_meets_the_next_one_is_sent_and_renews() {
     let patient = Patient::new().await;
@@ -427,7 +417,7 @@ async fn whatever_a_renewal_meets_the_next_one_is_sent_and_renews() {
     assert_eq!(patient.guard.unlock().await.expect("it is held"), Released::Freed);
 }
 
-/// The refusals are the server's own. Fault B34.
+/// The refusals are the server's own.
 #[tokio::test]
 async fn a_server_that_refuses_for_a_while_renews_as_soon_as_it_does_not() {
     let patient = Patient::new().await;

@@ -86,7 +86,6 @@ impl Scene {
     }
 }
 
-/// Fault A6.
 #[tokio::test]
 async fn a_release_that_comes_late_leaves_the_same_owners_newer_hold() {
     let scene = Scene::new("release", LONG).await;
@@ -105,7 +104,6 @@ async fn a_release_that_comes_late_leaves_the_same_owners_newer_hold() {
     second.unlock().await.expect("it is held");
 }
 
-/// Fault A3.
 #[tokio::test]
 async fn a_renewal_that_comes_late_leaves_the_same_owners_newer_hold() {
     let watchdog = Duration::from_millis(900);
@@ -208,7 +206,6 @@ async fn a_ghost_is_laid(scene: &Scene, lease: Duration) {
     assert!(lived <= lease / 3 + AWAKE, "{ghost:?} lived for {lived:?}");
 }
 
-/// Fault M37.
 #[tokio::test]
 async fn an_acquire_that_comes_late_holds_for_a_third_of_its_lease_at_most() {
     let lease = Duration::from_millis(1500);
@@ -218,7 +215,6 @@ async fn an_acquire_that_comes_late_holds_for_a_third_of_its_lease_at_most() {
     a_ghost_is_laid(&scene, lease).await;
 }
 
-/// Fault M2, M37.
 #[tokio::test]
 async fn an_acquire_that_comes_late_after_it_was_dropped_holds_for_a_third_of_its_lease_at_most() {
     let watchdog = Duration::from_millis(1500);

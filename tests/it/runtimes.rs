@@ -350,7 +350,6 @@ fn workers_with_a_runtime_each_share_one_client_and_exclude_each_other() {
     home.block_on(client.close());
 }
 
-/// Fault C56.
 #[test]
 fn the_end_of_its_runtime_closes_a_client_and_guards_can_be_dropped() {
     for place in PLACES {

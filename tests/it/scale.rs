@@ -38,7 +38,6 @@ fn alive(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.is_held()).count()
 }
 
-/// Fault M15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_holds_outlive_a_frozen_server_and_are_renewed_in_batches() {
     let server = Server::own();
@@ -59,7 +58,6 @@ async fn two_thousand_holds_outlive_a_frozen_server_and_are_renewed_in_batches()
     client.close().await;
 }
 
-/// Fault I114, G107.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_short_lived_clients_teach_the_server_its_scripts_once() {
     const CLIENTS: usize = 1_000;
@@ -87,7 +85,6 @@ async fn a_thousand_short_lived_clients_teach_the_server_its_scripts_once() {
     assert_eq!(count("evalsha"), 3 * CLIENTS as u64, "{counts:?}");
 }
 
-/// Fault G106.
 #[tokio::test]
 async fn two_hundred_waiters_take_nothing_from_the_holder_in_their_own_client() {
     const WAITERS: usize = 100;
@@ -119,7 +116,6 @@ async fn two_hundred_waiters_take_nothing_from_the_holder_in_their_own_client() 
     eventually_async(LOOK, async || channels(&server) == 0 && server.keys().is_empty()).await;
 }
 
-/// Fault G99.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_waits_that_end_in_every_way_leave_no_subscription() {
     const WAITS: usize = 3_000;

@@ -30,7 +30,6 @@ async fn watched(url: String) -> Client {
     connected(Client::builder().url(url).watchdog_timeout(WATCHDOG)).await
 }
 
-/// Fault E80, E84.
 #[tokio::test]
 async fn a_holder_is_told_by_its_next_renewal_that_a_step_of_the_servers_clock_ended_its_lease() {
     let (server, name) = (Server::builder().steppable_clock().start(), unique_name());
@@ -61,7 +60,6 @@ async fn a_holder_is_told_by_its_next_renewal_that_a_step_of_the_servers_clock_e
     assert_eq!(entered.unlock().await.expect("it is held"), Released::Freed);
 }
 
-/// Fault E84.
 #[tokio::test]
 async fn a_waiter_enters_when_a_step_of_the_servers_clock_ended_a_dead_holders_lease() {
     let (server, name) = (Server::builder().steppable_clock().start(), unique_name());
@@ -78,7 +76,7 @@ async fn a_waiter_enters_when_a_step_of_the_servers_clock_ended_a_dead_holders_l
     guard.unlock().await.expect("it is held");
 }
 
-/// Fault E84. The key outlives its lease by the step, and its release ends that.
+/// The key outlives its lease by the step, and its release ends that.
 #[tokio::test]
 async fn after_a_step_back_a_lock_stays_exclusive_and_is_freed_by_its_release() {
     let (server, name) = (Server::builder().steppable_clock().start(), unique_name());

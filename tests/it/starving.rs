@@ -44,7 +44,6 @@ fn assert_expired<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     assert!(matches!(outcome, Err(Error::Lost { cause: LostCause::Expired, .. })), "{outcome:?}");
 }
 
-/// Fault B29, M18.
 #[tokio::test]
 async fn after_three_leases_of_other_work_the_first_look_says_lost_while_somebody_else_holds() {
     let (server, name) = (Server::shared(), unique_name());
@@ -86,7 +85,7 @@ async fn protected(guard: LockGuard, ready: oneshot::Receiver<()>, done: Arc<Ato
         .await
 }
 
-/// Fault B29. Whichever of the work and the watchdog comes first when the runtime goes on.
+/// Whichever of the work and the watchdog comes first when the runtime goes on.
 #[tokio::test]
 async fn protected_work_that_was_ready_before_the_loss_was_seen_is_not_polled_to_success() {
     let client = watched(Server::shared().url()).await;

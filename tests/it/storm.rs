@@ -150,7 +150,6 @@ fn growth(first: &[Footprint], last: &[Footprint]) -> String {
     format!("{kib:?} KiB, {} tasks and {} descriptors each", last[0].tasks, last[0].descriptors)
 }
 
-/// Fault B26, D63, E82, G99, M1, M2, M44.
 #[test]
 fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
     let drawn = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the epoch is over").as_nanos();

@@ -39,7 +39,6 @@ fn hold_all(server: &Server) {
     all.exec(&mut server.connection()).expect("the server takes them");
 }
 
-/// Fault G106.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn beside_ten_thousand_waiters_on_a_slow_link_a_hold_is_renewed_and_released_in_time() {
     let server = Server::own();
@@ -73,7 +72,6 @@ async fn beside_ten_thousand_waiters_on_a_slow_link_a_hold_is_renewed_and_releas
     while waiters.join_next().await.is_some() {}
 }
 
-/// Fault G106.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_subscription_link_is_not_given_up_as_long_as_its_answers_come() {
     const CHANNELS: usize = 1_500;

@@ -24,7 +24,7 @@ fn left(server: &Server, name: &str) -> i64 {
     server.connection().pttl(name).expect("PTTL answers")
 }
 
-/// Fault D63. Also nested, extended, handed over and taken again.
+/// Also nested, extended, handed over and taken again.
 #[tokio::test]
 async fn after_every_step_of_a_hold_its_key_has_an_end_within_the_lease() {
     let (server, name) = (Server::shared(), unique_name());
@@ -81,7 +81,6 @@ async fn a_waiter_looks_again_within_a_watchdog_timeout_at_a_key_that_has_no_end
     entered.expect("it is free").unlock().await.expect("it is held");
 }
 
-/// Fault D66.
 #[tokio::test]
 async fn a_thousand_extensions_add_up_to_nothing() {
     let (server, name) = (Server::shared(), unique_name());
@@ -95,7 +94,6 @@ async fn a_thousand_extensions_add_up_to_nothing() {
     guard.unlock().await.expect("it is held");
 }
 
-/// Fault D73, M41.
 #[tokio::test]
 async fn one_lock_object_gives_every_hold_a_lease_and_a_deadline_of_its_own() {
     let server = Server::shared();
@@ -123,7 +121,7 @@ async fn one_lock_object_gives_every_hold_a_lease_and_a_deadline_of_its_own() {
     guard.unlock().await.expect("it is held");
 }
 
-/// Fault D76. By the server's own clock: from when it ran the command to when the key ends.
+/// By the server's own clock: from when it ran the command to when the key ends.
 #[tokio::test]
 async fn a_lease_below_a_second_is_kept_to_two_milliseconds() {
     let server = Server::own();

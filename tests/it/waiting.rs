@@ -103,7 +103,6 @@ fn confirmed(proxy: &Proxy, at: Duration) -> Duration {
     log.iter().rfind(|entry| confirmation(&entry.event) && entry.at <= at).map_or(Duration::ZERO, |entry| entry.at)
 }
 
-/// Fault G98, M25.
 #[tokio::test]
 async fn a_waiter_wakes_at_the_release_in_another_process() {
     let (server, name) = (Server::shared(), unique_name());
@@ -143,19 +142,16 @@ async fn waits_unconfirmed(server: &Server, action: Action) {
     assert_awake(let_go, at);
 }
 
-/// Fault G97.
 #[tokio::test]
 async fn a_waiter_wakes_at_a_confirmation_that_came_after_the_release() {
     waits_unconfirmed(Server::shared(), Action::HoldReply).await;
 }
 
-/// Fault G97.
 #[tokio::test]
 async fn a_waiter_wakes_though_the_release_fell_between_its_try_and_its_subscription() {
     waits_unconfirmed(Server::shared(), Action::HoldRequest).await;
 }
 
-/// Fault G101, M45.
 #[tokio::test]
 async fn a_waiter_wakes_though_its_subscription_link_was_killed() {
     let server = Server::own();
@@ -180,7 +176,6 @@ async fn a_waiter_wakes_though_its_subscription_link_was_killed() {
     }
 }
 
-/// Fault G101, M25.
 #[tokio::test]
 async fn a_waiter_wakes_though_the_link_was_cut_instead_of_the_message_reaching_it() {
     let (server, name) = (Server::shared(), unique_name());
@@ -235,7 +230,6 @@ fn assert_unreachable(outcome: Result<Option<LockGuard>, Error>) {
     assert!(matches!(outcome, Err(Error::Unreachable { .. })), "{outcome:?}");
 }
 
-/// Fault B46, M40.
 #[tokio::test]
 async fn a_wait_for_a_busy_lock_ends_at_its_bound_with_none() {
     let (server, name) = (Server::shared(), unique_name());
@@ -252,7 +246,6 @@ async fn a_wait_for_a_busy_lock_ends_at_its_bound_with_none() {
     assert!(none.is_none());
 }
 
-/// Fault D67.
 #[tokio::test]
 async fn a_wait_of_zero_is_one_try() {
     let (server, name) = (Server::shared(), unique_name());
@@ -264,7 +257,6 @@ async fn a_wait_of_zero_is_one_try() {
     assert!(none_yet(&other).await.expect("the server answers").is_some());
 }
 
-/// Fault M40.
 #[tokio::test]
 async fn a_wait_ends_at_its_bound_when_the_server_is_slow() {
     let (server, name) = (Server::shared(), unique_name());
@@ -280,7 +272,6 @@ async fn a_wait_ends_at_its_bound_when_the_server_is_slow() {
     assert_unreachable(wait_out(&waiting, &unique_name(), wait).await);
 }
 
-/// Fault M39.
 #[tokio::test]
 async fn a_wait_ends_at_its_bound_when_nothing_comes_through() {
     let server = Server::shared();
@@ -300,7 +291,6 @@ async fn a_wait_ends_at_its_bound_when_nothing_comes_through() {
     }
 }
 
-/// Fault M39.
 #[tokio::test]
 async fn a_wait_ends_at_its_bound_when_the_server_is_frozen_or_gone() {
     for end in [Server::freeze, Server::kill] {

@@ -3,7 +3,6 @@
 use super::*;
 use crate::error::RefusedKind;
 
-/// Fault G107.
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     let bench = Bench::new();
@@ -17,7 +16,6 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(bench.world.subscriptions_made(), 0);
 }
 
-/// Fault G101, M45.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_made_again_wakes_once_more() {
     let bench = Bench::new();
@@ -40,7 +38,6 @@ async fn a_subscription_that_is_made_again_wakes_once_more() {
     assert_eq!(freed.elapsed(), Duration::ZERO);
 }
 
-/// Fault G101.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_was_missed_while_the_subscription_link_was_away_is_found_by_polling() {
     let bench = Bench::new();
@@ -80,7 +77,6 @@ async fn with_a_live_subscription_a_waiter_tries_once_for_each_remaining_ttl() {
     assert_eq!(freed.elapsed(), Duration::ZERO);
 }
 
-/// Fault G105.
 #[tokio::test(start_paused = true)]
 async fn where_subscriptions_are_refused_a_waiter_polls_with_a_bounded_pause() {
     let bench = Bench::new();
@@ -97,7 +93,6 @@ async fn where_subscriptions_are_refused_a_waiter_polls_with_a_bounded_pause() {
     assert!(freed.elapsed() <= 251 * MS, "{:?}", freed.elapsed());
 }
 
-/// Fault B28.
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_always_too_late_end_the_acquisition() {
     let bench = Bench::new();
@@ -290,7 +285,6 @@ async fn a_server_that_answers_busy_is_waited_for_without_an_end() {
     drop(waiter.await.unwrap());
 }
 
-/// Fault B46, M39, M40.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_is_none_after_busy_and_unreachable_after_no_answer() {
     let bench = Bench::new();
@@ -322,7 +316,6 @@ async fn one_try_without_a_wait_says_busy_or_unreachable_and_is_not_repeated() {
     assert_eq!(bench.world.subscriptions_made(), 0);
 }
 
-/// Fault G106.
 #[tokio::test(start_paused = true)]
 async fn at_most_128_tries_are_in_flight_and_renewals_and_releases_go_on() {
     let bench = Bench::new();

@@ -291,7 +291,6 @@ async fn what_an_old_acquire_and_an_old_hand_over_make_together_lives_for_a_thir
     bench.nothing_is_left("a").await;
 }
 
-/// Fault C54.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_hand_over_is_given_up_with_its_lease_whichever_half_of_it_nobody_answers() {
     for answered in [0, 1] {

@@ -83,7 +83,6 @@ async fn of_many_tries_that_wait_for_a_link_those_that_were_given_up_are_never_s
     drop(guard);
 }
 
-/// Fault B14.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_waits_for_a_link_is_not_sent_for_a_hold_that_is_over_by_then() {
     for lost in [false, true] {
@@ -201,7 +200,6 @@ async fn of_a_hand_over_that_never_left_only_the_old_number_is_released() {
     bench.nothing_is_left("a").await;
 }
 
-/// Fault C54.
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_faster_than_the_server_answers_leaves_a_bounded_number_of_releases() {
     let bench = Bench::new();

@@ -22,7 +22,6 @@ async fn stays_lost(guard: &LockGuard, why: LostCause) {
     assert_eq!(cause(&guard.unlock().await.unwrap_err()), Some(why));
 }
 
-/// Fault B29, B36.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_lost_at_its_deadline_which_lies_before_the_server_s_and_is_released_when_its_guard_goes() {
     let bench = Bench::new();
@@ -97,7 +96,6 @@ async fn an_answer_that_the_hold_is_gone_loses_it_and_nothing_is_sent_for_it() {
     }
 }
 
-/// Fault A5.
 #[tokio::test(start_paused = true)]
 async fn a_message_on_the_channel_of_a_held_name_asks_the_server_at_once() {
     for lease in [None, Some(20 * SECOND)] {

@@ -3,7 +3,6 @@
 
 use super::*;
 
-/// Fault B21, M9.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_inside_a_watchdog_hold_never_shortens_it_and_the_watchdog_goes_on() {
     let bench = Bench::new();
@@ -145,7 +144,7 @@ async fn nested_acquisitions_on_a_silent_server_are_all_told_that_it_is() {
 }
 
 /// Rounds in which a renewal and a nested acquisition are on their way when the hold ends: the server answers late, and
-/// the end comes in another order each time. Fault B14, M1.
+/// the end comes in another order each time.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_for_on_behalf_of_a_hold_whose_end_was_decided() {
     let lease = 100 * MS;

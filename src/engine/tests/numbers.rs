@@ -29,7 +29,6 @@ impl Seen {
     }
 }
 
-/// Fault A2.
 #[tokio::test(start_paused = true)]
 async fn no_two_acquisitions_ever_have_the_same_number() {
     let bench = Bench::new();

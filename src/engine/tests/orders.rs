@@ -136,7 +136,6 @@ async fn history(seed: u64, kept: &Kept) {
     bench.nothing_is_left("a").await;
 }
 
-/// Fault A6, B14, C51.
 #[tokio::test(start_paused = true)]
 async fn old_copies_of_whatever_command_in_whatever_order_leave_the_next_hold_of_their_owner_alone() {
     let kept = Kept::default();

@@ -28,7 +28,6 @@ async fn a_release_is_repeated_with_growing_pauses_until_it_is_answered() {
     bench.nothing_is_left("a").await;
 }
 
-/// Fault C54.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_never_answered_is_given_up_with_its_lease() {
     let bench = Bench::new();
@@ -44,7 +43,6 @@ async fn a_release_that_is_never_answered_is_given_up_with_its_lease() {
     assert!((7..=11).contains(&sent.len()), "one after the other, each for a command timeout: {}", sent.len());
 }
 
-/// Fault M36.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_release_that_ran_is_freed_when_it_is_asked_again() {
     let bench = Bench::new();
@@ -254,7 +252,6 @@ async fn a_detached_hold_is_released_once_however_often_that_is_asked() {
     bench.nothing_is_left("a").await;
 }
 
-/// Fault M11, M46.
 #[tokio::test(start_paused = true)]
 async fn guards_that_two_threads_unlock_at_once_are_both_told_what_is_left() {
     let bench = Bench::new();
@@ -293,7 +290,6 @@ async fn guards_that_two_threads_unlock_at_once_are_both_told_what_is_left() {
     bench.nothing_is_left("a").await;
 }
 
-/// Fault B45.
 #[tokio::test(start_paused = true)]
 async fn a_panic_under_a_guard_lets_go_of_it() {
     for protected in [false, true] {
@@ -315,7 +311,6 @@ async fn a_panic_under_a_guard_lets_go_of_it() {
     }
 }
 
-/// Fault B46, L159.
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_forgotten_is_freed_by_its_bound() {
     let bound = 47 * SECOND;
@@ -337,7 +332,6 @@ async fn a_guard_that_is_forgotten_is_freed_by_its_bound() {
     assert_eq!(world.holder("a"), None);
 }
 
-/// Fault C54.
 #[tokio::test(start_paused = true)]
 async fn a_count_that_nobody_answers_is_told_no_longer_than_its_hold_lasts() {
     let bench = Bench::new();

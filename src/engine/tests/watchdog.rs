@@ -23,7 +23,6 @@ async fn a_renewal_leaves_a_third_of_the_lease_after_the_last_one_left() {
     assert_eq!(due_at(world, started).len(), 6);
 }
 
-/// Fault M15.
 #[tokio::test(start_paused = true)]
 async fn renewals_go_in_batches_of_at_most_a_hundred_and_one_node_s_together() {
     let bench = Bench::new();
@@ -149,7 +148,6 @@ async fn a_renewal_that_succeeds_after_failures_ends_the_trouble() {
     assert_eq!(due[4], due[3] + 10);
 }
 
-/// Fault D78.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_has_a_third_of_a_short_lease_to_be_answered() {
     let bench = Bench::with(|settings| settings.watchdog_timeout = 3 * SECOND);
@@ -191,7 +189,7 @@ async fn a_driver_with_nothing_to_do_does_nothing() {
     assert_eq!(looks.0.load(Ordering::Relaxed), before);
 }
 
-/// Two links are reset under a renewal, and the third time it goes through. Fault B30.
+/// Two links are reset under a renewal, and the third time it goes through.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_goes_through_after_two_resets_keeps_the_hold() {
     for reset in [Fate::Broken, Fate::Refused(FaultKind::Dropped)] {
@@ -211,7 +209,6 @@ async fn a_renewal_that_goes_through_after_two_resets_keeps_the_hold() {
 }
 
 /// "Not yours" is an answer: nothing is asked again, nothing is made again, and what another process has is let be. Fault
-/// A4, A5, B23, B30.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_is_answered_gone_loses_the_hold_at_once_and_for_ever() {
     for fate in [Fate::Gone, Fate::Taken(LEASE)] {
@@ -278,7 +275,6 @@ fn place_of(kind: FaultKind) -> usize {
     }
 }
 
-/// Fault B34.
 #[tokio::test(start_paused = true)]
 async fn whatever_a_renewal_meets_the_watchdog_lives_and_renews_at_the_next_chance() {
     assert_eq!(KINDS.map(place_of).to_vec(), (0..KINDS.len()).collect::<Vec<_>>());
@@ -314,7 +310,6 @@ enum Found {
     TheSameOwner(Lease),
 }
 
-/// Fault B14, B15, M1.
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_renewal_that_comes_after_the_release_does_nothing_to_anybody() {
     let fixed = Lease::Fixed(5 * SECOND);

@@ -15,7 +15,6 @@ const FEATURES: &str = "cluster,sentinel,embedded";
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Fault D77.
 #[test]
 fn the_public_surface_is_the_one_that_was_agreed_on() {
     let surface = match surface() {

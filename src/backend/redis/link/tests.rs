@@ -75,7 +75,6 @@ async fn fault(target: &Target) -> Fault {
     fault
 }
 
-/// Fault I131.
 #[tokio::test]
 async fn a_plain_client_at_a_port_for_tls_is_told_promptly() {
     let (certificate, port) = (Certificate::new(), free_port());
@@ -97,7 +96,6 @@ mod with_tls {
 
     /// A plain server waits for the end of what it takes for a line.
     ///
-    /// Fault I131.
     #[tokio::test]
     async fn a_client_that_speaks_tls_to_a_plain_port_is_told_within_the_command_timeout() {
         let port = free_port();
@@ -109,7 +107,6 @@ mod with_tls {
         assert!(fault.kind.heals() && !format!("{fault:?}").contains("s3cret"));
     }
 
-    /// Fault I131.
     #[tokio::test]
     async fn a_certificate_that_nobody_vouches_for_is_refused_promptly() {
         let (certificate, port) = (Certificate::new(), free_port());
@@ -120,7 +117,6 @@ mod with_tls {
         assert!(!words.contains("s3cret"));
     }
 
-    /// Fault I131.
     #[tokio::test]
     async fn a_port_that_says_nothing_to_a_greeting_costs_the_command_timeout() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

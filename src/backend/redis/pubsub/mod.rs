@@ -290,7 +290,6 @@ mod tests {
         other.hears(&["Subscribed"]).await;
     }
 
-    /// Fault G99.
     #[tokio::test]
     async fn nothing_stays_subscribed_and_nothing_is_opened_before_it_is_wanted() {
         let server = Server::start();
@@ -344,7 +343,6 @@ mod tests {
         assert_eq!(backend.link(""), 1);
     }
 
-    /// Fault G101.
     #[tokio::test]
     async fn a_link_that_is_cut_each_time_it_has_confirmed_is_opened_with_growing_pauses() {
         let server = Server::start();
@@ -362,7 +360,6 @@ mod tests {
         eventually("it is subscribed in the end", || channels(&server) == ["a"]).await;
     }
 
-    /// Fault G101.
     #[tokio::test]
     async fn a_restarted_server_is_listened_to_again() {
         let mut server = Server::start();
@@ -406,7 +403,6 @@ mod tests {
         assert!(pings.contains("cmdstat_ping"));
     }
 
-    /// Fault I117.
     #[tokio::test]
     async fn a_refused_channel_is_told_once_and_the_others_live_on() {
         let server = Server::start();

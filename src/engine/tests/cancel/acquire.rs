@@ -130,7 +130,6 @@ async fn every_try(call: Call) {
     }
 }
 
-/// Fault C51, C55, M2.
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_that_is_dropped_at_any_await_leaves_nothing() {
     every_try(Call::Lock).await;

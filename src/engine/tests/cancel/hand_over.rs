@@ -68,7 +68,6 @@ async fn a_pass_is_taken_or_goes_on_wherever_its_waiter_is_dropped() {
     }
 }
 
-/// Fault C52.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_is_taken_or_goes_on_wherever_its_waiter_is_dropped() {
     for hand_over in fates() {

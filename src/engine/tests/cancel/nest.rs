@@ -78,7 +78,6 @@ impl Case {
     }
 }
 
-/// Fault C51, M2.
 #[tokio::test(start_paused = true)]
 async fn a_nested_acquisition_that_is_dropped_at_any_await_leaves_nothing() {
     for acquire in fates() {

@@ -68,7 +68,6 @@ impl Case {
 
 const TICKETS: [Ticket; 2] = [Ticket::Guard, Ticket::Detached];
 
-/// Fault B43, B48, C56.
 #[tokio::test(start_paused = true)]
 async fn an_unlock_that_is_dropped_at_any_await_still_unlocks() {
     for ticket in TICKETS {

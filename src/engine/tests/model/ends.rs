@@ -4,7 +4,7 @@ use super::*;
 
 /// Model trace f0: a contender subscribes and is dropped; its successor's first try leaves before the subscription is
 /// confirmed; the other process lets go, which nobody hears; the confirmation comes, and then the try's answer, "busy". A
-/// confirmation is something to wake up for like a message, so one more try follows. Fault G97.
+/// confirmation is something to wake up for like a message, so one more try follows.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_between_a_try_and_its_busy_answer_is_not_slept_through() {
     let bench = Bench::new();
@@ -57,7 +57,7 @@ async fn a_release_that_waits_to_be_sent_again_is_not_taken_back() {
 }
 
 /// Model trace ra4: let go of and tried again in one breath, so that the release is not even sent yet. It goes out before
-/// the try, which never meets a hold of its own process that is about to end. Fault B28.
+/// the try, which never meets a hold of its own process that is about to end.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_dropped_can_be_tried_at_once() {
     let held = [(Lease::Watchdog, Duration::ZERO), (Lease::Fixed(LEASE), Duration::ZERO), (Lease::Watchdog, 2 * SLICE)];

@@ -4,7 +4,7 @@ use super::*;
 
 /// Model trace a0q: an acquire runs and its answer is lost; a while later the same number is asked for again. The holder
 /// counts from the sending that was answered, so that one must have raised the TTL as far, and its answer may not be
-/// counted from when it came. Fault C51.
+/// counted from when it came.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_only_its_second_sending_answers_is_believed_no_longer_than_the_server_has_it() {
     let bench = Bench::new();
@@ -43,7 +43,7 @@ async fn a_hand_over_that_only_its_second_sending_answers_is_believed_no_longer_
 }
 
 /// Model trace a1, the release: it is repeated on a new link and answered there, its owner locks again, and the old copy
-/// runs at last. It names a hold that is over, whether that ended as an abandoned try or by its guard. Fault A6.
+/// runs at last. It names a hold that is over, whether that ended as an abandoned try or by its guard.
 #[tokio::test(start_paused = true)]
 async fn an_old_release_that_runs_late_does_not_touch_the_next_hold_of_the_same_owner() {
     for abandoned in [true, false] {
@@ -118,7 +118,7 @@ async fn an_old_hand_over_that_runs_late_does_not_move_a_hold_that_came_back() {
 }
 
 /// Model trace rb4w: an acquire is answered later than its own lease. Its number is finished: the next try has a new one,
-/// which the release of the first, however late, does not name. Fault B28.
+/// which the release of the first, however late, does not name.
 #[tokio::test(start_paused = true)]
 async fn an_answer_later_than_its_own_lease_gives_no_guard_and_is_tried_anew_under_a_new_number() {
     let bench = Bench::new();

@@ -175,7 +175,6 @@ fn answers_in_turn(answers: &[&str]) -> SocketAddr {
     address
 }
 
-/// Fault I132.
 #[tokio::test]
 async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
     let server = Server::start();
