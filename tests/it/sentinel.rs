@@ -190,13 +190,16 @@ async fn the_next_master_is_followed_when_one_dies_or_freezes_and_one_that_comes
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
     let deployment = Deployment::of_sentinels();
-    let client = client(&deployment).await;
+    let (client, theirs) = (client(&deployment).await, client(&deployment).await);
     let kept = join_all((0..50).map(|_| client.mutex(unique_name()).lock().into_future())).await;
     let kept: Vec<_> = kept.into_iter().map(|guard| guard.expect("a free lock")).collect();
     for _ in 0..rounds() {
+        let (waited, master) = (unique_name(), deployment.master().await);
+        let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
+        let waiter = tokio::spawn(client.mutex(&waited).lock());
+        is_listened_to(&deployment, &master, &waited).await;
         let taker = Taker::start(&client);
         sleep(MS * 200).await;
-        let master = deployment.master().await;
         // Until the last failover is over for all of them, another one is refused.
         eventually_async(SOON, async || deployment.try_ask("sentinel1", &["SENTINEL", "FAILOVER", "m"])).await;
         successor(&deployment, &master, &SENTINELS).await;
@@ -209,6 +212,12 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         let lost = guards.iter().filter(|guard| !guard.is_held()).count();
         assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
         println!("{lost} of {} were lost and told", guards.len());
+        // Who waits has gone along, though nothing has cut his link to the old one.
+        is_listened_to(&deployment, &next, &waited).await;
+        held.unlock().await.expect("it is held there, too");
+        let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+        entered.unlock().await.expect("it is held");
+        is_left_alone(&deployment, &master).await;
     }
     assert!(kept.iter().all(LockGuard::is_held), "what was there before is replicated");
     live(&client).await;
@@ -372,6 +381,7 @@ async fn whoever_cannot_be_served_hears_why() {
     // One that is away keeps nobody.
     live(&connected(Client::builder().url(format!("redis-sentinel://127.0.0.1:{nobody},127.0.0.1:{here}#m"))).await)
         .await;
+    live(&connected(Client::builder().url(deployment.url().replace("#m", "?protocol=resp2#m"))).await).await;
     let refused = async |url: String| Client::connect(&url).await.err().unwrap_or_else(|| panic!("{url} lets us in"));
     let error = refused(format!("redis-sentinel://127.0.0.1:{nobody}#m")).await;
     assert!(matches!(error, Error::Unreachable { op: Op::Connect, .. }) && error.is_transient(), "{error:?}");

@@ -2,12 +2,12 @@
 
 mod sentinel;
 
-use std::{net::TcpListener, time::Duration};
+use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use self::sentinel::Sentinel;
 use super::*;
 use crate::backend::{
-    Backend, Call, FaultKind, Line, Polled,
+    Backend, Call, FaultKind, Heard, Line, Listener, Polled,
     redis::{
         address::Address,
         testing::{COUNT, Server, eventually, options},
@@ -33,6 +33,17 @@ fn by(sentinels: &[&Sentinel]) -> Sentinels {
 
 async fn connected(sentinels: &[&Sentinel]) -> Standalone {
     connect(&by(sentinels), options(3000)).await.unwrap()
+}
+
+/// Listens, and that is all.
+struct Ear;
+
+impl Listener for Ear {
+    fn hear(&self, _: Heard<'_>) {}
+}
+
+fn is_listened_to(server: &Server) -> bool {
+    server.ask::<(String, u64)>(&["PUBSUB", "NUMSUB", "channel"]).1 == 1
 }
 
 fn count(server: &Server) -> Option<i64> {
@@ -69,9 +80,12 @@ async fn a_later_failover_is_followed_and_what_is_older_is_not_whoever_says_so()
 #[tokio::test]
 async fn what_a_sentinel_says_by_itself_is_followed_at_once_and_nothing_is_waited_for_at_the_old_master() {
     let servers = [server(&[]), server(&[])];
+    // Who is not told which server it is has it from the sentinels alone.
+    servers.iter().for_each(|(server, _)| server.ask(&["ACL", "SETUSER", "default", "-info"]));
     let sentinel = Sentinel::new(0, servers[0].1);
     let backend = connected(&[&sentinel]).await;
-    eventually("it is listened to", || sentinel.is_listened_to()).await;
+    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ear));
+    eventually("it is listened to", || sentinel.is_listened_to() && is_listened_to(&servers[0].0)).await;
     // So often that no question of each second comes so well.
     for turn in 1..=6 {
         let (old, new) = (&servers[(turn + 1) % 2].0, &servers[turn % 2]);
@@ -84,9 +98,30 @@ async fn what_a_sentinel_says_by_itself_is_followed_at_once_and_nothing_is_waite
         let fault = under_way.await.unwrap().unwrap_err();
         assert!(fault.kind == FaultKind::Dropped && fault.may_have_run, "{fault:?}");
         backend.run(&CALL).await.unwrap();
+        eventually("whoever listens goes along", || is_listened_to(&new.0)).await;
         assert!(switched.elapsed() < SECOND / 4, "{:?}", switched.elapsed());
         old.thaw();
+        eventually("nobody listens there", || !is_listened_to(old)).await;
     }
+}
+
+#[tokio::test]
+async fn a_link_that_does_not_come_at_the_old_master_is_not_waited_for() {
+    let ((old, at_old), (new, at_new)) = (server(&[]), server(&[]));
+    let sentinel = Sentinel::new(0, at_old);
+    let backend = connect(&by(&[&sentinel]), options(1000)).await.unwrap();
+    eventually("it is listened to", || sentinel.is_listened_to()).await;
+    old.freeze();
+    let fault = backend.run(&CALL).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Timeout, "{fault:?}");
+    // A new link is tried for, for a second, and one to listen.
+    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ear));
+    sleep(SECOND / 5).await;
+    let switched = Instant::now();
+    sentinel.switches(1, at_new);
+    backend.run(&CALL).await.unwrap();
+    eventually("somebody listens there", || is_listened_to(&new)).await;
+    assert!(switched.elapsed() < SECOND / 4, "{:?}", switched.elapsed());
 }
 
 #[tokio::test]
@@ -110,7 +145,9 @@ async fn a_server_that_says_that_it_is_no_master_is_not_worked_with_until_it_is_
         assert_eq!(fault.kind, FaultKind::ReadOnly, "{fault:?}");
     }
     assert!(sentinel.asked() > asked + 3, "whoever misses his master does not wait for the next second");
+    let before = backend.link("");
     server.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+    eventually("there is a link again", || backend.link("") > before).await;
     backend.run(&CALL).await.unwrap();
 }
 
