@@ -206,6 +206,11 @@ impl Effects {
         self.0.nudge = true;
     }
 
+    /// Whether the contender is to look again.
+    pub(super) fn nudges(&self) -> bool {
+        self.0.nudge
+    }
+
     /// Does it all.
     pub(super) fn run(&mut self, place: &Place) {
         if self.0.any {

@@ -51,7 +51,7 @@
 //! | numbers that are watched for, of a name and of all | `WATCHED`, `WATCHED_IN_ALL`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
 //! | names whose guards are dropped at once | `COUNTED` | `misuse.rs` |
-//! | turns that nobody takes | half a watchdog timeout for all who are not there; less than a whole one for those who are polled in between, up to ten of any timeout and 75 of the usual one | `parked.rs` |
+//! | turns that nobody takes | half a watchdog timeout for all who are not there; less than a whole one for those who are polled in between, up to ten of any timeout and 75 of the usual one. A turn counts from when somebody who is polled goes on: it was given, a nudge came, the time it slept for is over, or the command timeout of its try and `GRACE`; from that try on it is a whole watchdog timeout at most, or those two and `ENOUGH` where that is longer | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
 //! | asking for every hold after a link was replaced | a `PIECE` at a time, within `WITHIN` | `era.rs` |
 //! | renewals of one node under way | `UNDER_WAY` batches, then they wait in the order of their deadlines | `batches.rs` |

@@ -61,6 +61,15 @@ pub(super) struct Asked {
     pub(super) old_copies: OldCopies,
 }
 
+/// By when a contender is polled again, if it is polled at all.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// Or as soon as it is nudged: it waits at the gate, or sleeps.
+    Nudge(Date),
+    /// Its try left at `sent`, and nothing but the answer wakes it.
+    Answer { sent: Date, by: Date },
+}
+
 impl Hold {
     /// Since when nobody works under it: whoever was given it has not looked yet, or nested acquisitions are all that keeps
     /// it. It is not renewed.
@@ -118,8 +127,14 @@ impl State {
 
     /// When the next one contends, unless the contender polls before.
     pub(super) fn passed_over_at(&self, place: &Place) -> Option<Date> {
-        let due = self.contender.as_ref()?.due?;
-        Some(self.turn_over(due, place))
+        match self.contender.as_ref()?.due? {
+            Due::Nudge(at) => Some(self.turn_over(at, place)),
+            Due::Answer { sent, by } => {
+                // Nobody here knows when the answer came, so all of it counts from the question.
+                let enough = place.engine.settings().watchdog_timeout.saturating_sub(ENOUGH);
+                Some(self.turn_over(by, place).min(sent + enough).max(by + ENOUGH))
+            }
+        }
     }
 
     /// The clock is read only where there is a contender that waits.
@@ -138,6 +153,8 @@ impl State {
         let Some(contender) = self.contender.take() else { return };
         let Contender { owner, trying, asked, .. } = *contender;
         self.turn_missed(&owner, place, now, fx);
+        // It may stand first among those who are to be nudged: whoever contends from now on is to hear of the next one.
+        fx.nudge();
         // What was answered busy left nothing.
         if let Some(Asked { number, lease, dispatch, old_copies }) = asked.filter(|_| trying.is_some())
             && !dispatch.withdraw()
@@ -155,21 +172,22 @@ impl State {
     /// This contender's try leaves now; by `due` it is answered. `None` if others went first.
     pub(super) fn tries(&mut self, id: u64, asked: Asked, now: Instant, due: Instant) -> Option<()> {
         let contender = self.contender_of(id)?;
-        (contender.asked, contender.trying, contender.due) = (Some(asked), Some(now.into()), Some(due.into()));
+        let due = Due::Answer { sent: now.into(), by: due.into() };
+        (contender.asked, contender.trying, contender.due) = (Some(asked), Some(now.into()), Some(due));
         Some(())
     }
 
     /// By when this contender is polled again.
     pub(super) fn polls_by(&mut self, id: u64, due: Option<Date>) {
         if let Some(contender) = self.contender_of(id) {
-            contender.due = due;
+            contender.due = due.map(Due::Nudge);
         }
     }
 
-    /// Something was heard: a contender that sleeps is to look now.
-    pub(super) fn wakes_contender(&mut self, now: Instant) {
-        if let Some(Contender { due: Some(due), trying: None, .. }) = self.contender.as_deref_mut() {
-            *due = (*due).min(now.into());
+    /// The contender is nudged: if it waits for that, it is to look now. The clock is read only then.
+    pub(super) fn nudges_contender(&mut self, place: &Place) {
+        if let Some(Contender { due: Some(Due::Nudge(at)), .. }) = self.contender.as_deref_mut() {
+            *at = (*at).min(place.engine.clock().now().into());
         }
     }
 

@@ -309,8 +309,8 @@ impl ContenderSlot {
 
     /// Nothing but the end of the client cuts it short.
     async fn rest_until(&self, at: Instant) -> Result<()> {
-        self.polls_by(Some(at));
         loop {
+            self.polls_by(Some(at));
             if self.place.engine.is_ending() {
                 return Err(Error::Closed);
             }
@@ -321,16 +321,16 @@ impl ContenderSlot {
     }
 
     /// Ends this acquisition for want of an answer to what it asked at `asked`. Whoever just did not wait long enough is no
-    /// trouble for others: that is a server which answered nobody since. Where it has been silent for too long, all who
+    /// trouble for others: that is a server which answered nobody since, and lasts no longer. Where it has been silent for too long, all who
     /// would wait for ever get the same verdict.
     pub(super) fn give_up(&self, ask: &Ask, error: Error, asked: Instant) -> Error {
         let place = &self.place;
         let (now, heard) = (place.engine.clock().now(), place.last_answer());
         let since = place.update(|state, _| {
-            if heard <= asked && state.trouble_at(heard).is_none() {
+            if state.trouble_at(heard).is_none() {
                 state.trouble = Some(Box::new(Trouble { since: asked, at: now, error: error.clone(), silent: true }));
             }
-            state.trouble.as_ref().map(|trouble| trouble.since)
+            state.trouble.as_ref().filter(|trouble| trouble.lasts(heard)).map(|trouble| trouble.since)
         });
         let over = since.is_some_and(|since| since + place.engine.settings().unreachable_after <= now);
         if ask.patience == Patience::ForEver || over {

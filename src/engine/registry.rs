@@ -264,12 +264,15 @@ impl Place {
         out
     }
 
-    /// What follows from any change: the ear closes when nobody waits, and the driver looks in time. Where the entry
-    /// stood in the schedule, and where it is to stand from now on.
+    /// What follows from any change: the ear closes when nobody waits, whoever is nudged is to look, and the driver looks in
+    /// time. Where the entry stood in the schedule, and where it is to stand from now on.
     fn rest(&self, state: &mut State, fx: &mut Effects) -> Option<(Option<Date>, Date)> {
         if state.contender.is_none() && state.handing.is_none() && state.queue.is_empty() {
             state.ear.close(fx);
             state.trouble = None;
+        }
+        if fx.nudges() {
+            state.nudges_contender(self);
         }
         while let Some(out) = state.reaps.crowded_out() {
             fx.crowds_out(out);

@@ -175,7 +175,6 @@ impl State {
     fn heard(&mut self, epoch: u64, heard: Heard<'_>, now: Instant, fx: &mut Effects) {
         let Some(listening) = self.ear.hears(epoch) else { return };
         let heard = listening.heard(heard);
-        self.wakes_contender(now);
         if heard == Some(Voice::Other) {
             self.slice.heard_other(now);
             // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.

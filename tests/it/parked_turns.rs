@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use relatch::{Acquire, Client, EmbeddedStore, LockGuard, embedded::Weather};
 use tokio::{
     sync::mpsc,
@@ -20,9 +21,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 /// Of a client with the default options.
 const WATCHDOG: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Asked for, and then left.
-async fn parked(acquisition: Acquire) -> Acquire {
+async fn parked<F: Future + Unpin>(acquisition: F) -> F {
     let mut acquisition = acquisition;
     assert!(poll_once(&mut acquisition).await.is_pending());
     acquisition
@@ -267,11 +269,86 @@ async fn a_contender_that_is_parked_while_it_sleeps_is_passed_over_once_the_lock
     assert!(!behind.is_finished() && held.is_held());
     let said = warnings(&traces).len();
     held.unlock().await.expect("it is held");
-    let guard = timeout(WATCHDOG, behind).await.expect("it is not held up").expect("no panic").expect("its turn");
+    let guard = timeout(SECOND, behind).await.expect("it is not held up").expect("no panic").expect("its turn");
     assert!(said <= 1 && warnings(&traces).len() == 1);
     drop((guard, contender));
     sleep(SECOND).await;
     assert!(store.keys().is_empty() && store.listeners().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_tries_after_one_that_was_parked_while_it_slept_is_woken_by_the_release() {
+    let store = EmbeddedStore::new();
+    let (ann, ben) = (client(&store).await, client(&store).await);
+    let held = ben.mutex("x").lock().await.expect("a free lock");
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let mut contender = ann.mutex("x").lock();
+        assert!(timeout(SECOND, &mut contender).await.is_err());
+        all.push(contender);
+        // Nobody stands behind it: it is passed over by the next one, who goes on listening as it did.
+        sleep(10 * WATCHDOG).await;
+    }
+    let next = tokio::spawn(ann.mutex("x").lock());
+    sleep(SECOND).await;
+    let freed = Instant::now();
+    held.unlock().await.expect("it is held");
+    let guard = next.await.expect("no panic").expect("its turn");
+    assert_eq!(freed.elapsed(), Duration::ZERO);
+    drop((guard, all));
+}
+
+/// A client that waits for an answer for far longer than for a turn.
+async fn patient(store: &EmbeddedStore, watchdog: Duration) -> Client {
+    let builder = Client::builder().embedded(store).watchdog_timeout(watchdog).unreachable_after(HOUR);
+    builder.connect().await.expect("connects")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_parked_before_a_release_is_answered_is_passed_over_within_a_watchdog_timeout() {
+    for (seconds, timed, forced) in [2, 6, 30].into_iter().flat_map(|seconds| {
+        [(seconds, false, false), (seconds, true, false), (seconds, false, true), (seconds, true, true)]
+    }) {
+        let store = EmbeddedStore::new();
+        let watchdog = Duration::from_secs(seconds);
+        let ann = patient(&store, watchdog).await;
+        store.set_weather(far());
+        let mutex = ann.mutex("x");
+        let held = mutex.lock().await.expect("a free lock");
+        // Longer than a slice: until it is known who listens nobody of this process tries.
+        sleep(50 * MS).await;
+        if forced {
+            let forcing = ann.lock("x");
+            tokio::spawn(async move { forcing.force_unlock().await.expect("the store answers") });
+            // It has seen the hold, and was not answered yet.
+            sleep(3 * MS).await;
+        } else {
+            drop(held);
+        }
+        let contender = match timed {
+            false => parked(mutex.lock()).await.map(drop).boxed(),
+            true => parked(mutex.try_lock().wait(HOUR)).await.map(drop).boxed(),
+        };
+        sleep(10 * MS).await;
+        assert!(store.keys().is_empty(), "it was freed, and nobody asked for it");
+        assert!(mutex.try_lock().await.expect("the store answers").is_none());
+        let guard = entered(&ann, watchdog).await;
+        assert!(guard.is_held(), "{watchdog:?}, timed: {timed}, forced: {forced}");
+        drop((guard, contender));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_parked_with_its_try_on_the_way_is_passed_over_within_a_watchdog_or_a_command_timeout() {
+    for ms in [100, 2_000, 3_100, 3_500, 6_000, 30_000] {
+        let (store, watchdog) = (EmbeddedStore::new(), ms * MS);
+        let ann = patient(&store, watchdog).await;
+        store.set_weather(far());
+        let contender = parked(ann.mutex("x").lock()).await;
+        let guard = entered(&ann, watchdog.max(COMMAND_TIMEOUT + 100 * MS)).await;
+        assert!(guard.is_held(), "{watchdog:?}");
+        drop((guard, contender));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -202,3 +202,59 @@ async fn whoever_rests_as_one_that_is_far_tries_soon_after_the_server_is_found_t
         bench.nothing_is_left("a").await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_far_does_not_listen_while_it_rests() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.set_round_trip(Some(20 * MS));
+    world.server(|server| server.others = 1);
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    let third = start(lock.lock()).await;
+    world.other_frees("a");
+    for waiter in [first, second] {
+        let guard = waiter.await.unwrap().unwrap();
+        // Until somebody is known to listen it does not rest.
+        sleep(SLICE * 10).await;
+        assert_eq!(world.subscriptions(), 1, "the next one still waits");
+        drop(guard);
+    }
+    turn().await;
+    world.other_takes("a", LEASE);
+    assert_eq!(world.subscriptions(), 0);
+    sleep(79 * MS).await;
+    assert_eq!(world.subscriptions(), 0, "for four round trips");
+    sleep(2 * MS).await;
+    turn().await;
+    assert_eq!(world.subscriptions(), 1);
+    world.other_frees("a");
+    drop(third.await.unwrap().unwrap());
+    sleep(SECOND).await; // it is remembered for a while
+    bench.nothing_is_left("a").await;
+}
+
+/// What it waited for has no answer, while others have theirs.
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_while_the_server_answers_others_gives_up_for_itself_alone() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let held = lock.lock().await.unwrap();
+    sleep(SLICE * 2).await;
+    world.policy(|sent| match (sent.verb, &*sent.keys[0]) {
+        (Verb::Release, "a") => Fate::Never,
+        _ => Fate::Prompt,
+    });
+    drop(held);
+    let timed = start(lock.try_lock().wait(20 * SECOND)).await;
+    let endless = start(lock.lock()).await;
+    answers_others(&bench, 21 * SECOND).await;
+    let gave_up = timed.await.unwrap();
+    assert!(matches!(gave_up, Err(Error::Unreachable { .. })), "{gave_up:?}");
+    assert!(!endless.is_finished());
+    world.heal();
+    drop(endless.await.unwrap().expect("the server answers"));
+    sleep(SECOND).await; // the other name is remembered for a while
+    bench.nothing_is_left("a").await;
+}

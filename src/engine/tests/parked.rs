@@ -202,3 +202,74 @@ async fn a_contender_whose_command_was_withdrawn_when_it_was_passed_over_starts_
     }
     bench.nothing_is_left("a").await;
 }
+
+/// A release that nobody answers is given up with its lease.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_parked_before_a_release_is_given_up_is_passed_over_after_that() {
+    let bench = Bench::with(|settings| settings.unreachable_after = LEASE * 1_000);
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let held = lock.lock().await.unwrap();
+    sleep(SLICE * 2).await;
+    world.always(Verb::Release, Fate::Never);
+    drop(held);
+    let mut parked = lock.lock();
+    assert!(polled(&mut parked, 1).await.is_none());
+    let behind = start(lock.lock()).await;
+    // It may be sent once more, just before the lease is over.
+    sleep(LEASE + COMMAND_TIMEOUT + SECOND).await;
+    let guard = timeout(LEASE / 2 + SECOND, behind).await.expect("it is over").unwrap().unwrap();
+    world.heal();
+    drop((guard, parked));
+    bench.nothing_is_left("a").await;
+}
+
+/// It has no answer and is not polled: nobody knows when it runs.
+#[tokio::test(start_paused = true)]
+async fn an_old_copy_of_what_a_contender_asked_for_that_was_passed_over_is_watched_for() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    // When nobody of this process has it any more.
+    let late = COMMAND_TIMEOUT + LEASE / 2 + 5 * SECOND;
+    world.next(Verb::Acquire, [Fate::Late(late)]);
+    let mut parked = lock.lock();
+    assert!(polled(&mut parked, 1).await.is_none());
+    let asked = number_of_asked(world);
+    let asked_at = Instant::now();
+    drop(lock.lock().await.unwrap());
+    turn().await;
+    assert_eq!(world.holder("a"), None);
+    sleep(late + MS - asked_at.elapsed()).await;
+    assert_eq!(world.holder("a"), Some((Some(asked), 1)), "it ran behind what undoes it");
+    sleep(LEASE / 3).await;
+    assert_eq!(world.holder("a"), None, "for a third of a lease at most");
+    drop(parked);
+    bench.nothing_is_left("a").await;
+}
+
+fn number_of_asked(world: &World) -> u64 {
+    numbers(&world.sent(Verb::Acquire))[0]
+}
+
+/// What is heard meanwhile is no reason to try sooner.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_pauses_after_faults_is_not_passed_over_whatever_it_hears() {
+    let bench = Bench::with(|settings| {
+        settings.watchdog_timeout = 400 * MS;
+        settings.unreachable_after = LEASE;
+    });
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.other_takes("a", LEASE);
+    let first = start(lock.lock()).await;
+    let second = start(lock.lock()).await;
+    world.always(Verb::Acquire, Fate::Refused(FaultKind::Unready));
+    for _ in 0..200 {
+        world.server(|server| server.publish_only("a"));
+        sleep(100 * MS).await;
+        let place = bench.engine.find("a").expect("somebody waits");
+        assert!(place.entry.lock().missed.is_none(), "it is there");
+    }
+    world.heal();
+    world.other_frees("a");
+    drop(first.await.unwrap().unwrap());
+    drop(second.await.unwrap().unwrap());
+}
