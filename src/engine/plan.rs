@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::task;
+
 use super::{
     acquisition::{self, Acquiring, Acquisition},
     ask::{Ask, Patience},
@@ -33,6 +35,8 @@ pub(super) struct Plan {
     pub(super) lease: Lease,
     pub(super) max_hold: Option<Duration>,
     pub(super) wait: Option<Duration>,
+    /// Who polled first, or first after it was begun anew.
+    task: Option<task::Id>,
     elsewhere: bool,
     /// When somebody began to wait; nothing where no wait ends.
     began: Option<Instant>,
@@ -41,7 +45,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
         let (lease, elsewhere) = (Lease::Watchdog, false);
-        Self { handle, nesting, owner: None, lease, max_hold: None, wait: None, elsewhere, began: None }
+        Self { handle, nesting, owner: None, lease, max_hold: None, wait: None, task: None, elsewhere, began: None }
     }
 
     /// Whoever polls first is the owner, wherever the rest is done.
@@ -49,10 +53,11 @@ impl Plan {
         if self.nesting == Nesting::Current {
             self.owner.get_or_insert_with(Owner::current);
         }
+        self.task = task::try_id();
         self.began = self.wait.map(|_| Instant::now());
     }
 
-    /// From now on it is awaited elsewhere: all but the owner is settled at home.
+    /// From now on it is awaited elsewhere: all but the owner and its task is settled at home.
     pub(super) fn carry(&mut self) {
         self.elsewhere = true;
     }
@@ -90,9 +95,8 @@ impl Plan {
             (None, Nesting::Current) => Owner::current(),
             (None, Nesting::Never) => Owner::new(),
         };
-        let task = if self.elsewhere { None } else { tokio::task::try_id() };
         let nests = self.nesting == Nesting::Current;
-        Ok(Ask { owner, lease, max_hold, patience, task, nests, elsewhere: self.elsewhere })
+        Ok(Ask { owner, lease, max_hold, patience, task: self.task, nests, elsewhere: self.elsewhere })
     }
 
     /// What is wrong with an option, and of which lock.

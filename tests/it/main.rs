@@ -72,6 +72,8 @@ mod tidy;
 mod told;
 mod ttl;
 mod waiting;
+#[cfg(feature = "embedded")]
+mod warned;
 mod with_redis;
 
 use harness::process::{Role, roles};

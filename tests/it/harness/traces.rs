@@ -24,6 +24,7 @@ static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispa
 pub(crate) struct Traces {
     said: Arc<Mutex<Vec<Said>>>,
     open: Arc<Mutex<BTreeMap<u64, usize>>>,
+    dispatch: Dispatch,
     _default: DefaultGuard,
 }
 
@@ -64,7 +65,13 @@ impl Traces {
             asked: Box::new(asked),
             listener: Box::new(listener),
         };
-        Self { said, open, _default: tracing::subscriber::set_default(recorder) }
+        let dispatch = Dispatch::new(recorder);
+        Self { said, open, _default: tracing::dispatcher::set_default(&dispatch), dispatch }
+    }
+
+    /// For other threads that are to be recorded, too: each makes it its default.
+    pub(crate) fn dispatch(&self) -> Dispatch {
+        self.dispatch.clone()
     }
 
     /// Everything that was said so far, in order.
