@@ -15,7 +15,7 @@ use tokio::{task, task_local};
 ///
 /// 1. inside [`scope`](Self::scope), the innermost scope's owner;
 /// 2. else, inside a tokio task, the task;
-/// 3. else, as in `main` or under `block_on`, the thread.
+/// 3. else, as in `main`, under `block_on` or in the task of an executor that is not tokio's, the thread.
 ///
 /// So a function may take a lock that its caller already holds, as long as both run in one task. A child that was
 /// started with `tokio::spawn` or `spawn_blocking` is a task of its own and another owner: it waits for its parent's
@@ -25,7 +25,8 @@ use tokio::{task, task_local};
 ///
 /// The branches of `join!` and `select!` and the elements of `buffer_unordered` all run in *one* task. So do all messages
 /// of an actor and, one after the other, the requests of one HTTP/1 connection: what one of them leaves locked, the next
-/// one enters. A lock would let them in together where they are meant to take turns. Give each an owner of its own:
+/// one enters. And the tasks of another executor than tokio's that one thread polls are all that thread. A lock would let them
+/// in together where they are meant to take turns. Give each an owner of its own:
 ///
 /// ```
 /// use relatch::Owner;

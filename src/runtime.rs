@@ -1,6 +1,7 @@
 //! What a client needs of the tokio runtime that it lives on. It knows no client.
 
 use std::{
+    cell::Cell,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
@@ -15,7 +16,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Builder, Handle, RuntimeFlavor},
+    runtime::{Builder, Handle, Id, RuntimeFlavor},
     sync::Notify,
     task::{self, AbortHandle, JoinHandle},
     time::sleep,
@@ -39,10 +40,26 @@ pub(crate) fn with_sockets() -> Result<Handle> {
     Ok(here)
 }
 
-/// Whether the runtime whose handle this thread has polls what is polled here, or does its work anyway. A thread that has
-/// entered a runtime of one thread and polls by other means does nothing for it.
-pub(crate) fn works(here: &Handle) -> bool {
-    task::try_id().is_some() || here.runtime_flavor() != RuntimeFlavor::CurrentThread || polls()
+/// Whether that runtime has threads of its own, which do its work whoever waits for it.
+pub(crate) fn has_workers(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+}
+
+/// Whether it is that runtime, whose handle this thread has, that polls here. A thread that has only entered it polls by other
+/// means, also inside of a blocking task: it waits for others to do the runtime's work.
+pub(crate) fn is_polled_by(runtime: &Handle) -> bool {
+    thread_local! {
+        /// The runtime whose tasks this thread was last seen to poll: there a task is asked no more.
+        static POLLS_FOR: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let in_task = task::try_id().is_some();
+    if in_task && POLLS_FOR.get() == Some(runtime.id()) {
+        return true;
+    }
+    // Whoever blocks on one that has workers is polled by none of them.
+    let is_polled = (in_task || !has_workers(runtime)) && polls();
+    POLLS_FOR.set(is_polled.then(|| runtime.id()));
+    is_polled
 }
 
 /// Whether a runtime polls here. One that does wakes who yields to it when it has done the rest of its work; where there is
@@ -153,5 +170,38 @@ impl OwnThread {
 impl Drop for OwnThread {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::Runtime;
+
+    fn is_polled_here() -> bool {
+        is_polled_by(&Handle::current())
+    }
+
+    /// By a task, by the future that it drives, in a blocking task before and after that, and by a thread that has entered it.
+    fn seen_by(runtime: &Runtime) -> [bool; 5] {
+        let polled = async || is_polled_here();
+        let blocks = || is_polled_here() || Handle::current().block_on(async { is_polled_here() });
+        let task = || runtime.spawn(async { is_polled_here() });
+        let before = runtime.block_on(runtime.spawn_blocking(blocks)).unwrap();
+        let (task, driven) = (runtime.block_on(task()).unwrap(), runtime.block_on(polled()));
+        let after = runtime.block_on(runtime.spawn_blocking(blocks)).unwrap();
+        let _entered = runtime.enter();
+        [task, driven, before, after, is_polled_here()]
+    }
+
+    #[test]
+    fn a_runtime_polls_its_tasks_and_what_it_is_driven_by_if_it_has_one_thread_and_nothing_else() {
+        let current_thread = Builder::new_current_thread().build().unwrap();
+        let with_workers = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        assert!(has_workers(with_workers.handle()) && !has_workers(current_thread.handle()));
+        for _ in 0..3 {
+            assert_eq!(seen_by(&current_thread), [true, true, false, false, false]);
+            assert_eq!(seen_by(&with_workers), [true, false, false, false, false]);
+        }
     }
 }

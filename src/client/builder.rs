@@ -248,6 +248,10 @@ impl ClientBuilder {
     /// without this is faster. The thread ends with the client: with its last clone and its last guard, or after
     /// [`Client::close`].
     ///
+    /// Tasks of an executor that is not tokio's are not told apart: there a lock takes the thread for its owner, and two tasks
+    /// that one thread polls both enter. Take a [`Client::mutex`], or [`Owner::new().scope(..)`](crate::Owner::scope) around
+    /// each.
+    ///
     /// # Examples
     ///
     /// ```no_run

@@ -1,5 +1,5 @@
-//! Wakes callers that wait elsewhere than where their client lives, and so have none of its timers: at a time of their own,
-//! or when their client's runtime has made no progress for too long. It has a thread while anybody waits, one a client, and
+//! Wakes callers that wait elsewhere than in a task of the runtime that their client lives on, and so cannot trust its timers:
+//! at a time of their own, or when that runtime has made no progress for too long. It has a thread while anybody waits, one a client, and
 //! knows no lock.
 
 use std::{
@@ -150,7 +150,7 @@ fn start(shared: &Arc<Shared>) {
     let looking = Arc::clone(shared);
     if let Err(error) = thread::Builder::new().name("relatch-alarm".into()).spawn(move || look(&looking)) {
         shared.lock().looks = None;
-        tracing::warn!(%error, "no thread: calls from other runtimes wait without a bound");
+        tracing::warn!(%error, "no thread: calls from elsewhere wait for the client's own runtime without a bound");
     }
 }
 

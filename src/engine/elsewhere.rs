@@ -1,6 +1,6 @@
 //! Calls that are awaited elsewhere than where their client lives: on another runtime, or on none. They run at home, where
 //! the client's timers and links are, and their answer is awaited here. How long a home that stands still is put up with
-//! is seen to by `alarm.rs`.
+//! is seen to by `alarm.rs`, also for a thread that blocks on a call beside the workers of home.
 
 use std::{
     future::poll_fn,
@@ -45,25 +45,49 @@ fn stalled(time: Duration, name: Arc<str>, op: Op, may_have_run: bool) -> Error 
     Error::Unreachable { name, op, may_have_run, source: Arc::new(Stalled(time)) }
 }
 
-/// Whether home makes progress, for whoever waits for it elsewhere.
-pub(super) struct Watch {
-    patience: Duration,
-    alarm: Option<Alarm>,
-}
+/// Whether home makes progress, for whoever waits for it elsewhere, or beside its workers. Its own tasks stand still with it.
+#[derive(Default)]
+pub(super) struct Watch(Option<Alarm>);
 
 impl Watch {
-    fn new(patience: Duration) -> Self {
-        Self { patience, alarm: None }
+    fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
+        self.poll_within(engine.settings().unreachable_after, engine, cx)
     }
 
-    fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
-        if engine.is_home() {
-            self.alarm = None;
+    fn poll_within(&mut self, patience: Duration, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
+        if engine.is_home() && !engine.is_beside_home() {
+            self.0 = None;
             return Poll::Pending;
         }
+        self.waits(patience, engine, cx)
+    }
+
+    /// Polls a call at home. Once home was seen to stand still nobody else is to blame: what the call says then, by a clock that
+    /// goes on, is not asked for.
+    pub(super) fn poll_at_home<T>(
+        &mut self,
+        engine: &Engine,
+        cx: &mut Context<'_>,
+        call: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Silence>> {
+        let patience = engine.settings().unreachable_after;
+        if self.0.as_ref().is_some_and(|alarm| alarm.has_rung(cx)) {
+            return Poll::Ready(Err(Silence::Stalls(patience)));
+        }
+        match call(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending if engine.is_beside_home() => self.waits(patience, engine, cx).map(Err),
+            Poll::Pending => {
+                self.0 = None;
+                Poll::Pending
+            }
+        }
+    }
+
+    fn waits(&mut self, patience: Duration, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
         let Some(alarms) = engine.alarms() else { return Poll::Ready(Silence::Ended) };
-        let alarm = self.alarm.get_or_insert_with(|| alarms.when_home_stalls(self.patience));
-        if alarm.has_rung(cx) { Poll::Ready(Silence::Stalls(self.patience)) } else { Poll::Pending }
+        let alarm = self.0.get_or_insert_with(|| alarms.when_home_stalls(patience));
+        if alarm.has_rung(cx) { Poll::Ready(Silence::Stalls(patience)) } else { Poll::Pending }
     }
 }
 
@@ -98,6 +122,7 @@ impl<T> Future for Away<T> {
 pub(super) struct Anywhere<F: Future> {
     engine: Arc<Engine>,
     at: At<F>,
+    watch: Watch,
 }
 
 enum At<F: Future> {
@@ -110,7 +135,7 @@ impl<F: Future<Output: Send> + Send + Unpin + 'static> Future for Anywhere<F> {
     type Output = Result<F::Output, Silence>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { engine, at } = self.get_mut();
+        let Self { engine, at, watch } = self.get_mut();
         if matches!(at, At::Home(_))
             && !engine.is_home()
             && let At::Home(call) = std::mem::replace(at, At::Over)
@@ -118,7 +143,7 @@ impl<F: Future<Output: Send> + Send + Unpin + 'static> Future for Anywhere<F> {
             *at = At::Away(engine.away(call));
         }
         match at {
-            At::Home(call) => Pin::new(call).poll(cx).map(Ok),
+            At::Home(call) => watch.poll_at_home(engine, cx, |cx| Pin::new(call).poll(cx)),
             At::Away(away) => Pin::new(away).poll(cx),
             At::Over => Poll::Ready(Err(Silence::Ended)),
         }
@@ -133,15 +158,14 @@ impl Engine {
     }
 
     pub(super) fn away<T: Send + 'static>(self: &Arc<Self>, call: impl Future<Output = T> + Send + 'static) -> Away<T> {
-        let watch = Watch::new(self.settings().unreachable_after);
-        Away { engine: Arc::clone(self), work: self.attend(call), watch }
+        Away { engine: Arc::clone(self), work: self.attend(call), watch: Watch::default() }
     }
 
     pub(super) fn anywhere<F>(self: &Arc<Self>, call: F) -> Anywhere<F>
     where
         F: Future<Output: Send> + Send + Unpin + 'static,
     {
-        Anywhere { engine: Arc::clone(self), at: At::Home(call) }
+        Anywhere { engine: Arc::clone(self), at: At::Home(call), watch: Watch::default() }
     }
 
     /// For a call that needs nothing of the runtime that polls it, and is answered from home.
@@ -150,16 +174,17 @@ impl Engine {
     }
 
     pub(super) async fn heard_within<F: Future>(&self, patience: Duration, call: F) -> Result<F::Output, Silence> {
-        let (mut call, mut watch) = (pin!(call), Watch::new(patience));
+        let (mut call, mut watch) = (pin!(call), Watch::default());
         poll_fn(|cx| match call.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-            Poll::Pending => watch.poll(self, cx).map(Err),
+            Poll::Pending => watch.poll_within(patience, self, cx).map(Err),
         })
         .await
     }
 }
 
-/// A client connects: the runtime that this thread has entered is to be its home, and may be one that nobody drives.
+/// A client connects: the runtime that this thread has entered is to be its home, and may be one that nobody drives, or that
+/// something blocks.
 pub(crate) async fn while_driven<T>(
     patience: Duration,
     connecting: impl Future<Output = error::Result<T>>,
@@ -167,7 +192,8 @@ pub(crate) async fn while_driven<T>(
     let (mut connecting, mut waiting) = (pin!(connecting), None);
     poll_fn(|cx| {
         let polled = connecting.as_mut().poll(cx);
-        let Some(home) = Handle::try_current().ok().filter(|here| polled.is_pending() && !runtime::works(here)) else {
+        let Some(home) = Handle::try_current().ok().filter(|here| polled.is_pending() && !runtime::is_polled_by(here))
+        else {
             waiting = None;
             return polled;
         };
@@ -181,16 +207,16 @@ pub(crate) async fn while_driven<T>(
     .await
 }
 
-/// When a hold ends, for whoever waits for that elsewhere.
+/// When a hold ends, for whoever waits for that elsewhere than in a task of home.
 #[derive(Default)]
 pub(super) struct Minding(Option<(Instant, Alarm)>);
 
 impl LockGuard {
-    /// Elsewhere no timer of home tells of the hold's end in time if home stands still: whoever polls this is woken
-    /// when it comes, and the loss is noticed here.
+    /// No timer of home tells of the hold's end in time if home stands still: whoever polls this elsewhere, or beside its
+    /// workers, is woken when it comes, and the loss is noticed here.
     pub(super) fn minds_end(&self, Minding(alarm): &mut Minding, cx: &Context<'_>) {
         let engine = &self.place.engine;
-        if engine.is_home() {
+        if engine.is_home() && !engine.is_beside_home() {
             *alarm = None;
             return;
         }

@@ -49,8 +49,14 @@ impl Home {
 
     /// Whether this runs there, and something is done there while it waits.
     fn is_here(&self) -> bool {
-        let is_it = |here: Handle| Some(here.id()) == self.id && runtime::works(&here);
+        let works = |home: &Handle| runtime::has_workers(home) || runtime::is_polled_by(home);
+        let is_it = |here: Handle| Some(here.id()) == self.id && works(&here);
         self.id.is_some() && Handle::try_current().is_ok_and(is_it)
+    }
+
+    /// Here: whether this is none of its tasks, and waits for them.
+    fn is_beside(&self) -> bool {
+        self.runtime.as_ref().is_ok_and(|home| runtime::has_workers(home) && !runtime::is_polled_by(home))
     }
 }
 
@@ -63,6 +69,11 @@ impl Engine {
     /// Whether this runs where the client lives.
     pub(super) fn is_home(&self) -> bool {
         self.home().is_here()
+    }
+
+    /// At home: whether this may wait for home though that stands still, as a thread that blocks on a future does.
+    pub(super) fn is_beside_home(&self) -> bool {
+        self.home().is_beside()
     }
 
     /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.

@@ -13,7 +13,7 @@ use std::{
 use tracing::Instrument;
 
 use super::{
-    elsewhere::Away,
+    elsewhere::{Away, Watch},
     guard::LockGuard,
     outcome::Released,
     plan::{Plan, Waits},
@@ -29,6 +29,8 @@ use crate::{
 struct Request<T: 'static> {
     plan: Plan,
     progress: Progress<T>,
+    /// While it is polled at home, but by none of its workers.
+    watch: Watch,
 }
 
 /// Nothing until the first poll, a boxed future from then on: polled here while here is home, and else there.
@@ -72,7 +74,7 @@ type Start<T> = fn(&Plan) -> Reused<Result<T>>;
 
 impl<T: Answer> Request<T> {
     fn new(plan: Plan) -> Self {
-        Self { plan, progress: Progress::Planned }
+        Self { plan, progress: Progress::Planned, watch: Watch::default() }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
@@ -103,12 +105,17 @@ impl<T: Answer> Request<T> {
             Progress::Running(_) | Progress::Away(_) | Progress::Done => {}
         }
         let polled = match &mut self.progress {
-            Progress::Running(running) => Pin::new(running).poll(cx),
+            Progress::Running(running) => {
+                let engine = &self.plan.handle.engine;
+                let polled = self.watch.poll_at_home(engine, cx, |cx| Pin::new(running).poll(cx));
+                polled.map(|heard| heard.unwrap_or_else(|silence| Err(silence.error(&self.plan.full_name(), op))))
+            }
             Progress::Away(_) => self.poll_away(cx, op, start),
             Progress::Planned | Progress::Done => return Poll::Ready(None),
         };
         if polled.is_ready() {
             self.progress = Progress::Done;
+            self.watch = Watch::default();
         }
         polled.map(Some)
     }
@@ -123,6 +130,7 @@ impl<T: Answer> Request<T> {
     fn carry(&mut self) {
         if let Progress::Running(running) = mem::replace(&mut self.progress, Progress::Done) {
             self.plan.carry();
+            self.watch = Watch::default();
             self.progress = self.away(sent(running));
         }
     }

@@ -4,7 +4,7 @@
 //! server and exclude each other. They differ in who may enter twice.
 //!
 //! - `lock` is reentrant: its *owner* is the task that awaits it. A function may lock what its caller already holds, as
-//!   long as both run in one task. Outside of a task, in `main` or under `block_on`, the owner is the thread.
+//!   long as both run in one task. Outside of tokio's tasks, in `main` or under `block_on`, the owner is the thread.
 //! - `mutex` is never re-entered: every acquisition is an owner of its own. A task that acquires it twice waits for
 //!   itself.
 //!
@@ -14,6 +14,7 @@
 //! | the guard leaves the function: stored, detached, moved into a job | `mutex` |
 //! | branches of `join!` or `select!`, elements of `buffer_unordered` | `mutex`, or a scope around each branch |
 //! | messages of one actor, requests of one HTTP/1 connection | `mutex`, or a scope around each |
+//! | tasks of an executor that is not tokio's | `mutex`, or a scope around each |
 //! | a spawned task that works for its parent | `lock`, spawned in `Owner::current().scope(..)` |
 //!
 //! # Nesting
@@ -79,6 +80,12 @@
 //! # #[cfg(not(feature = "embedded"))]
 //! # fn main() {}
 //! ```
+//!
+//! # Executors that are not tokio's
+//!
+//! Tasks of another executor (`futures`, `smol`) are no tasks for tokio, so the owner of a `lock` is the thread that
+//! polls. Two tasks that one thread polls are one owner: what the first one has locked, the second one enters, and both are
+//! inside. Take a `mutex`, or put each task into a scope when it is spawned: `Owner::new().scope(task)`.
 //!
 //! # HTTP servers
 //!

@@ -5,7 +5,8 @@
 //!
 //! It may be *used* from everywhere: from another runtime, from another executor, from a thread without any. A call that is
 //! awaited elsewhere runs at home and comes back, which costs two hops between threads; at home it costs nothing. Who holds
-//! the lock is decided where you await: the task there, or its scope.
+//! the lock is decided where you await: the scope there, else tokio's task, and where there is none, the thread. What that
+//! means for the tasks of other executors is told [below](#executors-that-are-not-tokios).
 //!
 //! ```
 //! # #[cfg(feature = "embedded")]
@@ -33,8 +34,11 @@
 //! Two things can go wrong with a home:
 //!
 //! - **It makes no progress.** A current-thread runtime runs only while somebody is inside its `block_on`, and blocking code
-//!   can stop it, too. Calls from elsewhere then answer [`Unreachable`](crate::Error::Unreachable) after
-//!   [`unreachable_after`](crate::ClientBuilder::unreachable_after), and locks are not renewed.
+//!   can stop any. Calls from elsewhere then answer [`Unreachable`](crate::Error::Unreachable) after
+//!   [`unreachable_after`](crate::ClientBuilder::unreachable_after), and so do those that a thread blocks on at home, with
+//!   `Handle::block_on` or in a blocking task. Locks are not renewed. Home's own tasks stand still with it and are told nothing.
+//!   Two callers cannot be told from such a task, and wait for as long as it takes: code in `block_in_place`, or later on its
+//!   thread, and a task of another runtime that has entered this one (`Handle::enter`, `TokioContext`).
 //! - **It ends.** The client is closed then, its holders are told that their locks are lost, and the locks are free when
 //!   their leases are over.
 //!
@@ -63,7 +67,7 @@
 //! # A thread of its own
 //!
 //! In a `static`, in a program that starts and ends runtimes, and in one without tokio, give the client a thread of its own. It
-//! needs no runtime to connect, and every executor will do: `futures::executor::block_on(CLIENT.lock("report").lock())`.
+//! needs no runtime to connect, and every executor will do: `futures::executor::block_on(CLIENT.mutex("report").lock())`.
 //!
 //! ```no_run
 //! use std::sync::LazyLock;
@@ -79,6 +83,15 @@
 //! The thread ends with the client: with its last clone and its last guard, or after [`close`](crate::Client::close). Every call
 //! goes there and back. An `EmbeddedStore` belongs to the runtime of its first client, whose clock it goes by, so two clients with
 //! a thread each cannot share one.
+//!
+//! ## Executors that are not tokio's
+//!
+//! The library knows tokio's tasks only. In those of another executor (`futures`, `smol`) a `lock` takes the
+//! *thread* for its owner: two tasks that one thread polls are one owner, and **both enter**; one task that goes on at another
+//! thread is another owner there. Take a [`mutex`](crate::Client::mutex), or put each task into a scope of its own,
+//! `Owner::new().scope(task)`: see [`owners`](super::owners).
+//!
+//! ## With one runtime
 //!
 //! In a program with one runtime a plain client is faster; connect it at first use:
 //!

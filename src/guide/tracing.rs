@@ -41,6 +41,6 @@
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
 //! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
 //! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |
-//! | `warn` | `no thread: calls from other runtimes wait without a bound` | the system gives no thread | | `error` |
+//! | `warn` | `no thread: calls from elsewhere wait for the client's own runtime without a bound` | the system gives no thread | | `error` |
 //!
 //! Passwords are in no event and no error. Names of locks are, escaped and shortened.

@@ -75,6 +75,29 @@ fn a_test_without_tokio_shares_it_and_its_hold_is_renewed() {
 }
 
 #[test]
+fn outside_of_tokio_a_lock_takes_the_thread_for_its_owner_and_a_mutex_or_a_scope_keeps_tasks_apart() {
+    let (lock, mutex) = (CLIENT.lock(unique_name()), CLIENT.mutex(unique_name()));
+    let tries = async || lock.try_lock().await.expect("answers");
+    // What an executor does on one thread: it polls one task, and then the other.
+    let first = without_a_runtime(tries()).expect("a free lock");
+    let second = without_a_runtime(tries()).expect("the thread has it already");
+    assert_eq!((first.owner(), second.owner()), (&Owner::current(), &Owner::current()));
+    assert_eq!((first.hold_count(), without_a_runtime(Owner::new().scope(tries())).is_some()), (2, false));
+    let there = lock.clone();
+    assert!(elsewhere(move || without_a_runtime(async { there.try_lock().await })).expect("answers").is_none());
+    for guard in [second, first] {
+        without_a_runtime(guard.unlock()).expect("it is held");
+    }
+    let scoped = without_a_runtime(Owner::new().scope(tries())).expect("a free lock");
+    assert!(without_a_runtime(Owner::new().scope(tries())).is_none() && without_a_runtime(tries()).is_none());
+    drop(scoped);
+    let tries = async || mutex.try_lock().await.expect("answers");
+    let held = without_a_runtime(tries()).expect("a free lock");
+    assert!(without_a_runtime(tries()).is_none());
+    drop(held);
+}
+
+#[test]
 fn it_is_connected_from_anywhere_and_a_runtime_that_ends_takes_nothing_with_it() {
     let url = Server::shared().url();
     let bare = {

@@ -46,9 +46,13 @@ struct Resident {
 
 impl Resident {
     fn of(home: &Runtime, watchdog: Duration) -> Self {
+        Self::with(home, watchdog, PATIENCE)
+    }
+
+    fn with(home: &Runtime, watchdog: Duration, command_timeout: Duration) -> Self {
         home.block_on(async {
             let builder = Client::builder().url(Server::shared().url()).watchdog_timeout(watchdog);
-            let client = builder.command_timeout(PATIENCE).unreachable_after(PATIENCE).connect().await;
+            let client = builder.command_timeout(command_timeout).unreachable_after(PATIENCE).connect().await;
             let client = client.expect("connects");
             let [held, detached] = [client.lock(unique_name()), client.lock(unique_name())];
             let guard = held.lock().owner(&Owner::new()).await.expect("acquires");
@@ -109,13 +113,13 @@ impl Resident {
 
     /// Calls everything that needs its home at the same time, and wants the same answer each time, in time.
     async fn answers(&self, is_it: fn(&Error) -> bool, within: Duration) {
-        let free = self.client.lock(unique_name());
+        let [free, tried] = [self.client.lock(unique_name()), self.client.lock(unique_name())];
         let (mutex, guard) = (self.client.mutex(unique_name()), &self.guard);
         let asked = Asked { is_it, within };
         let calls: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 13] = [
             Box::pin(asked.of("lock", free.lock())),
             Box::pin(asked.of("lock with a lease", free.lock().lease(HANGS).owner(&Owner::new()))),
-            Box::pin(asked.of("try_lock", free.try_lock().owner(&Owner::new()))),
+            Box::pin(asked.of("try_lock", tried.try_lock().owner(&Owner::new()))),
             Box::pin(asked.of("try_lock with a wait", free.try_lock().wait(HANGS).owner(&Owner::new()))),
             Box::pin(asked.of("mutex.lock", mutex.lock())),
             Box::pin(asked.of("mutex.inspect", mutex.inspect())),
@@ -432,32 +436,109 @@ fn a_home_that_stands_still_is_an_error_that_says_what_helps_and_never_a_hang() 
     }
 }
 
-#[test]
-fn a_thread_that_has_only_entered_a_home_that_stands_still_is_told_so_and_never_hangs() {
-    let home = current_thread();
-    let resident = Resident::of(&home, HANGS * 3);
-    elsewhere(move || {
+/// What blocks a thread that has entered a runtime on a future, which that runtime does not poll.
+const BLOCKING: [fn(&Runtime, Job); 4] = [
+    |home, job| {
         let _entered = home.enter();
-        without_a_runtime(resident.answers(names_the_remedy, PATIENCE * 2 + SLACK));
-        let began = Instant::now();
-        without_a_runtime(resident.client.close());
-        assert!(began.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", began.elapsed());
+        without_a_runtime(job());
+    },
+    |home, job| home.handle().block_on(job()),
+    |home, job| in_a_blocking_task(home, move || without_a_runtime(job())),
+    |home, job| in_a_blocking_task(home, move || Handle::current().block_on(job())),
+];
+
+fn in_a_blocking_task(home: &Runtime, part: impl FnOnce() + Send + 'static) {
+    let (done, seen) = mpsc::channel();
+    let _ends_by_itself = home.spawn_blocking(move || {
+        part();
+        done.send(())
     });
+    seen.recv().expect("no panic");
+}
+
+/// Keeps the only worker of a runtime busy until this is dropped.
+fn kept_busy(home: &Runtime) -> mpsc::Sender<()> {
+    let ((go_on, busy), (begins, began)) = (mpsc::channel(), mpsc::channel());
+    let _ends_by_itself = home.spawn(async move {
+        let _ = begins.send(());
+        busy.recv()
+    });
+    began.recv().expect("it begins");
+    go_on
+}
+
+/// A home that nobody drives, and one whose worker is kept busy.
+#[track_caller]
+fn where_home_stands_still<S, F>(make: impl Fn(&Runtime) -> S, part: impl Fn(S) -> F + Copy + Send + 'static)
+where
+    S: Send + 'static,
+    F: Future<Output = ()> + 'static,
+{
+    for blocks in BLOCKING {
+        for (home, has_workers) in [(current_thread(), false), (runtime(), true)] {
+            let subject = make(&home);
+            let busy = has_workers.then(|| kept_busy(&home));
+            elsewhere(move || {
+                let (home, _until_then) = (home, busy);
+                blocks(&home, Box::new(move || Box::pin(part(subject))));
+            });
+        }
+    }
 }
 
 #[test]
-fn a_thread_that_has_only_entered_a_home_that_others_drive_is_served() {
-    for home in [runtime(), current_thread()] {
-        let resident = Resident::of(&home, HANGS * 3);
-        let (home, over) = (Arc::new(home), Arc::new(tokio::sync::Notify::new()));
-        let (driven, until) = (Arc::clone(&home), Arc::clone(&over));
-        let drives = thread::spawn(move || driven.block_on(until.notified()));
-        elsewhere(move || {
-            let _entered = home.enter();
-            without_a_runtime(resident.works());
-        });
-        over.notify_one();
-        drives.join().expect("no panic");
+fn whoever_blocks_on_a_home_that_stands_still_is_told_so_and_never_hangs() {
+    where_home_stands_still(
+        // A command is not given up before home is.
+        |home| Resident::with(home, HANGS * 3, PATIENCE * 2),
+        |resident| async move {
+            resident.answers(names_the_remedy, PATIENCE * 2 + SLACK).await;
+            let closing = Instant::now();
+            resident.client.close().await;
+            assert!(closing.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", closing.elapsed());
+        },
+    );
+}
+
+#[test]
+fn whoever_blocks_on_a_home_that_stands_still_is_told_of_a_loss_at_the_deadline() {
+    const LEASE: Duration = Duration::from_millis(500);
+    where_home_stands_still(
+        |home| (Instant::now(), Resident::of(home, LEASE)),
+        |(started, Resident { client: _client, guard, .. })| async move {
+            assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Expired, .. }));
+            let told = started.elapsed();
+            assert!(LEASE / 2 < told && told < LEASE + SLACK, "told after {told:?}");
+        },
+    );
+}
+
+#[test]
+fn whoever_connects_where_it_blocks_on_a_runtime_that_stands_still_is_told_so() {
+    where_home_stands_still(
+        |_| Client::builder().url(Server::shared().url()).unreachable_after(PATIENCE),
+        |builder| async move {
+            let began = Instant::now();
+            let error = builder.connect().await.expect_err("nobody drives it");
+            assert!(matches!(error, Error::Unreachable { op: Op::Connect, may_have_run: false, .. }), "{error:?}");
+            assert!(error.is_transient() && error.to_string().contains("own_thread()"), "{error}");
+            assert!(began.elapsed() < PATIENCE * 2 + SLACK, "it took {:?}", began.elapsed());
+        },
+    );
+}
+
+#[test]
+fn whoever_blocks_on_a_home_that_others_drive_is_served() {
+    for blocks in BLOCKING {
+        for home in [runtime(), current_thread()] {
+            let resident = Resident::of(&home, HANGS * 3);
+            let (home, over) = (Arc::new(home), Arc::new(tokio::sync::Notify::new()));
+            let (driven, until) = (Arc::clone(&home), Arc::clone(&over));
+            let drives = thread::spawn(move || driven.block_on(until.notified()));
+            elsewhere(move || blocks(&home, Box::new(move || Box::pin(async move { resident.works().await }))));
+            over.notify_one();
+            drives.join().expect("no panic");
+        }
     }
 }
 
