@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 use crate::{
     harness::{
         Server, eventually_async,
-        proxy::{Door, Proxy},
+        proxy::{Action, Door, Proxy, matching::script},
         unique_name,
     },
-    kept::{channel, client, connected, held, kept},
+    kept::{channel, client, connected, held, kept, teach},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -32,6 +32,14 @@ impl Address {
     fn of(server: &Server) -> Self {
         let at = server.socket().with_file_name("address");
         symlink(server.socket(), &at).expect("a name of its own");
+        Self(at)
+    }
+
+    /// Through a proxy.
+    fn before(server: &Server, proxy: &Proxy) -> Self {
+        let at = server.socket().with_file_name("address");
+        let url = proxy.url();
+        symlink(url.strip_prefix("redis+unix://").expect("it is on a socket"), &at).expect("a name of its own");
         Self(at)
     }
 
@@ -186,6 +194,35 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_at_its_address() {
     assert!(freed.elapsed() < Duration::from_secs(2), "{:?}", freed.elapsed());
     drop((entered, next, kept_there));
     assert!(kept(&new, &name).is_none());
+}
+
+/// The same where renewals are all that is sent there, in batches: by their hashes, and whole where it has forgotten them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_became_a_replica_is_left_when_it_refuses_renewals() {
+    for forgets in [false, true] {
+        let (old, new) = (Server::own(), Server::own());
+        teach(&old);
+        let proxy = Proxy::to(&old);
+        if forgets {
+            proxy.rule(script("renew"), Action::FlushScriptsFirst);
+        }
+        let address = Address::before(&old, &proxy);
+        let lease = Duration::from_secs(6);
+        let client = connected(Client::builder().url(address.url()).watchdog_timeout(lease)).await;
+        let mut guards = Vec::new();
+        for _ in 0..2 {
+            guards.push(client.mutex(unique_name()).lock().await.expect("a free lock"));
+        }
+        address.leads_to(&new);
+        becomes_a_replica(&old);
+        // The next renewal is due after a third of the lease, and it is asked for at the new one at once.
+        let changed = Instant::now();
+        for guard in &guards {
+            let lost = timeout(SOON, guard.lost()).await.expect("it is told");
+            assert!(matches!(lost, Error::Lost { cause: LostCause::Gone, .. }), "{lost:?}");
+        }
+        assert!(changed.elapsed() < lease / 3 + TOLD, "{:?}", changed.elapsed());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
