@@ -11,7 +11,7 @@
 //! | `debug` | `released` | `lock`, `owner`, `held_ms` |
 //! | `debug` | `forced release` | `lock`, `freed` |
 //! | `debug` | `its lease is over`: a detached hold ended with its fixed lease, as it was meant to | `lock`, `owner`, `held_ms` |
-//! | `debug` | links that do not come or are over, and renewals without an answer | `error`, `why` |
+//! | `debug` | links that do not come or are over, and renewals without an answer | `error`, `cause` |
 //! | `trace` | `renewed` | `lock`, `owner` |
 //!
 //! # Warnings, and what ends them
@@ -31,8 +31,9 @@
 //! | `warn` | `a release was given up: its lease ends the hold` | no answer, or a refusal, for as long as the hold may last | | `lock`, `error` |
 //! | `warn` | `released a hold that an old copy of a command left` | nothing to do | | `lock`, `hold` |
 //! | `warn` | `the link to the server is lost; connecting again until it is back` | until a link is back that lasts for a second | outage | `server`, `cause` |
-//! | `warn` | `the link for subscriptions is lost; waiting for locks by polling until it is back` | the same, where the link for commands is well | outage | `server`, `cause` |
-//! | `info` | `the server is back` | the end of both | outage | `server`, `away_ms` |
+//! | `warn` | `the link for subscriptions is lost; waiting for locks by polling until it is back` | the same, where the link for commands is well; if that is lost later, it is said, too | outage | `server`, `cause` |
+//! | `info` | `the server is back` | the end of that, and of the other where both links are back | outage | `server`, `away_ms` |
+//! | `info` | `the link for subscriptions is back` | the end of that where the server was there | outage | `server`, `away_ms` |
 //! | `info` | `the sentinels have another server for the master` | a failover: [`deployments`](super::deployments) | | `master`, `at` |
 //! | `warn` | `no sentinel answers; the master is followed again when one does` | locks go on at the server that was the master | outage | `master` |
 //! | `info` | `a sentinel answers again` | the end of that | outage | `master` |

@@ -10,11 +10,14 @@ use tracing::Level;
 use crate::{
     harness::{
         Server, eventually_async,
-        proxy::{Action, Proxy, matching::command},
+        proxy::{
+            Action, Entry, Event, Proxy,
+            matching::{command, verb},
+        },
         traces::{Said, Traces},
         unique_name,
     },
-    kept::{channel, client, connected, kept},
+    kept::{channel, client, connected, kept, teach},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -125,6 +128,92 @@ async fn a_subscription_link_that_is_lost_alone_is_named() {
     let said = words(&traces);
     let [(Level::WARN, lost), (Level::INFO, _)] = &said[..] else { panic!("{said:?}") };
     assert!(lost.contains("subscriptions") && lost.contains("polling"), "{lost}");
+    waiter.abort();
+}
+
+/// Keeps the name as a client in another process does, and never speaks.
+fn keep(server: &Server, name: &str) {
+    ask(server, &["HSET", name, "somebody:1", "1"]);
+    ask(server, &["PEXPIRE", name, "600000"]);
+}
+
+/// Who waits listens to what the server says: that it says nothing more is noticed there first.
+#[tokio::test]
+async fn a_server_that_falls_silent_under_a_waiter_is_said_to_be_away() {
+    let traces = Traces::here();
+    let (server, name) = (Server::own(), unique_name());
+    teach(&server);
+    let proxy = Proxy::to(&server);
+    let builder = Client::builder().url(proxy.url()).command_timeout(MS * 1000).unreachable_after(SOON * 3);
+    let client = connected(builder.watchdog_timeout(SOON * 6)).await;
+    keep(&server, &name);
+    let waiter = tokio::spawn(client.mutex(&name).lock());
+    // The try that follows the confirmation: after it nothing is asked for over the other link.
+    let tried = || {
+        let log = proxy.log();
+        let mut rest = log.iter();
+        let subscribed = |entry: &Entry| matches!(&entry.event, Event::Push { words, .. } if words[0] == b"subscribe");
+        let answered =
+            |entry: &Entry| matches!(&entry.event, Event::Reply { to, .. } if verb(to).as_deref() == Some("acquire"));
+        rest.any(subscribed) && rest.any(|entry| entry.script().as_deref() == Some("acquire")) && rest.any(answered)
+    };
+    eventually_async(SOON, async || tried()).await;
+    server.freeze();
+    let froze = Instant::now();
+    eventually_async(SOON, async || words(&traces).last().is_some_and(|(_, said)| said.contains("server"))).await;
+    let noticed = Instant::now();
+    // Both links try again and again meanwhile.
+    sleep(MS * 1000).await;
+    let said = loud(&traces);
+    let [listening, lost] = &said[..] else { panic!("{said:?}") };
+    assert!(listening.what.contains("subscriptions") && lost.what.contains("the server is lost"), "{said:?}");
+    for said in &said {
+        assert_eq!((said.level, said.field("cause")), (Level::WARN, "Silent"), "{said:?}");
+    }
+    let least = noticed.elapsed();
+    server.thaw();
+    eventually_async(SOON, async || loud(&traces).len() > 2).await;
+    let most = froze.elapsed();
+    // And that is all.
+    sleep(LASTING).await;
+    let said = loud(&traces);
+    let [_, _, back] = &said[..] else { panic!("{said:?}") };
+    assert_eq!((back.level, back.what.as_str()), (Level::INFO, "the server is back"));
+    let away = Duration::from_millis(back.field("away_ms").parse().expect("a number of milliseconds"));
+    assert!(away + MS >= least && away <= most, "{away:?} where it was {least:?} at least and {most:?} at most");
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn a_loss_of_the_server_is_said_although_nobody_could_listen_before_and_can_after() {
+    let traces = Traces::here();
+    let (server, name) = (Server::own(), unique_name());
+    let proxy = Proxy::to(&server);
+    let client = client(proxy.url()).await;
+    keep(&server, &name);
+    let waiter = tokio::spawn(client.mutex(&name).lock());
+    eventually_async(SOON, async || server.listeners(&channel(&name)) == 1).await;
+    let rule = proxy.rule(command("SUBSCRIBE"), Action::CutBefore);
+    ask(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    let all = [
+        (Level::WARN, "the link for subscriptions is lost; waiting for locks by polling until it is back"),
+        (Level::WARN, "the link to the server is lost; connecting again until it is back"),
+        (Level::INFO, "the server is back"),
+        (Level::INFO, "the link for subscriptions is back"),
+    ];
+    let said = async |count: usize| {
+        eventually_async(SOON, async || words(&traces).len() >= count).await;
+        assert_eq!(
+            words(&traces),
+            all[..count].iter().map(|(level, said)| (*level, (*said).to_owned())).collect::<Vec<_>>()
+        );
+    };
+    said(1).await;
+    kill_links(&server);
+    said(2).await;
+    said(3).await;
+    rule.remove();
+    said(4).await;
     waiter.abort();
 }
 

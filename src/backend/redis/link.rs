@@ -74,6 +74,8 @@ pub(super) enum Cause {
     /// An answer did not come for a whole command timeout. Others may: but answers have no names and belong to commands by
     /// their order, which is in doubt from then on.
     Silent,
+    /// The server answers, and cannot serve yet.
+    Unready,
     /// The server is a replica, and was a master perhaps.
     Demoted,
     /// Another server is the master now.

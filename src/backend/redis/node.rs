@@ -284,7 +284,7 @@ impl Node {
             return faults::closed(true);
         }
         match link.cause() {
-            Cause::Cut => faults::dropped(),
+            Cause::Cut | Cause::Unready => faults::dropped(),
             Cause::Demoted => self.current.why().map_or_else(faults::dropped, faults::dropped_since),
             Cause::Silent => faults::silent(),
             Cause::Elsewhere => faults::elsewhere(),

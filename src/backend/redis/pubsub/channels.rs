@@ -11,7 +11,7 @@ use super::{
 use crate::{
     backend::{
         FaultKind, Heard, Listener,
-        redis::{faults, secrets::Secrets},
+        redis::{faults, link::Cause, secrets::Secrets},
     },
     chance::Chance,
 };
@@ -171,12 +171,12 @@ impl Channels {
     }
 
     /// What the server made of a request; an error ends the link.
-    pub(super) fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), &'static str> {
+    pub(super) fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), Cause> {
         let refusal = match answer.outcome {
             Outcome::Done => None,
             Outcome::Refused(error) => Some(faults::failed(&error, false, &self.secrets)),
-            Outcome::Cut => return Err("cut"),
-            Outcome::Silent => return Err("silent"),
+            Outcome::Cut => return Err(Cause::Cut),
+            Outcome::Silent => return Err(Cause::Silent),
         };
         let Some(name) = answer.channel else {
             return Ok(());
@@ -195,7 +195,7 @@ impl Channels {
                 }
             }
             (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
-                return Err("not ready");
+                return Err(Cause::Unready);
             }
             (Verb::Subscribe, Some(fault)) => {
                 let words = fault.source.to_string().to_lowercase();

@@ -103,13 +103,11 @@ impl Server<'_> {
             let (sink, stream) = connection.split();
             let served = self.serve_link(sink, stream, tried).await;
             self.channels.interrupt();
-            self.noted(false);
+            let Ok(cause) = served else { return };
+            self.lost(cause);
             // Not at its first answer: a link that is cut each time it has confirmed a channel would be opened in a loop.
             if opened.elapsed() > backoff::CAP {
                 self.backoff.reset();
-            }
-            if served.is_err() {
-                return;
             }
         }
     }
@@ -118,7 +116,7 @@ impl Server<'_> {
     async fn open(&mut self) -> Result<(Instant, redis::aio::PubSub), Abandoned> {
         loop {
             while self.channels.is_empty() {
-                self.noted(true);
+                self.outage.back(Part::Subscriptions);
                 let order = self.orders.recv().await.ok_or(Abandoned)?;
                 self.channels.apply(order);
             }
@@ -140,17 +138,17 @@ impl Server<'_> {
                     }
                     attempt = attempt.as_mut() => match attempt {
                         Ok(Ok(opened)) => {
-                            self.noted(true);
+                            self.outage.back(Part::Subscriptions);
                             return Ok(opened);
                         }
                         Ok(Err(fault)) => {
                             tracing::debug!(error = %fault.source, "no subscription link");
-                            self.noted(false);
+                            self.lost(Cause::Cut);
                             break;
                         }
                         Err(_) => {
                             tracing::debug!("no subscription link in time");
-                            self.noted(false);
+                            self.lost(Cause::Silent);
                             break;
                         }
                     },
@@ -163,21 +161,21 @@ impl Server<'_> {
         }
     }
 
-    /// Whether there is a link, if one is wanted.
-    fn noted(&self, there: bool) {
-        match there || self.channels.is_empty() {
+    /// There is no link, which is nothing where none is wanted.
+    fn lost(&self, cause: Cause) {
+        match self.channels.is_empty() {
             true => self.outage.back(Part::Subscriptions),
-            false => self.outage.lost(Part::Subscriptions, Cause::Cut),
+            false => self.outage.lost(Part::Subscriptions, cause),
         }
     }
 
-    /// Serves one connection until it ends.
+    /// Serves one connection until it ends: why it did.
     async fn serve_link(
         &mut self,
         sink: PubSubSink,
         mut stream: PubSubStream,
         tried: Instant,
-    ) -> Result<(), Abandoned> {
+    ) -> Result<Cause, Abandoned> {
         let mut requests = Requests::new(sink, self.command_timeout);
         self.channels.connected(&mut requests);
         let mut beat = interval(self.command_timeout);
@@ -190,22 +188,22 @@ impl Server<'_> {
                     self.channels.reconcile(&channel, &mut requests);
                 }
                 Some(answer) = requests.next() => {
-                    if let Err(why) = self.channels.answered(answer, &mut requests) {
-                        tracing::debug!(why, "the subscription link is over");
-                        return Ok(());
+                    if let Err(cause) = self.channels.answered(answer, &mut requests) {
+                        tracing::debug!(?cause, "the subscription link is over");
+                        return Ok(cause);
                     }
                 }
                 message = stream.next() => match message {
                     Some(message) => self.channels.deliver(&message),
                     None => {
                         tracing::debug!("the subscription link is over");
-                        return Ok(());
+                        return Ok(Cause::Cut);
                     }
                 },
                 Ok(before) = self.elsewhere.wait_for(|before| tried < *before) => {
                     drop(before);
                     tracing::debug!("the subscription link leads to another server");
-                    return Ok(());
+                    return Ok(Cause::Elsewhere);
                 }
                 () = until(self.channels.ask_again_at()) => self.channels.ask_again(&mut requests),
                 // A link that only ever listens would never find out that nobody speaks any more.
