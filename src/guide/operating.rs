@@ -65,7 +65,8 @@
 //! # What a client costs the server
 //!
 //! Two connections. One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
-//! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes.
+//! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes; for a
+//! moment after connecting a third one asks for `INFO`.
 //!
 //! # Looking, and freeing by force
 //!

@@ -336,3 +336,37 @@ async fn a_client_that_may_not_ask_what_a_server_does_works_all_the_same() {
     }
     assert!(loud(&traces).iter().all(|said| said.what.contains("link")), "{:?}", loud(&traces));
 }
+
+/// As proxies do that do not serve a command.
+#[tokio::test]
+async fn what_ends_a_connection_for_a_question_about_the_server_takes_no_command_along() {
+    let traces = Traces::here();
+    let server = Server::own();
+    let no = |question| (command(question), Action::Answer("-NOPERM no\r\n"));
+    let parted = (
+        command("EVALSHA").with(|words| words.get(2).is_some_and(|keys| keys == b"2")),
+        Action::Answer("-CROSSSLOT no\r\n"),
+    );
+    for (protocol, question, beside) in [
+        ("resp2", "INFO", None),
+        ("resp3", "INFO", None),
+        ("resp3", "CONFIG", Some(no("INFO"))),
+        ("resp2", "INFO", Some(parted)),
+    ] {
+        for _ in 0..5 {
+            let proxy = Proxy::to(&server);
+            let rule = proxy.rule(command(question), Action::CutBefore);
+            if let Some((what, action)) = &beside {
+                proxy.rule(what.clone(), *action);
+            }
+            let client = client(format!("{}?protocol={protocol}", proxy.url())).await;
+            let lock = client.lock(unique_name());
+            for _ in 0..2 {
+                let guard = lock.try_lock().await.expect("the link is there").expect("a free lock");
+                guard.unlock().await.expect("a live hold");
+                eventually_async(SOON, async || rule.seen() > 0 && proxy.open_connections() == 1).await;
+            }
+        }
+    }
+    assert!(loud(&traces).is_empty(), "{:?}", loud(&traces));
+}

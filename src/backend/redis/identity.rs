@@ -1,9 +1,9 @@
 //! What a server is that is asked in the older protocol, where it does not say so by itself.
 
-use redis::{Cmd, Value, aio::MultiplexedConnection};
-use tokio::time::{Instant, timeout_at};
+use redis::{Cmd, Value};
+use tokio::time::Instant;
 
-use super::{codec, info};
+use super::{aside::Aside, codec, info, options::Clients};
 
 /// The hash of no script.
 pub(super) const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
@@ -26,14 +26,11 @@ pub(super) fn leaves_open(reply: Option<&Value>) -> bool {
 
 /// Asks one that leaves it open. `INFO` needs a right and the greeting a server of version 6: every cluster has one of them.
 /// Whoever answers neither is taken for a proxy.
-pub(super) async fn is_of_a_cluster(mut connection: MultiplexedConnection, deadline: Instant) -> bool {
-    let mut info = redis::cmd("INFO");
-    info.arg("cluster");
-    let mut asked =
-        async |question: &Cmd| timeout_at(deadline, connection.send_packed_command(question)).await.ok()?.ok();
-    let Some(answer) = asked(&info).await else { return false };
+pub(super) async fn is_of_a_cluster(clients: &Clients, deadline: Instant) -> bool {
+    let Some(mut aside) = Aside::open(clients, deadline).await else { return false };
+    let Some(answer) = aside.ask(redis::cmd("INFO").arg("cluster")).await else { return false };
     if let Some(is_it) = info::is_of_a_cluster(&answer) {
         return is_it;
     }
-    asked(&redis::cmd("HELLO")).await.as_ref().and_then(codec::mode) == Some("cluster")
+    aside.ask(&redis::cmd("HELLO")).await.as_ref().and_then(codec::mode) == Some("cluster")
 }

@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::{
+    aside::Aside,
     info::{self, Info},
     link::{Cause, Kept, Link},
     node::Node,
@@ -25,15 +26,15 @@ use crate::{
 pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Kept) {
     let node = &node.0;
     let mut keeper =
-        Keeper { node, backoff: Backoff::default(), asks: true, asks_of_memory: true, before: None, warns: true };
+        Keeper { node, backoff: Backoff::default(), answered: false, asks_of_memory: true, before: None, warns: true };
     node.closed.run_until_cancelled(keeper.replace(changes, first)).await;
 }
 
 struct Keeper<'a> {
     node: &'a Node,
     backoff: Backoff,
-    /// Whether servers are asked about themselves.
-    asks: bool,
+    /// Whether a question for what the server is was answered: then the next one may go over the link.
+    answered: bool,
     /// Whether one that does not say so is asked for what it does when its memory is full.
     asks_of_memory: bool,
     /// What the last one that answered said, and when its link was over.
@@ -109,25 +110,35 @@ impl Keeper<'_> {
         }
     }
 
-    /// Asks the server about itself, as one command among others: nobody waits for the answer.
+    /// Asks the server about itself: nobody waits for the answer.
     async fn ask(&mut self, link: &Link) {
-        // Something in the way may end a link for a question that it does not know: it is not asked again.
-        if std::mem::take(&mut self.asks)
-            && let Some(reply) = self.answer(link, &redis::cmd("INFO")).await
-        {
-            self.asks = true;
-            let info = Info::of(&reply);
-            let tells_of_memory = info.tells_of_memory;
-            self.heard(info);
-            // Whoever may not ask the one may ask the other perhaps.
-            if !tells_of_memory
-                && std::mem::take(&mut self.asks_of_memory)
-                && let Some(reply) = self.answer(link, redis::cmd("CONFIG").arg("GET").arg("maxmemory*")).await
-            {
-                self.drops(info::evicts_by_configuration(&reply));
-            }
-        }
+        self.hear(link).await;
         pending().await
+    }
+
+    /// Until there is no more to be heard. What something in the way has let through once goes over the link.
+    async fn hear(&mut self, link: &Link) -> Option<()> {
+        let info = redis::cmd("INFO");
+        let mut aside = if self.answered { None } else { Some(self.aside().await?) };
+        let reply = match &mut aside {
+            Some(aside) => aside.ask(&info).await?,
+            None => self.answer(link, &info).await?,
+        };
+        self.answered = true;
+        let info = Info::of(&reply);
+        let tells_of_memory = info.tells_of_memory;
+        self.heard(info);
+        // Whoever may not ask the one may ask the other perhaps.
+        if !tells_of_memory && std::mem::take(&mut self.asks_of_memory) {
+            let mut aside = if let Some(aside) = aside { aside } else { self.aside().await? };
+            let reply = aside.ask(redis::cmd("CONFIG").arg("GET").arg("maxmemory*")).await?;
+            self.drops(info::evicts_by_configuration(&reply));
+        }
+        Some(())
+    }
+
+    async fn aside(&self) -> Option<Aside> {
+        Aside::open(&self.node.aim.now(), Instant::now() + self.node.command_timeout).await
     }
 
     async fn answer(&self, link: &Link, question: &Cmd) -> Option<redis::Value> {

@@ -23,7 +23,6 @@ use super::{
     codec, faults,
     identity::{self, NO_SCRIPT},
     options::{Clients, link_config},
-    secrets::Secrets,
     waiting::Waiting,
 };
 use crate::backend::{Fault, FaultKind};
@@ -159,8 +158,8 @@ impl Link {
 
     /// Finds out who is there, with a key such as a lock may have. What keeps every command from being run is told here;
     /// what keeps scripts from it, or this key, is told by the first script that meets it.
-    pub(super) async fn probe(&self, key: &str, within: Duration, secrets: &Secrets) -> Result<(), Fault> {
-        let mut probe = redis::pipe();
+    pub(super) async fn probe(&self, key: &str, within: Duration, clients: &Clients) -> Result<(), Fault> {
+        let (secrets, mut probe) = (&clients.secrets, redis::pipe());
         // The greeting needs no right, and whoever knows it says what he is. Who knows no other greeting need not know this
         // one: a node of a cluster is told there by what it has not got, and by what it refuses.
         let keys = if self.tells { 1 } else { KEYS };
@@ -184,7 +183,7 @@ impl Link {
         let faults: Vec<Fault> = replies.into_iter().filter_map(|reply| codec::value(reply, secrets).err()).collect();
         let leaves_open = !self.tells && identity::leaves_open(last.first());
         if faults.iter().any(faults::is_of_a_cluster)
-            || leaves_open && identity::is_of_a_cluster(self.connection(), deadline).await
+            || leaves_open && identity::is_of_a_cluster(clients, deadline).await
         {
             return Err(faults::one_of_a_cluster());
         }

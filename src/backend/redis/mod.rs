@@ -10,7 +10,8 @@
 //! | `aim` | where a node's server is, and that it moved |
 //! | `node` | one server: commands over one link |
 //! | `keeper` | the link's replacement, and what each server says of itself |
-//! | `info` | how that is read |
+//! | `aside` | what is asked over a connection of its own |
+//! | `info` | how a server's answer about itself is read |
 //! | `outage` | says that a server is away, and that it is back |
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
@@ -27,6 +28,7 @@
 
 mod address;
 mod aim;
+mod aside;
 mod codec;
 mod command;
 mod connect;

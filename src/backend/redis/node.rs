@@ -70,7 +70,7 @@ pub(super) async fn start(
 ) -> Result<Arc<Node>, Fault> {
     let (link, within, secrets) = (Arc::new(link), options.command_timeout, aim.now().secrets.clone());
     let (round_trips, asked) = (RoundTrips::default(), Instant::now());
-    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &secrets).await?;
+    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &aim.now()).await?;
     round_trips.note(asked.elapsed());
     let runtime = Handle::current();
     let node = Arc::new(Node {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     thread,
 };
@@ -115,7 +115,7 @@ async fn a_node_of_a_cluster_and_a_sentinel_are_refused_by_the_scheme_that_is_fo
         "-ERR unknown command 'EVALSHA'\r\n",
         "%1\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n",
     ];
-    let target = Target::parse(&format!("redis://{}/", answers_in_turn(&sentinel))).unwrap();
+    let target = Target::parse(&format!("redis://{}/", answers_in_turn(&[&sentinel]))).unwrap();
     let fault = refused(&target, options(3000)).await;
     assert!(fault.kind == FaultKind::Invalid && fault.source.to_string().contains("redis-sentinel://"), "{fault:?}");
 }
@@ -145,8 +145,10 @@ async fn in_the_older_protocol_a_cluster_is_known_by_what_it_refuses_and_a_proxy
         let mut answers = vec![OK, OK];
         answers.extend([UNKNOWN; 7]);
         answers.extend([key, two]);
-        answers.extend(further.iter().map(String::as_str));
-        let target = Target::parse(&format!("redis://{}/?protocol=resp2", answers_in_turn(&answers))).unwrap();
+        // What some do not know is asked over a connection of its own.
+        let aside: Vec<_> = [OK, OK].into_iter().chain(further.iter().map(String::as_str)).collect();
+        let at = answers_in_turn(&[&answers, &aside]);
+        let target = Target::parse(&format!("redis://{at}/?protocol=resp2")).unwrap();
         let answer = connect(&target, options(3000)).await.map(drop);
         match answer {
             Err(fault) if cluster => assert!(fault.source.to_string().contains("redis-cluster://"), "{fault:?}"),
@@ -155,24 +157,30 @@ async fn in_the_older_protocol_a_cluster_is_known_by_what_it_refuses_and_a_proxy
     }
 }
 
-/// Somebody who gives each command of one connection the next of these answers; where that is.
-fn answers_in_turn(answers: &[&str]) -> SocketAddr {
+/// Somebody who gives each command the next of these answers, which every connection has its own of; where that is.
+fn answers_in_turn(connections: &[&[&str]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, answers) = (listener.local_addr().unwrap(), answers.iter().map(|it| (*it).to_owned()));
-    let mut answers: VecDeque<String> = answers.collect();
+    let address = listener.local_addr().unwrap();
+    let owned = |answers: &&[&str]| answers.iter().map(|it| (*it).to_owned()).collect();
+    let connections: Vec<VecDeque<String>> = connections.iter().map(owned).collect();
     thread::spawn(move || {
-        let stream = listener.accept().unwrap().0;
-        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-        let mut stream = stream;
-        while let Some(answer) = answers.pop_front() {
-            let Some(count) = lines.find_map(|line| line.strip_prefix('*')?.parse::<usize>().ok()) else { return };
-            lines.nth(2 * count - 1);
-            stream.write_all(answer.as_bytes()).unwrap();
+        for answers in connections {
+            let stream = listener.accept().unwrap().0;
+            thread::spawn(move || answer_in_turn(stream, answers));
         }
-        // Until the other side goes.
-        lines.next();
     });
     address
+}
+
+fn answer_in_turn(mut stream: TcpStream, mut answers: VecDeque<String>) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+    while let Some(answer) = answers.pop_front() {
+        let Some(count) = lines.find_map(|line| line.strip_prefix('*')?.parse::<usize>().ok()) else { return };
+        lines.nth(2 * count - 1);
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+    // Until the other side goes.
+    lines.next();
 }
 
 #[tokio::test]
