@@ -1,7 +1,10 @@
 //! A master that sentinels watch over: found by any of them, followed at once when it is another server, and never back. Who
 //! held a lock is told the truth.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
 use relatch::{Client, ClientBuilder, Error, LockGuard, LostCause, Op, RefusedKind};
@@ -14,6 +17,7 @@ use crate::{
     harness::{
         deployment::{Deployment, Wishes},
         eventually_async,
+        proxy::{Action, Proxy, matching::command},
         server::free_port,
         traces::Traces,
         unique_name,
@@ -392,7 +396,13 @@ async fn whoever_cannot_be_served_hears_why() {
     let error = refused(format!("redis-sentinel://127.0.0.1:{}#m", deployment.port("master"))).await;
     let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
     assert!(why.contains("no sentinel"), "{why}");
-    let error = refused(deployment.url_of("sentinel1")).await;
-    let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
-    assert!(why.contains("redis-sentinel://"), "{why}");
+    // In either protocol, and where it does not know the greeting.
+    let at = deployment.url_of("sentinel1");
+    let old = Proxy::tcp_to_address((Ipv4Addr::LOCALHOST, deployment.port("sentinel1")).into());
+    old.rule(command("HELLO"), Action::Answer("-ERR unknown command 'HELLO'\r\n"));
+    for url in [at.clone(), format!("{at}?protocol=resp2"), old.url()] {
+        let error = refused(url).await;
+        let Error::Invalid { what: "url", why, .. } = &error else { panic!("{error:?}") };
+        assert!(why.contains("redis-sentinel://"), "{why}");
+    }
 }

@@ -34,3 +34,13 @@ pub(super) async fn is_of_a_cluster(clients: &Clients, deadline: Instant) -> boo
     }
     aside.ask(&redis::cmd("HELLO")).await.as_ref().and_then(codec::mode) == Some("cluster")
 }
+
+/// Whether one that knows no scripts is a sentinel. The greeting needs no right, and old ones do not know it.
+pub(super) async fn is_a_sentinel(clients: &Clients, deadline: Instant) -> bool {
+    let Some(mut aside) = Aside::open(clients, deadline).await else { return false };
+    let Some(greeting) = aside.ask(&redis::cmd("HELLO")).await else { return false };
+    if let Some(mode) = codec::mode(&greeting) {
+        return mode == "sentinel";
+    }
+    aside.ask(&redis::cmd("INFO")).await.as_ref().and_then(info::is_a_sentinel) == Some(true)
+}

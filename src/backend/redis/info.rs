@@ -65,6 +65,11 @@ pub(super) fn is_of_a_cluster(reply: &redis::Value) -> Option<bool> {
     field(&read(reply)?, "cluster_enabled").map(|enabled| enabled == "1")
 }
 
+/// Whether it is a sentinel; `None` where it does not say.
+pub(super) fn is_a_sentinel(reply: &redis::Value) -> Option<bool> {
+    field(&read(reply)?, "redis_mode").map(|mode| mode == "sentinel")
+}
+
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }

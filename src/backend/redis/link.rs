@@ -187,6 +187,10 @@ impl Link {
         {
             return Err(faults::one_of_a_cluster());
         }
+        let knows_no_script = faults.iter().any(|fault| fault.kind == FaultKind::ScriptDisabled);
+        if !self.tells && knows_no_script && identity::is_a_sentinel(clients, deadline).await {
+            return Err(faults::sentinel());
+        }
         let counts = |fault: &Fault| fault.kind.heals() || fault.kind == FaultKind::Credentials;
         faults.into_iter().find(counts).map_or(Ok(()), Err)
     }
