@@ -34,6 +34,8 @@ pub(super) struct Due {
     pub(super) entry: Arc<Entry>,
     pub(super) number: HoldNumber,
     pub(super) bound: Option<Date>,
+    /// It is over by then, unless something moves that meanwhile.
+    pub(super) until: Date,
 }
 
 /// Where a renewal goes.
@@ -190,16 +192,15 @@ fn is_withdrawn(answer: &Result<Renewal, Fault>) -> bool {
     matches!(answer, Err(Fault { kind: FaultKind::Withdrawn, .. }))
 }
 
-/// Within which time a renewal is answered, or asked for again. On a long way that may be later than a third of the lease, but
-/// never later than one of its holds is over.
+/// Within which time a renewal is answered, or asked for again: never later than one of its holds is over. After others that
+/// failed, or on a long way, that may be sooner.
 fn within(distance: Distance, holds: &[Due], term: Term) -> Duration {
-    let within = distance.renewal(term.lease);
-    if within <= term.lease / 3 {
-        return within;
-    }
+    let (within, sent) = (distance.renewal(term.lease), Date::from(term.sent));
+    // Mostly none is so near its end, and then nothing is locked.
+    let near = holds.iter().filter(|due| due.until < sent + within);
     let deadline = |due: &Due| due.entry.lock().hold.as_ref().map(Hold::known_deadline);
-    let first = holds.iter().filter_map(deadline).min();
-    first.map_or(within, |first| within.min(first.saturating_duration_since(term.sent.into())))
+    let first = near.filter_map(deadline).min();
+    first.map_or(within, |first| within.min(first.saturating_duration_since(sent)))
 }
 
 fn while_all_held(holds: &Arc<Vec<Due>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {

@@ -230,7 +230,8 @@ impl State {
         let stands = if plain { Stands::InLine { deadline, again } } else { Stands::Apart { lease } };
         hold.renewing = true;
         hold.probe = false;
-        Some((Due { entry: Arc::clone(&place.entry), number: hold.number, bound }, stands))
+        let until = hold.known_deadline();
+        Some((Due { entry: Arc::clone(&place.entry), number: hold.number, bound, until }, stands))
     }
 }
 

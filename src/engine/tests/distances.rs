@@ -178,6 +178,27 @@ async fn a_renewal_is_waited_for_as_long_as_the_way_is_and_never_longer_than_its
     }
 }
 
+/// A third of the lease is more than what is left after a while without an answer.
+#[tokio::test(start_paused = true)]
+async fn no_renewal_is_waited_for_beyond_the_end_of_its_hold_however_near_the_server_is() {
+    let bench = Bench::with(|settings| settings.watchdog_timeout = 3 * SECOND);
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    let taken = Instant::now();
+    let silent = taken + 2_100 * MS;
+    world.policy(move |sent| match sent.verb {
+        Verb::Renew if sent.at < silent => Fate::Refused(FaultKind::Unready),
+        Verb::Renew => Fate::Never,
+        _ => Fate::Prompt,
+    });
+    assert_eq!(cause(&guard.lost().await), Some(LostCause::Expired));
+    turn().await;
+    assert!(world.sent(Verb::Renew).last().is_some_and(|sent| sent.at >= silent), "one was under way");
+    assert_eq!(world.under_way(), 0);
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
 /// What was measured while answers were held up is true no more, and it is other names that tell.
 #[tokio::test(start_paused = true)]
 async fn whoever_rests_as_one_that_is_far_tries_soon_after_the_server_is_found_to_be_near() {
