@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{Call, Fault, FaultKind};
@@ -14,21 +17,28 @@ use crate::rules::{Rule, without};
 /// command to a link, and not before; and a caller that stops waiting can know whether it ever got so far.
 pub(crate) struct Dispatch<W: ?Sized = dyn Fn() -> bool + Send + Sync> {
     stage: Mutex<Stage>,
+    /// The link that it was handed to; none while it is not known to be there.
+    link: AtomicU64,
     wanted: W,
 }
+
+/// Of no link.
+const NOWHERE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waiting,
     /// For the server that answered in this era.
     Left(u64),
+    /// The same, and its caller did not wait for what became of it: it is not sent again.
+    LeftBehind(u64),
     Withdrawn,
 }
 
 impl Dispatch {
     /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
     pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Dispatch { stage: Mutex::new(Stage::Waiting), wanted })
+        Arc::new(Dispatch { stage: Mutex::new(Stage::Waiting), link: AtomicU64::new(NOWHERE), wanted })
     }
 
     /// The backend's question, right before each sending: whether the command may go, in this [`Line::era`](super::Line::era).
@@ -44,23 +54,42 @@ impl Dispatch {
         if *stage == Stage::Waiting {
             *stage = Stage::Left(era);
         }
-        matches!(*stage, Stage::Left(_))
+        let leaves = matches!(*stage, Stage::Left(_));
+        if leaves {
+            // Under the mutex: who withdraws it from here on finds no link before it is handed over.
+            self.link.store(NOWHERE, Ordering::Relaxed);
+        }
+        leaves
+    }
+
+    /// The backend's word, right after each sending: what is sent over the link of this number from now on comes after it.
+    pub(crate) fn is_with(&self, link: u64) {
+        self.link.store(link, Ordering::Release);
     }
 
     /// In which era it left first, if it did.
     pub(crate) fn left_in(&self) -> Option<u64> {
         match *self.stage() {
-            Stage::Left(era) => Some(era),
+            Stage::Left(era) | Stage::LeftBehind(era) => Some(era),
             Stage::Waiting | Stage::Withdrawn => None,
         }
     }
 
-    /// The caller wants it no more: whether it never left, and now never will.
+    /// Over which link it left last. `None` as long as it may still come behind what is sent now. What was not withdrawn may
+    /// be sent again.
+    pub(crate) fn left_on(&self) -> Option<u64> {
+        let link = self.link.load(Ordering::Acquire);
+        (link != NOWHERE).then_some(link)
+    }
+
+    /// The caller wants it no more: whether it never left, and now never will. One that left is not sent again.
     pub(crate) fn withdraw(&self) -> bool {
         let mut stage = self.stage();
-        if *stage == Stage::Waiting {
-            *stage = Stage::Withdrawn;
-        }
+        *stage = match *stage {
+            Stage::Waiting => Stage::Withdrawn,
+            Stage::Left(era) => Stage::LeftBehind(era),
+            over => over,
+        };
         *stage == Stage::Withdrawn
     }
 
@@ -100,6 +129,11 @@ impl Dispatches {
         }
         Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"))
     }
+
+    /// They are with this link, and go before whatever is sent over it from now on.
+    pub(super) fn are_with(&self, link: u64) {
+        self.first.iter().chain(&self.others).for_each(|dispatch| dispatch.is_with(link));
+    }
 }
 
 #[cfg(test)]
@@ -112,10 +146,26 @@ mod tests {
     fn what_left_cannot_be_withdrawn_and_what_was_withdrawn_does_not_leave() {
         let gone = Dispatch::new(|| true);
         assert_eq!(gone.left_in(), None);
-        assert!(gone.leaves(1) && !gone.withdraw() && gone.leaves(2));
+        assert!(gone.leaves(1) && gone.leaves(2));
         assert_eq!(gone.left_in(), Some(1), "what it asked for first may be done");
+        assert!(!gone.withdraw() && !gone.leaves(2) && !gone.withdraw(), "nobody sends it again");
+        assert_eq!(gone.left_in(), Some(1));
         let kept = Dispatch::new(|| true);
         assert!(kept.withdraw() && !kept.leaves(1) && kept.withdraw());
+    }
+
+    #[test]
+    fn the_link_of_what_left_is_known_once_it_is_there_and_while_it_is_not_about_to_be_sent_again() {
+        let sent = Dispatch::new(|| true);
+        assert!(sent.leaves(1));
+        assert_eq!(sent.left_on(), None, "it may still come behind what others send");
+        sent.is_with(7);
+        assert_eq!(sent.left_on(), Some(7));
+        assert!(sent.leaves(1));
+        assert_eq!(sent.left_on(), None);
+        sent.is_with(8);
+        assert!(!sent.withdraw());
+        assert_eq!(sent.left_on(), Some(8));
     }
 
     #[test]

@@ -114,8 +114,8 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
     let mut was_busy = false;
     let (mut releases, mut again) = (Releases::Sent, false);
     loop {
-        let (asked, link) = match slot.gate(ask, releases).await? {
-            Opened::At { now, link } => (now, link),
+        let asked = match slot.gate(ask, releases).await? {
+            Opened::At(now) => now,
             Opened::Busy => return Ok(Contended::Over(None)),
             Opened::WaitOver => return slot.wait_over().map(Contended::Over),
         };
@@ -125,7 +125,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             continue;
         }
         releases = Releases::Sent;
-        match slot.attempt(ask, &mut half, link).await {
+        match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
             Tried::Unsent | Tried::Fault(_) | Tried::CutOff(Reached::Line | Reached::NoLink) if !slot.stands() => {
                 return Ok(Contended::PassedOver);
@@ -236,13 +236,13 @@ async fn queued(place: Place, ask: Ask, contender: u64, asked: Asked) -> Option<
 
 impl ContenderSlot {
     /// One try, from the clearing of the wake flag to the guard.
-    async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt, link: u64) -> Tried {
+    async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt) -> Tried {
         let place = &self.place;
         let engine = &place.engine;
         let dispatch = self.dispatch();
         let asked = match engine.tries().at_hand(|| place.distance().tries()) {
             Some(_place_at_hand) => {
-                half.sent(engine.lease(ask.lease), &dispatch, Some(link));
+                half.sent(engine.lease(ask.lease), &dispatch);
                 let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));
                 let Some(departure) = departure else { return Tried::Unsent };
                 let cut_off = self.cut_off(ask, departure.term.sent, departure.troubled);
@@ -250,8 +250,7 @@ impl ContenderSlot {
                 bounded(cut_off, answer).await.map(|answer| (departure, answer))
             }
             None => {
-                // It may leave just when it is given up, and behind what undoes it.
-                half.sent(engine.lease(ask.lease), &dispatch, None);
+                half.sent(engine.lease(ask.lease), &dispatch);
                 self.polls_by(None);
                 let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.asked(&dispatch)));
                 Box::pin(self.in_line(ask, queued)).await.flatten()

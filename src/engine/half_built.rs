@@ -31,19 +31,12 @@ pub(crate) struct HalfBuilt {
     number: HoldNumber,
     lease: Duration,
     /// A try that is on its way, or waits for a link: what never leaves the process leaves nothing to undo.
-    in_flight: Option<Flight>,
+    in_flight: Option<Arc<Dispatch>>,
     /// It may hold the key on the server.
     uncertain: bool,
     /// It may have held the key there before it was granted.
     repeated: bool,
     old_copies: OldCopies,
-}
-
-#[derive(Debug)]
-struct Flight {
-    dispatch: Arc<Dispatch>,
-    /// What is sent later, while the link has this number, comes after it.
-    link: Option<u64>,
 }
 
 impl HalfBuilt {
@@ -55,17 +48,16 @@ impl HalfBuilt {
         self.number
     }
 
-    /// A try is about to leave. `link`: the link's number, if it leaves in the next poll of whoever asks.
-    pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>, link: Option<u64>) {
-        self.in_flight = Some(Flight { dispatch: Arc::clone(dispatch), link });
+    /// A try is about to leave.
+    pub(super) fn sent(&mut self, lease: Duration, dispatch: &Arc<Dispatch>) {
+        self.in_flight = Some(Arc::clone(dispatch));
         self.lease = self.lease.max(lease);
     }
 
     /// The try that is about to leave, for whoever undoes it if its future is not polled any more.
     pub(super) fn asked(&self, dispatch: &Arc<Dispatch>) -> Asked {
-        let mut old_copies = self.old_copies;
-        old_copies.add(self.in_flight.as_ref().and_then(|flight| flight.link));
-        Asked { number: self.number, lease: self.lease, dispatch: Arc::clone(dispatch), old_copies }
+        let (dispatch, old_copies) = (Arc::clone(dispatch), self.old_copies);
+        Asked { number: self.number, lease: self.lease, dispatch, old_copies }
     }
 
     /// The server said that somebody else holds.
@@ -89,16 +81,16 @@ impl HalfBuilt {
 
     /// There was no answer.
     pub(super) fn unanswered(&mut self, may_have_run: bool) {
-        let link = self.in_flight.take().and_then(|flight| flight.link);
+        let dispatch = self.in_flight.take();
         if may_have_run {
             self.uncertain = true;
-            self.old_copies.add(link);
+            self.old_copies.add(dispatch.and_then(|dispatch| dispatch.left_on()));
         }
     }
 
     /// Nobody waits for its answer any longer; whether it left.
     pub(super) fn cut_off(&mut self) -> bool {
-        let left = self.in_flight.as_ref().is_some_and(|flight| !flight.dispatch.withdraw());
+        let left = self.in_flight.as_ref().is_some_and(|dispatch| !dispatch.withdraw());
         self.unanswered(left);
         left
     }

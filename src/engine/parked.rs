@@ -57,7 +57,7 @@ pub(super) struct Asked {
     pub(super) number: HoldNumber,
     pub(super) lease: Duration,
     pub(super) dispatch: Arc<Dispatch>,
-    /// Those that there are without an answer to it.
+    /// Those of its earlier tries.
     pub(super) old_copies: OldCopies,
 }
 
@@ -156,9 +156,10 @@ impl State {
         // It may stand first among those who are to be nudged: whoever contends from now on is to hear of the next one.
         fx.nudge();
         // What was answered busy left nothing.
-        if let Some(Asked { number, lease, dispatch, old_copies }) = asked.filter(|_| trying.is_some())
+        if let Some(Asked { number, lease, dispatch, mut old_copies }) = asked.filter(|_| trying.is_some())
             && !dispatch.withdraw()
         {
+            old_copies.add(dispatch.left_on());
             let why = Why::ended(number, lease, old_copies);
             fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
         }

@@ -97,11 +97,8 @@ impl Pauses {
 
 /// Whether this process may try.
 pub(super) enum Opened {
-    /// It may, since this instant, and the link had this number then.
-    At {
-        now: Instant,
-        link: u64,
-    },
+    /// It may, since this instant.
+    At(Instant),
     /// Others are to have their turn first, and the caller does not wait for that.
     Busy,
     WaitOver,
@@ -164,7 +161,7 @@ impl ContenderSlot {
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
-                    return Ok(if over { Opened::WaitOver } else { Opened::At { now, link } });
+                    return Ok(if over { Opened::WaitOver } else { Opened::At(now) });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
                 Gate::Until(at) | Gate::After(at) | Gate::Rest(at) => Some(at),

@@ -89,7 +89,11 @@ fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatche
         Ok(sent) => sent,
         // With no mutex held.
         Err((dispatches, deadline, link)) => match dispatches.leave(link) {
-            Ok(()) => store.with(|world| world.send(client, packet, deadline)),
+            Ok(()) => {
+                let sent = store.with(|world| world.send(client, packet, deadline));
+                dispatches.are_with(link);
+                sent
+            }
             Err(fault) => Sent::Answered(packet.fails(&fault)),
         },
     }

@@ -103,7 +103,11 @@ impl Store {
     fn send_parked(self: &Arc<Self>, client: Uuid) {
         while let Some(Next { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(client)) {
             let leaves = dispatches.leave(link).map_err(|fault| packet.fails(&fault));
+            let left = leaves.is_ok();
             self.with(|world| world.send_parked(client, &packet, leaves, caller));
+            if left {
+                dispatches.are_with(link);
+            }
         }
     }
 }

@@ -113,7 +113,12 @@ impl Node {
         dispatches.leave(link.number())?;
         let mut under_way = UnderWay::new(&link, started, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
-        let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        let outcome = poll_fn(|cx| {
+            let polled = self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx);
+            dispatches.are_with(link.number());
+            polled
+        });
+        let outcome = outcome.await?;
         under_way.over = true;
         let (reply, at) = self.noted(&link, outcome)?;
         if polled == Polled::ByUs {
@@ -194,7 +199,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_command(cmd));
         dispatches.leave(link.number())?;
-        self.answer(link, send, turn, timer).await.map(|(reply, _)| reply)
+        self.answer(link, send, turn, timer, dispatches).await.map(|(reply, _)| reply)
     }
 
     /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.
@@ -231,10 +236,16 @@ impl Node {
         mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
         mut turn: Option<Turn>,
         timer: Timer,
+        dispatches: &Dispatches,
     ) -> Result<(T, Instant), Fault> {
         let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
-        let outcome = poll_fn(|cx| self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        let outcome = poll_fn(|cx| {
+            let polled = self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx);
+            dispatches.are_with(link.number());
+            polled
+        });
+        let outcome = outcome.await?;
         under_way.over = true;
         self.noted(link, outcome)
     }

@@ -213,12 +213,13 @@ impl World {
                 let linked = async { world.linked.subscribe().wait_for(|linked| *linked).await.map(drop) };
                 let _ = timeout_at(deadline, linked).await.map_err(|_| fault(FaultKind::Dropped))?;
             }
-            if dispatch.is_some_and(|dispatch| !dispatch.leaves(*world.eras.borrow())) {
+            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.leaves(*world.eras.borrow())) {
                 return Err(fault(FaultKind::Withdrawn));
             }
             sent.at = Instant::now();
             let keys = sent.keys.clone();
             let fate = world.inside().fate(sent).ok_or_else(|| fault(FaultKind::Closed))?;
+            dispatch.iter().for_each(|dispatch| dispatch.is_with(world.inside().link));
             world.under_way.fetch_add(1, Ordering::Relaxed);
             let _under_way = UnderWay(&world);
             world.carry_out(fate, &keys, deadline - Instant::now(), run).await

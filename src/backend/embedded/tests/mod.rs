@@ -108,6 +108,7 @@ async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
     assert_eq!(fault(bench.acquire("x", Some(&withdrawn)).await), (FaultKind::Withdrawn, false));
     let left = Dispatch::new(|| true);
     assert!(bench.acquire("x", Some(&left)).await.is_ok() && !left.withdraw());
+    assert_eq!(left.left_on(), Some(bench.link.link("")));
 }
 
 #[tokio::test(start_paused = true)]

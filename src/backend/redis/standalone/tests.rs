@@ -178,11 +178,12 @@ async fn what_waited_in_vain_for_a_link_never_left_and_what_was_sent_did() {
     server.freeze();
     let mut under_way = backend.run(&Call { dispatch: Some(&sent), ..CALL });
     assert!(poll(&mut under_way).is_pending());
+    assert_eq!(sent.left_on(), Some(backend.link("n")));
     assert!(!sent.withdraw() && under_way.await.unwrap_err().may_have_run);
     eventually("the link is given up", || !backend.node.current.seen().0).await;
     let kept = Dispatch::new(|| true);
     let fault = backend.run(&Call { dispatch: Some(&kept), ..CALL }).await.unwrap_err();
-    assert!(!fault.may_have_run && kept.withdraw());
+    assert!(!fault.may_have_run && kept.left_on().is_none() && kept.withdraw());
 }
 
 #[tokio::test]
