@@ -65,12 +65,6 @@ impl RoundTrips {
         let shortest = self.shortest.load(Ordering::Relaxed).min(longest);
         Some(RoundTrip { usual: micros(usual), longest: micros(longest), shortest: micros(shortest) })
     }
-
-    /// The way is another one from now on.
-    #[cfg(feature = "embedded")]
-    pub(crate) fn forget(&self) {
-        self.known.store(UNKNOWN, Ordering::Relaxed);
-    }
 }
 
 fn unpack(known: u64) -> Option<(u32, u32)> {

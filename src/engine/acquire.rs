@@ -17,7 +17,7 @@ use super::{
     hold::{Hold, Term, Ticket},
     home::Attended,
     parked::Asked,
-    pause::{Opened, Pauses, Releases, Slept, bounded, unanswered},
+    pause::{Opened, Pauses, Releases, Slept, bounded_by, unanswered},
     registry::Place,
     tenure::Tenure,
 };
@@ -245,9 +245,9 @@ impl ContenderSlot {
                 half.sent(engine.lease(ask.lease), &dispatch);
                 let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));
                 let Some(departure) = departure else { return Tried::Unsent };
-                let cut_off = self.cut_off(ask, departure.term.sent, departure.troubled);
+                let cut_off = || self.cut_off(ask, departure.term.sent, departure.troubled);
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
-                bounded(cut_off, answer).await.map(|answer| (departure, answer))
+                bounded_by(cut_off, answer).await.map(|answer| (departure, answer))
             }
             None => {
                 half.sent(engine.lease(ask.lease), &dispatch);
@@ -276,8 +276,9 @@ impl ContenderSlot {
             Ok(Attempt::Granted { fence, .. }) => {
                 half.granted();
                 let (moment, distance) = (engine.clock().moment(), place.distance());
-                if distance.is_too_far_for(term.lease) {
-                    engine.lease_is_short(place.name(), term.lease, distance.usual());
+                let way = distance.at_most(moment.now.saturating_duration_since(term.sent));
+                if way.is_too_far_for(term.lease) {
+                    engine.lease_is_short(place.name(), term.lease, way.shortest());
                 }
                 if !term.holds(moment) {
                     return Tried::Late;
@@ -319,9 +320,9 @@ impl ContenderSlot {
     /// answers anybody.
     async fn in_line<T>(&self, ask: &Ask, mut queued: Attended<T>) -> Option<T> {
         let engine = &self.place.engine;
-        let (started, distance) = (engine.clock().now(), self.place.distance());
+        let started = engine.clock().now();
         loop {
-            let settings = engine.settings();
+            let (settings, distance) = (engine.settings(), self.place.distance());
             // It may have left meanwhile.
             let asked = self.place.update(|state, _| state.tries_since()).unwrap_or(started);
             let until = match ask.patience {

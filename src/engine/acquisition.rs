@@ -18,7 +18,7 @@ use super::{
     effects::millis,
     guard::LockGuard,
     nest::Nested,
-    pause::{LONGEST_PAUSE, Trouble, bounded, unanswered},
+    pause::{LONGEST_PAUSE, Trouble, bounded, bounded_by, unanswered},
     queue::{QueuePlace, Told},
     registry::{Place, State},
     shared::Engine,
@@ -216,7 +216,7 @@ impl State {
     fn news(&self, place: &Place, now: Instant, heard: Instant, distance: Distance) -> News {
         let fresh =
             |trouble: &Trouble| now < trouble.at + place.engine.settings().command_timeout + LONGEST_PAUSE + GRACE;
-        let silent = |since: Instant| since.max(heard) + distance.patience() <= now;
+        let silent = |since: Instant| since.max(heard) + distance.patience(since) <= now;
         match self.trouble.as_ref().filter(|trouble| trouble.lasts(heard)) {
             Some(trouble) if fresh(trouble) => News::Trouble(trouble.error.clone()),
             None if !self.tries_since().is_some_and(silent) => News::Busy,
@@ -238,7 +238,8 @@ impl QueuePlace {
             News::Trouble(error) => return Err(error),
             News::None => drop(self),
         }
-        match bounded(Some(distance.cut_off(now, now)), place.entry.protocol.inspect()).await {
+        let cut_off = || Some(place.distance().cut_off(now, now));
+        match bounded_by(cut_off, place.entry.protocol.inspect()).await {
             Some(Ok(_)) => Ok(None),
             Some(Err(fault)) if !fault.heals() && fault.kind != FaultKind::Closed => Ok(None),
             _ => Err(unheard(&place)),

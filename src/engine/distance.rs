@@ -14,6 +14,10 @@ pub(super) const GRACE: Duration = Duration::from_millis(15);
 /// On a way that is in order an answer takes no longer than so many of the longest round trips.
 const ROUND_TRIPS: u32 = 3;
 
+/// No way is taken to have become longer than so many of these before any answer says so: a server that says nothing at all
+/// would keep those who wait for it for a moment.
+const FAR: Duration = Duration::from_millis(100);
+
 /// More tries than where the server is near are under way from this distance on, in proportion to it, and no more than so many
 /// of each half.
 const NEAR: Duration = Duration::from_millis(10);
@@ -28,17 +32,28 @@ pub(crate) struct Distance {
     /// `None`: nothing was measured yet.
     round_trip: Option<RoundTrip>,
     command_timeout: Duration,
+    /// Since when commands have left that nobody heard of again.
+    unheard: Option<Instant>,
 }
 
 impl Distance {
     pub(super) fn new(round_trip: Option<RoundTrip>, command_timeout: Duration) -> Self {
-        Self { round_trip, command_timeout }
+        Self { round_trip, command_timeout, unheard: None }
     }
 
-    /// How long an answer may take before a way counts as silent. Of one that nobody went yet nothing is known but that no
-    /// command takes longer than its timeout.
-    pub(super) fn patience(self) -> Duration {
-        let known = self.round_trip.map(|trip| trip.longest.saturating_mul(ROUND_TRIPS));
+    /// The way may be longer than it was: commands that left since then are without an answer.
+    pub(super) fn unheard_since(self, unheard: Option<Instant>) -> Self {
+        Self { unheard, ..self }
+    }
+
+    /// How long an answer to what was asked at `asked` may take before a way counts as silent. Of one that nobody went yet
+    /// nothing is known but that no command takes longer than its timeout; one on which answers were missing by then may
+    /// have become as long as they had taken so far.
+    pub(super) fn patience(self, asked: Instant) -> Duration {
+        let missing = self.unheard.map(|since| asked.saturating_duration_since(since));
+        // A link that was silent for longer is given up, and says nothing of the next one.
+        let missing = missing.filter(|missing| *missing < self.command_timeout).unwrap_or_default();
+        let known = self.round_trip.map(|trip| trip.longest.max(missing.min(FAR)).saturating_mul(ROUND_TRIPS));
         known.unwrap_or(self.command_timeout).min(self.command_timeout).max(GRACE)
     }
 
@@ -52,15 +67,21 @@ impl Distance {
         self.round_trip.map_or(Duration::ZERO, |trip| trip.shortest)
     }
 
+    /// An answer has just come within this time: the way is no longer.
+    pub(super) fn at_most(self, took: Duration) -> Self {
+        let round_trip = self.round_trip.map(|trip| RoundTrip { shortest: trip.shortest.min(took), ..trip });
+        Self { round_trip, ..self }
+    }
+
     /// How many tries of each half may be under way.
     pub(super) fn tries(self) -> usize {
         let times = self.usual().as_micros() / NEAR.as_micros();
         usize::try_from(times).unwrap_or(usize::MAX).saturating_mul(TRIES).clamp(TRIES, MOST_TRIES)
     }
 
-    /// Whether a lease leaves its holder too little time.
+    /// Whether a lease leaves its holder too little time, by the way alone: what came late for once says nothing.
     pub(super) fn is_too_far_for(self, lease: Duration) -> bool {
-        lease < self.usual() * LEASE
+        lease < self.shortest() * LEASE
     }
 
     /// Why no answer came within a lease.
@@ -71,7 +92,7 @@ impl Distance {
         }
         format!(
             "{why}: the server is {:?} away, and a lease should be {LEASE} round trips long or longer",
-            self.usual()
+            self.shortest()
         )
     }
 
@@ -84,7 +105,7 @@ impl Distance {
     /// Until when an answer to what was asked at `asked` is waited for by somebody whose wait ends at `until`: where the
     /// server answers at all, it comes by then.
     pub(super) fn cut_off(self, until: Instant, asked: Instant) -> Instant {
-        (until.max(asked) + GRACE).max(asked + self.patience())
+        (until.max(asked) + GRACE).max(asked + self.patience(asked))
     }
 }
 
@@ -118,6 +139,21 @@ mod tests {
     }
 
     #[test]
+    fn where_answers_are_missing_the_way_may_be_as_long_as_they_took_so_far_up_to_a_bound() {
+        let since = Instant::now();
+        for (missing, longest, over) in
+            [(0, 1, 15), (16, 1, 48), (64, 1, 192), (16, 100, 300), (2_000, 1, 300), (2_000, 200, 600)]
+        {
+            let (asked, near) = (since + MS * missing, at(Some(MS * longest)));
+            let over = asked + MS * over;
+            assert_eq!(near.unheard_since(Some(since)).cut_off(asked, asked), over, "{missing}, {longest}");
+        }
+        // By then its link is given up.
+        let asked = since + TIMEOUT;
+        assert_eq!(at(Some(MS)).unheard_since(Some(since)).cut_off(asked, asked), asked + GRACE);
+    }
+
+    #[test]
     fn as_many_tries_are_under_way_as_keep_the_same_number_answered_up_to_a_bound() {
         let tries =
             |ms: u32| Distance::new(Some(RoundTrip { usual: MS * ms, ..RoundTrip::default() }), TIMEOUT).tries();
@@ -127,8 +163,10 @@ mod tests {
 
     #[test]
     fn a_lease_of_four_round_trips_is_long_enough_and_a_shorter_one_is_named_with_the_way() {
-        let far = Distance::new(Some(RoundTrip { usual: 50 * MS, ..RoundTrip::default() }), TIMEOUT);
+        let trip = RoundTrip { shortest: 50 * MS, usual: 80 * MS, longest: 500 * MS };
+        let far = Distance::new(Some(trip), TIMEOUT);
         assert!(far.is_too_far_for(199 * MS) && !far.is_too_far_for(200 * MS) && !at(None).is_too_far_for(MS));
+        assert!(!far.at_most(49 * MS).is_too_far_for(199 * MS) && far.at_most(60 * MS).is_too_far_for(199 * MS));
         let why = far.of_late_answers(100 * MS);
         assert!(why.contains("100ms") && why.contains("50ms") && why.contains("4 round trips"), "{why}");
         assert!(!far.of_late_answers(200 * MS).contains("50ms"));
@@ -148,6 +186,6 @@ mod tests {
         let asked = Instant::now();
         assert_eq!(at(None).cut_off(asked, asked), asked + TIMEOUT);
         assert_eq!(at(Some(10 * TIMEOUT)).cut_off(asked, asked), asked + TIMEOUT);
-        assert_eq!(at(Some(Duration::MAX / 4)).patience(), TIMEOUT);
+        assert_eq!(at(Some(Duration::MAX / 4)).patience(asked), TIMEOUT);
     }
 }

@@ -91,6 +91,10 @@ impl HalfBuilt {
     /// Nobody waits for its answer any longer; whether it left.
     pub(super) fn cut_off(&mut self) -> bool {
         let left = self.in_flight.as_ref().is_some_and(|dispatch| !dispatch.withdraw());
+        if left {
+            let since = self.place.update(|state, _| state.tries_since());
+            since.into_iter().for_each(|since| self.place.unheard_since(since));
+        }
         self.unanswered(left);
         left
     }

@@ -109,6 +109,7 @@ mod tenure;
 mod term;
 mod ticket;
 mod tries;
+mod unheard;
 mod unlock;
 mod wake;
 mod watchdog;

@@ -14,7 +14,7 @@ use super::{
     hand_over::Ending,
     hold::{Hold, Term, Ticket},
     outcome::Released,
-    pause::{Pauses, bounded, one_at_a_time, unanswered},
+    pause::{Pauses, bounded_by, one_at_a_time, unanswered},
     registry::{Place, State},
     tenure::Tenure,
 };
@@ -83,26 +83,28 @@ impl Nest {
         let place = self.place.clone();
         let settings = *place.engine.settings();
         let clock = place.engine.clock();
-        let (started, distance) = (clock.now(), place.distance());
+        let started = clock.now();
         let cut_off = |asked| match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(distance.cut_off(until, asked)),
+            Patience::Until(until) => Some(place.distance().cut_off(until, asked)),
             Patience::ForEver => Some(started + settings.unreachable_after),
         };
         let turn = one_at_a_time(&place, Some(Arc::clone(&self.commands)));
-        let Some(_turn) = bounded(cut_off(started), turn).await else {
+        let Some(_turn) = bounded_by(|| cut_off(started), turn).await else {
             return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
         };
         let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
             let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
-            let cut_off = cut_off(term.sent);
             let earlier = std::mem::replace(&mut self.unanswered, true);
             let dispatch = place.while_held(&self.tenure, term.lease);
             let answer = place.entry.protocol.acquire(self.number, term.lease, asked.holds, &dispatch);
-            let fault = match bounded(cut_off, answer).await {
+            let fault = match bounded_by(|| cut_off(term.sent), answer).await {
                 None => {
                     let left = !dispatch.withdraw();
+                    if left {
+                        place.unheard_since(term.sent);
+                    }
                     self.unanswered = earlier || left;
                     return Err(unanswered(&place, left, "no answer before the wait was over"));
                 }
@@ -135,7 +137,7 @@ impl Nest {
             }
             let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
             let resume = clock.now() + pauses.next();
-            let too_late = cut_off.is_none_or(|cut_off| cut_off <= resume);
+            let too_late = cut_off(term.sent).is_none_or(|cut_off| cut_off <= resume);
             if !fault.heals() || too_late {
                 return Err(error);
             }

@@ -1,7 +1,7 @@
 //! When the contender of a name may try, and when it gives up: the gate before a try, the sleep after a busy answer, the
 //! pause after a fault. What a try is, and what comes of it, is in `acquire.rs`.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, FutureExt};
 use tokio::{
@@ -124,13 +124,12 @@ impl ContenderSlot {
     pub(super) async fn gate(&self, ask: &Ask, releases: Releases) -> Result<Opened> {
         let place = &self.place;
         let settings = place.engine.settings();
-        let distance = place.distance();
-        let started = place.engine.clock().now();
-        let (mut now, mut round_trip) = (started, distance.shortest());
+        let (started, mut distance) = (place.engine.clock().now(), place.distance());
+        let mut now = started;
         loop {
             let link = place.link();
             let (gate, out) = place.update(|state, fx| {
-                state.slice.comes_nearer(round_trip);
+                state.slice.comes_nearer(distance.shortest());
                 let gate = state.slice.gate(now);
                 match gate {
                     Gate::Until(_) if ask.patience != Patience::Once => state.ear.open(fx),
@@ -192,7 +191,7 @@ impl ContenderSlot {
             let until = if matches!(gate, Gate::Rest(_)) { until.min(now + LONGEST_POLL) } else { until };
             self.polls_by(Some(until));
             let _ = Box::pin(timeout_at(until, place.entry.nudged())).await;
-            (now, round_trip) = (place.engine.clock().now(), place.distance().shortest());
+            (now, distance) = (place.engine.clock().now(), place.distance());
         }
     }
 
@@ -363,6 +362,23 @@ pub(super) fn bounded<F: Future>(until: Option<Instant>, future: F) -> impl Futu
         Some(until) => Either::Left(Box::pin(timeout_at(until, future)).map(std::result::Result::ok)),
         None => Either::Right(future.map(Some)),
     }
+}
+
+/// The same where `until` may come later by then than it seemed: more is known of the way to the server.
+pub(super) fn bounded_by<F: Future>(
+    until: impl Fn() -> Option<Instant>,
+    future: F,
+) -> impl Future<Output = Option<F::Output>> {
+    let Some(mut over) = until() else { return Either::Right(future.map(Some)) };
+    Either::Left(Box::pin(async move {
+        let mut future = pin!(future);
+        loop {
+            if let Ok(output) = timeout_at(over, future.as_mut()).await {
+                return Some(output);
+            }
+            over = until().filter(|later| over < *later)?;
+        }
+    }))
 }
 
 /// The turn of a count-changing command: a hold's go one at a time, for the sake of their answers. A command is over

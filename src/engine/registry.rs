@@ -217,7 +217,13 @@ impl Place {
     /// How far the server is where this name is.
     pub(super) fn distance(&self) -> Distance {
         let round_trip = self.engine.line().round_trip(self.entry.protocol.key());
-        Distance::new(round_trip, self.engine.settings().command_timeout)
+        let distance = Distance::new(round_trip, self.engine.settings().command_timeout);
+        distance.unheard_since(self.engine.unheard.since(|| self.last_answer()))
+    }
+
+    /// What left at this instant is waited for no longer.
+    pub(super) fn unheard_since(&self, since: Instant) {
+        self.engine.unheard.note(since, self.last_answer());
     }
 
     /// For a command that asks for so much more of a hold: while this tenure of it lives.

@@ -278,8 +278,9 @@ impl TryAcquire {
     ///
     /// A try that is on its way when the wait ends is waited for, so that a free lock is taken by any wait, however far the
     /// server is. The answer may therefore come one round trip later than the wait's end. Where the server says nothing, it is
-    /// given up after a few of the round trips that were measured before. `Ok(None)` says that somebody else had it, or that
-    /// more acquisitions of this client are under way than are let through at a time, and the wait ended before its turn came.
+    /// given up after a few of the round trips that were measured before, or a few times as long as it has been silent by
+    /// then, but not for more than 300 ms. `Ok(None)` says that somebody else had it, or that more acquisitions of this
+    /// client are under way than are let through at a time, and the wait ended before its turn came.
     #[doc(alias = "timeout")]
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.change(|plan| plan.wait = Some(wait)))

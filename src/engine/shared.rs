@@ -30,6 +30,7 @@ use super::{
     registry::{Entry, Place, State},
     schedule::Schedule,
     tries::Tries,
+    unheard::Unheard,
     watchdog,
 };
 use crate::{
@@ -74,6 +75,7 @@ pub(crate) struct Engine {
     pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
     pub(super) era: Era,
+    pub(super) unheard: Unheard,
     pub(super) shutdown: OnceLock<Arc<WindingDown>>,
     /// Told whenever something changes at an entry that holds nothing, for the end.
     pub(super) settled: Notify,
@@ -106,6 +108,7 @@ impl Engine {
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             era: Era::default(),
+            unheard: Unheard::default(),
             shutdown: OnceLock::new(),
             settled: Notify::new(),
             hasher: RandomState::new(),

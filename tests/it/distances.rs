@@ -6,7 +6,10 @@ use std::time::Duration;
 use relatch::{Client, EmbeddedStore, Error, LockGuard, Owner, embedded::Weather};
 use tokio::time::{Instant, sleep};
 
-use crate::embedded::client;
+use crate::{
+    embedded::client,
+    harness::traces::{Said, Traces},
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -157,6 +160,92 @@ async fn whoever_waits_a_while_beside_a_busy_task_of_its_own_process_hears_no_er
             sleep(97 * MS).await;
         }
         busy.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// More than are under way at once: some leave from the line.
+#[tokio::test(start_paused = true)]
+async fn many_that_are_given_up_on_their_way_cost_a_release_each_and_nothing_later() {
+    let (store, names, day) = (EmbeddedStore::new(), 128, Duration::from_secs(24 * 3600));
+    let far = far_client(&store, 2 * MS, true).await;
+    let before = store.calls(&far).expect("a client of it");
+    let tries: Vec<_> =
+        (0..names).map(|n| tokio::spawn(far.mutex(format!("{n}")).lock().lease(day).into_future())).collect();
+    sleep(MS).await;
+    tries.iter().for_each(tokio::task::JoinHandle::abort);
+    for given_up in tries {
+        assert!(given_up.await.is_err_and(|error| error.is_cancelled()));
+    }
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(store.calls(&far).expect("a client of it") - before, 2 * names);
+    assert!(store.is_empty());
+}
+
+/// A client whose way to the store was short for a while, and is of this round trip from now on.
+async fn client_that_moved(store: &EmbeddedStore, trip: Duration) -> Client {
+    let moved = far_client(store, 4 * MS, true).await;
+    for _ in 0..20 {
+        moved.lock("another").lock().await.expect("it is free").unlock().await.expect("it is held");
+    }
+    store.set_weather_of(&moved, link(trip)).expect("a client of this store");
+    moved
+}
+
+/// The first answers are missing by when the short way would have brought them. From that alone it is known that it may have
+/// become longer, before any comes.
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_taken_by_any_wait_soon_after_the_way_became_longer() {
+    for trip in [50, 200, 400].map(|trip| MS * trip) {
+        for wait in [1, 50, 100, 300].map(|wait| MS * wait) {
+            let store = EmbeddedStore::new();
+            let moved = client_that_moved(&store, trip).await;
+            let mut answered = Vec::new();
+            for n in 0..10 {
+                let answer = moved.mutex(format!("report {n}")).try_lock().wait(wait).await;
+                if let Ok(guard) = &answer {
+                    assert!(guard.is_some(), "it is free");
+                }
+                answered.push(answer.is_ok());
+            }
+            let in_vain = answered.iter().filter(|answered| !**answered).count();
+            assert!(in_vain <= 3 && answered[in_vain..].iter().all(|it| *it), "{trip:?}, {wait:?}: {answered:?}");
+        }
+    }
+}
+
+/// Where the server says nothing at all nobody waits for it much longer.
+#[tokio::test(start_paused = true)]
+async fn a_short_wait_for_a_server_that_has_fallen_silent_is_over_soon() {
+    let store = EmbeddedStore::new();
+    let moved = client_that_moved(&store, 4 * MS).await;
+    store.freeze(&moved).expect("a client of this store");
+    let silent = Instant::now();
+    for n in 0.. {
+        let (before, asked) = (silent.elapsed(), Instant::now());
+        if before > Duration::from_secs(10) {
+            break;
+        }
+        let answer = moved.mutex(format!("report {n}")).try_lock().wait(MS).await;
+        assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}, {before:?}");
+        // Past the command timeout its link is given up, and nothing is known of the next one.
+        let known = if before < Duration::from_secs(3) { 3 * before } else { Duration::ZERO };
+        assert!(asked.elapsed() <= known.clamp(20 * MS, 301 * MS), "after {before:?}: {:?}", asked.elapsed());
+    }
+}
+
+/// One that comes late says nothing of the way.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_long_enough_is_not_called_short_after_one_late_answer() {
+    let traces = Traces::here();
+    let store = EmbeddedStore::new();
+    let near = client_that_moved(&store, 400 * MS).await;
+    near.lock("another").lock().await.expect("it is free").unlock().await.expect("it is held");
+    store.set_weather_of(&near, link(4 * MS)).expect("a client of this store");
+    let short = |said: &Said| said.what.contains("four round trips");
+    for (lease, warns) in [(150, false), (10, true)] {
+        let guard = near.lock("report").lock().lease(MS * lease).await.expect("it is free");
+        guard.unlock().await.expect("it is held");
+        assert_eq!(traces.all().iter().any(short), warns, "{lease}");
     }
 }
 

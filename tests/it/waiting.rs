@@ -272,6 +272,24 @@ async fn a_wait_ends_at_its_bound_when_the_server_is_slow() {
     assert_unreachable(wait_out(&waiting, &unique_name(), wait).await);
 }
 
+/// The first answers are missing when the short way would have brought them, and what comes late is known to have come.
+#[tokio::test]
+async fn a_free_lock_is_taken_by_a_short_wait_soon_after_the_way_became_longer() {
+    let proxy = Proxy::to(Server::shared());
+    let waiting = connected(Client::builder().url(proxy.url())).await;
+    for _ in 0..20 {
+        waiting.lock(unique_name()).lock().await.expect("it is free").unlock().await.expect("it is held");
+    }
+    proxy.rule(any(), Action::DelayReply(Duration::from_millis(200)));
+    let mut answers = Vec::new();
+    for _ in 0..8 {
+        let answer = waiting.mutex(unique_name()).try_lock().wait(Duration::from_millis(1)).await;
+        answers.push(answer.map(|guard| drop(guard.expect("it is free"))));
+    }
+    let in_vain = answers.iter().filter(|answer| answer.is_err()).count();
+    assert!(in_vain <= 3 && answers[in_vain..].iter().all(Result::is_ok), "{answers:?}");
+}
+
 #[tokio::test]
 async fn a_wait_ends_at_its_bound_when_nothing_comes_through() {
     let server = Server::shared();

@@ -158,23 +158,16 @@ impl World {
         own.or(self.weather.as_ref()).filter(|weather| !weather.is_fair())
     }
 
-    /// What befalls all clients from now on, or one. What was measured under another weather says nothing any more.
+    /// What befalls all clients from now on, or one: whether there is such a one.
     pub(super) fn set_weather(&mut self, of: Option<Uuid>, weather: Weather) -> bool {
-        let changed: Vec<_> = match of {
-            None => self.members.values_mut().filter(|member| member.weather.is_none()).collect(),
-            Some(client) => self.members.get_mut(&client).into_iter().collect(),
-        };
-        let any = !changed.is_empty();
-        for member in changed {
-            member.signals.round_trips.forget();
-            if of.is_some() {
-                member.weather = Some(weather.clone());
-            }
+        match of {
+            None => self.weather = Some(weather),
+            Some(client) => match self.members.get_mut(&client) {
+                Some(member) => member.weather = Some(weather),
+                None => return false,
+            },
         }
-        if of.is_none() {
-            self.weather = Some(weather);
-        }
-        any
+        true
     }
 }
 
