@@ -72,7 +72,6 @@ mod tidy;
 mod told;
 mod ttl;
 mod waiting;
-#[cfg(feature = "embedded")]
 mod warned;
 mod with_redis;
 

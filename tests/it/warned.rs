@@ -1,20 +1,24 @@
 //! What a client warns of where its callers are tasks of another runtime than the one that it lives on.
 
+#[cfg(feature = "embedded")]
 use std::{
     pin::pin,
+    task::{Context, Waker},
+};
+use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Waker},
     time::Duration,
 };
 
 use relatch::{Client, ClientBuilder};
+use tokio::{runtime::Builder, task::spawn_blocking};
+#[cfg(feature = "embedded")]
 use tokio::{
-    runtime::Builder,
     sync::{Barrier, mpsc, oneshot},
-    task::{JoinHandle, spawn_blocking},
+    task::JoinHandle,
     time::advance,
 };
 use tracing::{Level, dispatcher};
@@ -108,6 +112,7 @@ async fn a_task_elsewhere_that_waits_for_a_mutex_that_it_took_is_one_warning() {
     assert_eq!([&itself, &others].map(|name| warnings(&traces, name, ITSELF)), [1, 0]);
 }
 
+#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn tasks_elsewhere_that_wait_for_one_another_s_mutexes_are_one_warning() {
     let traces = Traces::here();
