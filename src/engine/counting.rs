@@ -1,5 +1,5 @@
 //! What the server was told of a hold's count. Counts are set, never counted: each command says what shall be afterwards, so
-//! the newest one heals whatever an older one left. Who tells it is in `nest.rs`.
+//! the newest one heals whatever an older one left. Who tells it is in `telling.rs`.
 
 use std::sync::Arc;
 

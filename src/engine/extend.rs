@@ -47,7 +47,7 @@ impl Share {
             let why = "it would reach beyond the max_hold of this hold";
             return Err(Error::invalid("lease", why).for_lock(place.name()));
         };
-        let dispatch = place.while_held(&self.tenure, term.lease);
+        let dispatch = place.while_held(&self.tenure, move || term.lease);
         let hold = (&**place.entry.protocol.key(), number);
         let mut answers = place.entry.protocol.renew(&[hold], term.lease, within, &dispatch).await;
         let renewal = match answers.pop() {

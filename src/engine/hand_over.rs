@@ -8,12 +8,12 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{
     HoldNumber, Moved,
     clock::Moment,
+    commands::one_at_a_time,
     date::Date,
     effects::{Effects, Said},
     guard::LockGuard,
     hold::{Hold, Term, Ticket},
     outcome::{Outcome, Released},
-    pause::one_at_a_time,
     queue::{Told, Waiter},
     reap::OldCopies,
     registry::{Heir, Place, State},

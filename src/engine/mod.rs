@@ -3,7 +3,8 @@
 //! | rule | file |
 //! | --- | --- |
 //! | who may enter, who waits | `admit.rs`, nested entries in `nest.rs` |
-//! | what the server was told of a hold's count | `counting.rs` |
+//! | what the server was told of a hold's count | `counting.rs`, who tells it in `telling.rs` |
+//! | the turns of the commands that change a count | `commands.rs` |
 //! | one acquisition, from the first poll to the guard | `acquisition.rs` |
 //! | try, listen, try again, sleep | `acquire.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
@@ -41,6 +42,8 @@
 //! | --- | --- | --- |
 //! | one command | the command timeout; of a renewal a third of its lease, or two round trips | the backend, `batches.rs` |
 //! | a try without an answer, for those who wait for ever | `unreachable_after` | `pause.rs` |
+//! | an acquisition inside a hold, where the server answers nobody | `unreachable_after`, for those who wait for ever | `nest.rs` |
+//! | the turn of a command that changes a count | the command timeout, then it goes without | `commands.rs` |
 //! | tries in flight | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
 //! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
@@ -72,6 +75,7 @@ mod ask;
 mod batches;
 mod circles;
 mod clock;
+mod commands;
 mod counting;
 mod date;
 mod distance;
@@ -105,6 +109,7 @@ mod schedule;
 mod seldom;
 mod shared;
 mod slice;
+mod telling;
 mod tenure;
 mod term;
 mod ticket;

@@ -1,26 +1,32 @@
-//! Nested acquisitions of an owner that already holds, and the telling of the count. What was told is in `counting.rs`.
+//! Nested acquisitions of an owner that already holds. Each changes the hold's count: what the server was told of that is in
+//! `counting.rs`, who tells it in `telling.rs`.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::{
-    sync::Semaphore,
-    time::{sleep, sleep_until},
+    sync::{Semaphore, oneshot},
+    time::{Instant, sleep_until},
 };
 
 use super::{
-    Attempt, HoldNumber, Letting,
+    Attempt, HoldNumber,
     ask::{Ask, Patience},
+    commands::in_turn,
     guard::LockGuard,
     hand_over::Ending,
     hold::{Hold, Term, Ticket},
-    outcome::Released,
-    pause::{Pauses, bounded_by, one_at_a_time, unanswered},
+    pause::{Pauses, bounded, unanswered},
     registry::{Place, State},
+    telling::retell,
     tenure::Tenure,
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
+    lease::Lease,
     name::Field,
     rules::{Rule, without},
 };
@@ -32,18 +38,51 @@ pub(crate) struct Nest {
     tenure: Arc<Tenure>,
     number: HoldNumber,
     commands: Arc<Semaphore>,
+    /// What is asked for now.
+    asking: Option<Asking>,
     /// A command was sent and its count is not certain.
     unanswered: bool,
     granted: bool,
+    started: Instant,
+    /// When the server was heard last before this asked first.
+    since: Option<Instant>,
 }
 
+/// One command of it, which runs by itself.
+#[derive(Debug)]
+struct Asking {
+    dispatch: Arc<Dispatch>,
+    /// What it asks for, once its turn has come; nothing if it was given up before.
+    sent: Arc<OnceLock<Option<(Term, Asked)>>>,
+}
+
+impl Asking {
+    fn sent(&self) -> Option<(Term, Asked)> {
+        self.sent.get().copied().flatten()
+    }
+}
+
+/// How far a command had come when it was withdrawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Withdrawn {
+    InLine,
+    BeforeItLeft,
+    /// It left, and its count is not certain.
+    TooLate,
+}
+
+/// What a command brings; `None`: there is no outer hold to ask for.
+type Answer = oneshot::Receiver<Option<std::result::Result<Attempt, Fault>>>;
+
 /// What a nested acquire asks for, and what was known before.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Asked {
     told: Option<u32>,
     number: u64,
     holds: u32,
     era: u64,
+    /// When the server was heard last.
+    heard: Instant,
 }
 
 pub(crate) enum Nested {
@@ -57,12 +96,6 @@ impl State {
     pub(super) fn live(&mut self, tenure: &Arc<Tenure>) -> Option<&mut Hold> {
         self.hold.as_mut().filter(|hold| Arc::ptr_eq(&hold.tenure, tenure))
     }
-
-    /// The teller of a hold is through: whether it may go.
-    fn is_told(&mut self, tenure: &Arc<Tenure>) -> bool {
-        let Some(hold) = self.live(tenure) else { return true };
-        hold.counting.teller_ends()
-    }
 }
 
 impl Nest {
@@ -74,57 +107,46 @@ impl Nest {
             tenure: Arc::clone(&hold.tenure),
             number: hold.number,
             commands: hold.counting.commands(),
+            asking: None,
             unanswered: false,
             granted: false,
+            started: place.engine.clock().now(),
+            since: None,
         }
     }
 
     pub(super) async fn acquire(mut self, ask: &Ask) -> Result<Nested> {
         let place = self.place.clone();
-        let settings = *place.engine.settings();
         let clock = place.engine.clock();
-        let started = clock.now();
-        let cut_off = |asked| match ask.patience {
-            Patience::Once => None,
-            Patience::Until(until) => Some(place.distance().cut_off(until, asked)),
-            Patience::ForEver => Some(started + settings.unreachable_after),
-        };
-        let turn = one_at_a_time(&place, Some(Arc::clone(&self.commands)));
-        let Some(_turn) = bounded_by(|| cut_off(started), turn).await else {
-            return Err(unanswered(&place, false, "an earlier command of this hold is not answered yet"));
-        };
         let mut pauses = Pauses::after_faults(place.engine.chance());
         loop {
-            let Some((term, asked)) = self.next_term(ask) else { return Ok(Nested::OuterLost) };
-            let earlier = std::mem::replace(&mut self.unanswered, true);
-            let dispatch = place.while_held(&self.tenure, term.lease);
-            let answer = place.entry.protocol.acquire(self.number, term.lease, asked.holds, &dispatch);
-            let fault = match bounded_by(|| cut_off(term.sent), answer).await {
-                None => {
-                    let left = !dispatch.withdraw();
-                    if left {
-                        place.unheard_since(term.sent);
-                    }
-                    self.unanswered = earlier || left;
-                    return Err(unanswered(&place, left, "no answer before the wait was over"));
-                }
-                Some(Ok(Attempt::Granted { holds, fence })) => {
+            let mut answer = self.asks(ask);
+            let answer = self.heard(ask, &mut answer).await;
+            let earlier = self.unanswered;
+            let Some(answer) = answer else { return Err(self.give_up()) };
+            let asking = self.asking.take();
+            let Ok(answer) = answer else { return Err(Error::Closed) };
+            let sent = asking.and_then(|asking| Some((asking.sent()?, asking.dispatch)));
+            let (Some(answer), Some(((term, asked), dispatch))) = (answer, sent) else { return Ok(Nested::OuterLost) };
+            self.unanswered = true;
+            let fault = match answer {
+                Ok(Attempt::Granted { holds, fence }) => {
                     match self.enter(ask, (term, &dispatch), asked, holds, fence) {
                         Some(nested) => return Ok(nested),
                         // The present server is asked, too.
                         None => continue,
                     }
                 }
-                Some(Ok(_)) if without(Rule::NestedNeedsOuter) => {
+                Ok(_) if without(Rule::NestedNeedsOuter) => {
                     let nested = self.enter(ask, (term, &dispatch), asked, asked.holds, None);
                     return Ok(nested.unwrap_or(Nested::OuterLost));
                 }
-                Some(Ok(Attempt::Gone | Attempt::Busy { .. })) => {
+                Ok(Attempt::Gone | Attempt::Busy { .. }) => {
                     self.unanswered = false;
                     self.outer_gone();
                     return Ok(Nested::OuterLost);
                 }
-                Some(Err(fault)) => fault,
+                Err(fault) => fault,
             };
             // What did not run changed no count.
             self.unanswered = earlier || fault.may_have_run;
@@ -137,7 +159,7 @@ impl Nest {
             }
             let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
             let resume = clock.now() + pauses.next();
-            let too_late = cut_off(term.sent).is_none_or(|cut_off| cut_off <= resume);
+            let too_late = self.end(ask, asked).is_none_or(|end| end <= resume);
             if !fault.heals() || too_late {
                 return Err(error);
             }
@@ -145,25 +167,93 @@ impl Nest {
         }
     }
 
-    /// What to ask for; `None` once the outer hold is lost.
-    fn next_term(&self, ask: &Ask) -> Option<(Term, Asked)> {
-        let clock = self.place.engine.clock();
-        self.place.update(|state, fx| {
-            state.expire(&self.place, fx);
-            let hold = state.live(&self.tenure)?;
-            let own = ask.max_hold.map(|max_hold| clock.now() + max_hold);
-            let bound = [hold.bound(), own].into_iter().flatten().min();
-            // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
-            let moment = clock.moment();
-            let left = hold.deadline(moment).saturating_duration_since(moment.now);
-            let Some(term) = Term::now(self.place.engine.lease(ask.lease).max(left), bound, clock) else {
-                // Less than a millisecond before its bound it is over: nothing can be asked for any more.
-                state.lose(&self.place, LostCause::MaxHold, fx);
-                return None;
-            };
-            let (told, number, holds) = (hold.counting.told(), hold.counting.asks(), hold.count().max(2));
-            Some((term, Asked { told, number, holds, era: self.place.engine.era.number() }))
+    /// Asks once, in its turn among the hold's commands.
+    fn asks(&mut self, ask: &Ask) -> Answer {
+        let (place, tenure, number) = (self.place.clone(), Arc::clone(&self.tenure), self.number);
+        let sent = Arc::new(OnceLock::new());
+        let asks_for = Arc::clone(&sent);
+        let lease =
+            move || asks_for.get().copied().flatten().map_or(Duration::ZERO, |(term, _): (Term, Asked)| term.lease);
+        let dispatch = place.while_held(&tenure, lease);
+        self.asking = Some(Asking { dispatch: Arc::clone(&dispatch), sent: Arc::clone(&sent) });
+        let (lease, max_hold) = (ask.lease, ask.max_hold);
+        in_turn(&self.place, Arc::clone(&self.commands), async move {
+            let (term, asked) = next_term(&place, &tenure, lease, max_hold, &sent)?;
+            Some(place.entry.protocol.acquire(number, term.lease, asked.holds, &dispatch).await)
         })
+    }
+
+    /// What comes of it, unless the caller's wait is over first.
+    async fn heard(&mut self, ask: &Ask, answer: &mut Answer) -> Option<<Answer as Future>::Output> {
+        loop {
+            let sent = self.asking.as_ref().and_then(Asking::sent);
+            let until = self.until(ask, sent);
+            if until.is_some_and(|until| until <= self.place.engine.clock().now()) {
+                return None;
+            }
+            if let Some(answer) = bounded(until, &mut *answer).await {
+                return Some(answer);
+            }
+        }
+    }
+
+    /// Until when an answer is waited for. In line that is for as long as the server answers: whoever stands there has the lock
+    /// already. `sent`: it has left the line.
+    fn until(&mut self, ask: &Ask, sent: Option<(Term, Asked)>) -> Option<Instant> {
+        let distance = self.place.distance();
+        if let Some((term, asked)) = sent {
+            return self.end(ask, asked).map(|end| distance.cut_off(end, term.sent));
+        }
+        let heard = self.started.max(self.place.last_answer());
+        match ask.patience {
+            Patience::Once => None,
+            Patience::Until(until) => Some(distance.cut_off(until, heard)),
+            Patience::ForEver => Some(heard + self.place.engine.settings().unreachable_after),
+        }
+    }
+
+    /// From when on nothing is asked for again. The time in line does not count where somebody waits for ever.
+    fn end(&mut self, ask: &Ask, asked: Asked) -> Option<Instant> {
+        match ask.patience {
+            Patience::Once => None,
+            Patience::Until(until) => Some(until),
+            Patience::ForEver => {
+                let since = *self.since.get_or_insert(self.started.max(asked.heard));
+                Some(since + self.place.engine.settings().unreachable_after)
+            }
+        }
+    }
+
+    /// The wait is over before there is an answer.
+    fn give_up(&mut self) -> Error {
+        let sent = self.asking.as_ref().and_then(Asking::sent);
+        let why = match self.withdraw() {
+            Withdrawn::InLine => "an earlier command of this hold is not answered yet",
+            Withdrawn::BeforeItLeft => "no answer before the wait was over",
+            Withdrawn::TooLate => {
+                self.unanswered = true;
+                if let Some((term, _)) = sent {
+                    self.place.unheard_since(term.sent);
+                }
+                return unanswered(&self.place, true, "no answer before the wait was over");
+            }
+        };
+        unanswered(&self.place, false, why)
+    }
+
+    /// Nobody wants any more what was asked for.
+    fn withdraw(&mut self) -> Withdrawn {
+        let Some(Asking { dispatch, sent }) = self.asking.take() else { return Withdrawn::InLine };
+        // Under the entry's mutex, as `next_term`: it was asked, or never will be.
+        let given_up = self.place.update(|_, _| sent.set(None).is_ok());
+        let Some((_, asked)) = sent.get().copied().flatten().filter(|_| !given_up) else { return Withdrawn::InLine };
+        if !dispatch.withdraw() {
+            return Withdrawn::TooLate;
+        }
+        if !self.unanswered {
+            self.not_asked(asked);
+        }
+        Withdrawn::BeforeItLeft
     }
 
     /// It was granted; `None`: by an earlier server.
@@ -219,11 +309,44 @@ impl Nest {
     }
 }
 
+/// What to ask for, as it leaves; `None` once the outer hold is lost, or where nobody wants it any more.
+fn next_term(
+    place: &Place,
+    tenure: &Arc<Tenure>,
+    lease: Lease,
+    max_hold: Option<Duration>,
+    sent: &OnceLock<Option<(Term, Asked)>>,
+) -> Option<(Term, Asked)> {
+    let (clock, heard) = (place.engine.clock(), place.last_answer());
+    place.update(|state, fx| {
+        if sent.get().is_some() {
+            return None;
+        }
+        state.expire(place, fx);
+        let hold = state.live(tenure)?;
+        let own = max_hold.map(|max_hold| clock.now() + max_hold);
+        let bound = [hold.bound(), own].into_iter().flatten().min();
+        // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
+        let moment = clock.moment();
+        let left = hold.deadline(moment).saturating_duration_since(moment.now);
+        let Some(term) = Term::now(place.engine.lease(lease).max(left), bound, clock) else {
+            // Less than a millisecond before its bound it is over: nothing can be asked for any more.
+            state.lose(place, LostCause::MaxHold, fx);
+            return None;
+        };
+        let (told, number, holds) = (hold.counting.told(), hold.counting.asks(), hold.count().max(2));
+        let asked = Asked { told, number, holds, era: place.engine.era.number(), heard };
+        sent.set(Some((term, asked))).ok()?;
+        Some((term, asked))
+    })
+}
+
 impl Drop for Nest {
     fn drop(&mut self) {
         if self.granted {
             return;
         }
+        self.unanswered |= self.withdraw() == Withdrawn::TooLate;
         let place = &self.place;
         match place.update(|state, fx| state.end_pending(place, &self.tenure, fx)) {
             // The server may count one too many.
@@ -232,96 +355,5 @@ impl Drop for Nest {
             // A release goes on by itself when it is dropped.
             _ => {}
         }
-    }
-}
-
-/// Tells the server the newest count of a hold, one of whose tickets ended with `left` remaining. Dropped, even before it
-/// was polled, or after an error that may heal, it goes on in the background.
-pub(super) fn tell(
-    place: Place,
-    tenure: Arc<Tenure>,
-    left: u32,
-) -> impl Future<Output = Result<Released>> + Send + 'static {
-    let telling = Telling { place, tenure, told: false };
-    async move {
-        let mut telling = telling;
-        let result = tell_once(&telling.place, &telling.tenure).await;
-        telling.told = result.as_ref().err().is_none_or(|error| !error.is_transient());
-        result.map(|()| Released::StillHeld(left))
-    }
-}
-
-/// Goes on telling in the background, until it is answered or the hold is over. However many counts are left untold,
-/// one task tells the newest.
-pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
-    let is_new = place.update(|state, _| {
-        let hold = state.live(tenure)?;
-        hold.counting.teller_begins().then_some(())
-    });
-    if is_new.is_none() {
-        return;
-    }
-    let (place, tenure) = (place.clone(), Arc::clone(tenure));
-    Arc::clone(&place.engine).spawn(Box::pin(async move {
-        let mut pauses = Pauses::after_faults(place.engine.chance());
-        loop {
-            if tell_once(&place, &tenure).await.is_err_and(|error| error.is_transient()) {
-                sleep(pauses.next()).await;
-            } else if place.update(|state, _| state.is_told(&tenure)) {
-                return;
-            }
-        }
-    }));
-}
-
-/// A count that the server is being told.
-struct Telling {
-    place: Place,
-    tenure: Arc<Tenure>,
-    told: bool,
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        if !self.told {
-            retell(&self.place, &self.tenure);
-        }
-    }
-}
-
-async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
-    let over = || tenure.loss(place.name()).map_or(Ok(()), Err);
-    let Some(commands) = place.update(|state, _| state.live(tenure).map(|hold| hold.counting.commands())) else {
-        return over();
-    };
-    let _turn = one_at_a_time(place, Some(commands)).await;
-    let news = place.update(|state, fx| {
-        state.expire(place, fx);
-        let hold = state.live(tenure)?;
-        let count = hold.count();
-        if hold.counting.told() == Some(count) {
-            hold.counting.is_right();
-            return None;
-        }
-        Some((hold.number, count, hold.counting.asks()))
-    });
-    let Some((number, count, asked)) = news else { return over() };
-    let answer = place.entry.protocol.release(number, count).await;
-    // By its number: a hold that was passed on meanwhile is still the one that was asked about.
-    place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
-        (Ok(Letting::Done { holds, .. }), Some(hold)) => {
-            hold.counting.answers(asked, *holds);
-            if hold.counting.told() == Some(hold.count()) {
-                hold.counting.is_right();
-            }
-        }
-        (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
-        _ => {}
-    });
-    match answer {
-        Ok(_) => over(),
-        // Zero deletes whatever the count was, so one that is too high does no harm.
-        Err(Fault { kind: FaultKind::OutOfMemory, .. }) => Ok(()),
-        Err(fault) => Err(Error::from_fault(fault, place.name(), Op::Release)),
     }
 }

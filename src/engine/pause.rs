@@ -1,13 +1,10 @@
 //! When the contender of a name may try, and when it gives up: the gate before a try, the sleep after a busy answer, the
 //! pause after a fault. What a try is, and what comes of it, is in `acquire.rs`.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 
 use futures_util::future::{Either, FutureExt};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     admit::ContenderSlot,
@@ -379,12 +376,6 @@ pub(super) fn bounded_by<F: Future>(
             over = until().filter(|later| over < *later)?;
         }
     }))
-}
-
-/// The turn of a count-changing command: a hold's go one at a time, for the sake of their answers. A command is over
-/// within its timeout, so whoever still has the turn by then has stopped polling, and is not waited for.
-pub(super) async fn one_at_a_time(place: &Place, commands: Option<Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
-    timeout(place.engine.settings().command_timeout, commands?.acquire_owned()).await.ok()?.ok()
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::{
     ask::{Ask, Patience},
     guard::LockGuard,
     handle::{Handle, Nesting},
-    nest,
     outcome::{Outcome, Released, not_yet},
     registry::State,
+    telling,
     tenure::Tenure,
     unlock,
 };
@@ -144,7 +144,9 @@ impl Plan {
             });
             match found {
                 Found::Ticket(guard) => guard.unlock_detached().await,
-                Found::Untold { tenure, left } => unlock::told_of_detached(nest::tell(place, tenure, left).await, left),
+                Found::Untold { tenure, left } => {
+                    unlock::told_of_detached(telling::tell(place, tenure, left).await, left)
+                }
                 Found::Nothing { guards } => Err(not_held(guards)),
                 Found::UnderWay(outcome) => {
                     let within = handle.engine.settings().command_timeout;

@@ -227,13 +227,17 @@ impl Place {
     }
 
     /// For a command that asks for so much more of a hold: while this tenure of it lives.
-    pub(super) fn while_held(&self, tenure: &Arc<Tenure>, lease: Duration) -> Arc<Dispatch> {
+    pub(super) fn while_held(
+        &self,
+        tenure: &Arc<Tenure>,
+        lease: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Arc<Dispatch> {
         let (place, tenure) = (self.clone(), Arc::clone(tenure));
         Dispatch::new(move || {
             let clock = place.engine.clock();
             let lives = |hold: &&mut Hold| Arc::ptr_eq(&hold.tenure, &tenure) && hold.lives(clock.moment());
             let mut state = place.entry.lock();
-            state.hold.as_mut().filter(lives).map(|hold| hold.leaves((clock.now() + lease).into())).is_some()
+            state.hold.as_mut().filter(lives).map(|hold| hold.leaves((clock.now() + lease()).into())).is_some()
         })
     }
 

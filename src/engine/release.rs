@@ -10,10 +10,11 @@ use tokio::{
 
 use super::{
     HoldNumber, Letting, Published,
+    commands::one_at_a_time,
     errand::Errand,
     hold::Hold,
     outcome::{Outcome, Released, Rest},
-    pause::{Pauses, one_at_a_time},
+    pause::Pauses,
     reap::OldCopies,
     registry::{Place, State},
     slice::{Listeners, Turn},

@@ -281,6 +281,7 @@ impl TryAcquire {
     /// given up after a few of the round trips that were measured before, or a few times as long as it has been silent by
     /// then, but not for more than 300 ms. `Ok(None)` says that somebody else had it, or that more acquisitions of this
     /// client are under way than are let through at a time, and the wait ended before its turn came.
+    /// An owner that has the lock already is let in again by any wait: its acquisitions go one after the other.
     #[doc(alias = "timeout")]
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.change(|plan| plan.wait = Some(wait)))

@@ -8,9 +8,9 @@ use super::{
     elsewhere::Silence,
     guard::LockGuard,
     hand_over::{Ending, HandOver},
-    nest,
     outcome::{Outcome, Released, not_yet},
     release::ReleaseJob,
+    telling,
 };
 use crate::{
     error::{Error, Op, Result},
@@ -84,7 +84,7 @@ impl LockGuard {
 
     /// Owned, so that it can go on at home wherever this is awaited.
     fn tell(&self, left: u32) -> Reused<Result<Released>> {
-        Reused::new(&TOLD, nest::tell(self.place.clone(), Arc::clone(&self.tenure), left))
+        Reused::new(&TOLD, telling::tell(self.place.clone(), Arc::clone(&self.tenure), left))
     }
 
     /// Whether this guard's share was released, and not lost before.
@@ -190,7 +190,7 @@ impl Drop for LockGuard {
         match self.step_if_held() {
             Some(Step::HandOver(hand_over)) => hand_over.start(None),
             Some(Step::Release(job)) => job.start(),
-            Some(Step::Tell(_)) => nest::retell(&self.place, &self.tenure),
+            Some(Step::Tell(_)) => telling::retell(&self.place, &self.tenure),
             // The rest is done or under way.
             _ => {}
         }

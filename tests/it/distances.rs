@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     embedded::client,
     harness::traces::{Said, Traces},
+    kept::poll_once,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -132,6 +133,60 @@ async fn whoever_waits_for_ever_over_any_link_enters_within_its_distance_of_the_
         // The message, the try, and its answer.
         assert_eq!(let_go.elapsed(), trip * 3 / 2);
         guard.unlock().await.expect("it is held");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_nests_beside_others_of_its_owner_is_served_for_any_wait_over_any_link() {
+    for (trip, wait, known, what) in cases() {
+        let store = EmbeddedStore::new();
+        let far = far_client(&store, trip, known).await;
+        let (lock, owner) = (far.lock("report"), Owner::new());
+        let outer = assert_free(lock.try_lock().owner(&owner).wait(wait).await, &what);
+        let asked = Instant::now();
+        let nesting: Vec<_> = (0..10)
+            .map(|_| {
+                let (lock, owner) = (lock.clone(), owner.clone());
+                tokio::spawn(async move { lock.try_lock().owner(&owner).wait(wait).await })
+            })
+            .collect();
+        let mut inside = Vec::new();
+        for nested in nesting {
+            inside.push(assert_free(nested.await.expect("no panic"), &what));
+        }
+        assert!(asked.elapsed() <= 10 * trip, "{what}: {:?}", asked.elapsed());
+        assert_eq!(outer.hold_count(), 11, "{what}");
+        drop((inside, outer));
+        sleep(Duration::from_secs(60)).await;
+        assert!(store.is_empty(), "{what}");
+    }
+}
+
+/// A nested acquisition that is neither polled nor dropped is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn whoever_nests_beside_a_parked_one_of_its_owner_is_served_over_any_link() {
+    for trip in TRIPS.map(|trip| MS * trip).into_iter().filter(|trip| !trip.is_zero()) {
+        let store = EmbeddedStore::new();
+        let far = far_client(&store, trip, false).await;
+        let (lock, owner, what) = (far.lock("report"), Owner::new(), format!("a round trip of {trip:?}"));
+        let outer = lock.lock().owner(&owner).await.expect("it is free");
+        let mut parked = lock.lock().owner(&owner);
+        assert!(poll_once(&mut parked).await.is_pending());
+        for _ in 0..3 {
+            let asked = Instant::now();
+            let waited = assert_free(lock.try_lock().owner(&owner).wait(100 * MS).await, &what);
+            let tried = assert_free(lock.try_lock().owner(&owner).await, &what);
+            tried.unlock().await.expect(&what);
+            waited.unlock().await.expect(&what);
+            // The parked one, and these.
+            assert!(asked.elapsed() <= 5 * trip, "{what}: {:?}", asked.elapsed());
+            sleep(Duration::from_secs(20)).await;
+        }
+        let asked = Instant::now();
+        outer.unlock().await.expect(&what);
+        assert_eq!(asked.elapsed(), trip, "{what}");
+        parked.await.expect(&what).unlock().await.expect(&what);
+        assert!(store.is_empty(), "{what}");
     }
 }
 

@@ -19,6 +19,7 @@ mod many;
 mod model;
 
 mod nest;
+mod nest_line;
 mod numbers;
 mod orders;
 mod parked;

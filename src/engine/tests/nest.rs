@@ -255,7 +255,7 @@ async fn an_answer_that_a_parked_unlock_brings_late_does_not_stand_for_the_newes
     world.next(Verb::Release, [Fate::Slow(MS)]);
     let mut parked = Box::pin(second.unlock());
     assert!(polled(&mut parked, 1).await.is_none());
-    // Nobody polls it while three others enter: its turn is over after a command timeout.
+    // Nobody polls it while three others enter: its turn is over with its answer.
     let mut others = Vec::new();
     for _ in 0..3 {
         others.push(lock.lock_as(&owner).await.unwrap());
@@ -285,4 +285,45 @@ async fn after_a_nested_acquisition_that_was_refused_a_hold_is_still_passed_on_w
     assert_eq!(world.verbs(), []);
     next.unlock().await.unwrap();
     bench.nothing_is_left("a").await;
+}
+
+/// What a parked acquisition was answered says nothing of the counts that were asked for since.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_parked_acquisition_looks_at_late_does_not_stand_for_the_newest_count() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let outer = lock.lock_as(&owner).await.unwrap();
+    world.next(Verb::Acquire, [Fate::Slow(MS)]);
+    let mut parked = lock.lock_as(&owner);
+    assert!(polled(&mut parked, 1).await.is_none());
+    let other = lock.lock_as(&owner).await.unwrap();
+    assert_eq!(world.holder("a").unwrap().1, 3);
+    let inner = parked.await.unwrap();
+    assert_eq!(other.unlock().await.unwrap(), Released::StillHeld(2));
+    assert_eq!(world.holder("a").unwrap().1, 2);
+    drop((inner, outer));
+    bench.nothing_is_left("a").await;
+}
+
+/// Whatever ends it: it changed no count.
+#[tokio::test(start_paused = true)]
+async fn after_a_nested_acquisition_that_never_left_a_hold_is_still_passed_on_without_a_word() {
+    for waits in [None, Some(100 * MS)] {
+        let bench = Bench::with(|settings| settings.handover_slice = SECOND);
+        let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+        let guard = lock.lock_as(&owner).await.unwrap();
+        world.unlink();
+        match waits {
+            None => assert!(polled(&mut lock.lock_as(&owner), 1).await.is_none()),
+            Some(wait) => assert!(lock.try_lock_as(&owner).wait(wait).await.is_err()),
+        }
+        world.relink();
+        let next = start(lock.lock_as(&Owner::new())).await;
+        world.forget_record();
+        guard.unlock().await.unwrap();
+        let next = next.await.unwrap().unwrap();
+        assert_eq!(world.verbs(), [], "{waits:?}");
+        next.unlock().await.unwrap();
+        bench.nothing_is_left("a").await;
+    }
 }
