@@ -151,8 +151,12 @@ async fn a_fair_lock_of_redissons_is_kept_out_by_ours_of_the_same_name_and_keeps
 
     assert!(fair.lock_for(LEASE).await.yes());
     let ends = monotonic() + held(site.server(), &name).expires.saturating_sub(wall());
+    let monitor = site.server().monitor();
     let waiter = enter(&rust, &name);
-    listening(site, &name, 1).await;
+    // It listens, and has asked once more since: until then it finds out by asking.
+    let listens = |ran: &Ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel(&name));
+    let asks = |ran: &Ran| !ran.by_script && ran.name() == "EVALSHA" && ran.mentions(&name);
+    eventually_async(SOON, async || monitor.ran().iter().skip_while(|ran| !listens(ran)).any(asks)).await;
     assert!(fair.unlock().await.yes());
     let (guard, at) = entered(waiter).await;
     assert!(at + 2 * MS >= ends);
