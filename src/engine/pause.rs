@@ -314,8 +314,8 @@ impl ContenderSlot {
     }
 
     /// Ends this acquisition for want of an answer to what it asked at `asked`. Whoever just did not wait long enough is no
-    /// trouble for others: that is a server which answered nobody since, and lasts no longer. Where it has been silent for too long, all who
-    /// would wait for ever get the same verdict.
+    /// trouble for others: that is a server which answered nobody since, and lasts no longer. Where it has been silent for too
+    /// long, all who would wait for ever get the same verdict.
     pub(super) fn give_up(&self, ask: &Ask, error: Error, asked: Instant) -> Error {
         let place = &self.place;
         let (now, heard) = (place.engine.clock().now(), place.last_answer());

@@ -268,6 +268,30 @@ async fn a_free_lock_is_taken_by_any_wait_soon_after_the_way_became_longer() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_nests_is_served_for_any_wait_soon_after_the_way_became_longer() {
+    for trip in [50, 200, 400].map(|trip| MS * trip) {
+        for wait in [1, 50, 100, 300].map(|wait| MS * wait) {
+            let store = EmbeddedStore::new();
+            let (moved, owner) = (far_client(&store, 4 * MS, true).await, Owner::new());
+            let mut outer = Vec::new();
+            for n in 0..10 {
+                let lock = moved.lock(format!("report {n}"));
+                outer.push((lock.lock().owner(&owner).await.expect("it is free"), lock));
+            }
+            store.set_weather_of(&moved, link(trip)).expect("a client of this store");
+            let mut answered = Vec::new();
+            // Each inside a hold of its own: nobody stands in line.
+            for (_, lock) in &outer {
+                let answer = lock.try_lock().owner(&owner).wait(wait).await;
+                answered.push(answer.is_ok_and(|guard| guard.is_some()));
+            }
+            let in_vain = answered.iter().filter(|answered| !**answered).count();
+            assert!(in_vain <= 3 && answered[in_vain..].iter().all(|it| *it), "{trip:?}, {wait:?}: {answered:?}");
+        }
+    }
+}
+
 /// Where the server says nothing at all nobody waits for it much longer.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_for_a_server_that_has_fallen_silent_is_over_soon() {
