@@ -56,7 +56,7 @@ pub(super) struct Node {
     /// Links that were opened before this lead to another server than the present command link, as far as is known.
     pub(super) elsewhere: watch::Sender<Instant>,
     pub(super) closed: CancellationToken,
-    birth: Mutex<Option<Birth>>,
+    pub(super) birth: Mutex<Option<Birth>>,
 }
 
 /// On this first link, over which it makes sure that there is a server that can be worked with: since `started` within the
@@ -306,11 +306,6 @@ impl Node {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         let _entered = self.runtime.enter();
         sleep_until(deadline)
-    }
-
-    /// The birth of the server behind the present link, where that server told it.
-    pub(super) fn born(&self) -> Option<Birth> {
-        self.birth.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn is_born(&self, birth: Option<Birth>) {

@@ -1,6 +1,9 @@
 //! A standalone server, as the seam wants it: one node for commands, one link for all subscriptions. It only hands on.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -108,7 +111,7 @@ impl Backend for Standalone {
     }
 
     fn born(&self) -> Option<Birth> {
-        self.node.born()
+        self.node.birth.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
