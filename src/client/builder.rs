@@ -89,7 +89,7 @@ impl ClientBuilder {
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
     /// limits are this builder's.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
-        self.target = Some(Ok(Target::Server(Box::new(server::Address::of_client(&client)))));
+        self.target = Some(server::Address::of_client(&client).map(|address| Target::Server(Box::new(address))));
         self
     }
 

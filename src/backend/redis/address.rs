@@ -1,5 +1,6 @@
 //! Where servers are, as the user named them: a URL of any scheme, or the driver's own clients. Opens nothing.
 
+mod misplaced;
 mod url;
 
 use std::{fmt, sync::Arc};
@@ -42,8 +43,8 @@ pub(crate) struct Target {
 
 impl Address {
     /// From the driver's client for the one server.
-    pub(crate) fn of_client(client: &Client) -> Self {
-        Self::Server(Target::of_client(client, "redis_client"))
+    pub(crate) fn of_client(client: &Client) -> Result<Self, Error> {
+        Target::of_client(client, "redis_client").shown().map(Self::Server)
     }
 
     /// From the driver's clients for some nodes of a cluster.
@@ -68,7 +69,7 @@ impl Address {
     /// The same with another way to speak to the nodes that are found: as this client would.
     pub(crate) fn with_nodes_like(self, client: &Client) -> Result<Self, Error> {
         let option = "nodes_like";
-        let like = Target::of_client(client, option);
+        let like = Target::of_client(client, option).shown()?;
         match self {
             Self::Server(_) => Err(Error::invalid(option, "one server alone has no other nodes")),
             Self::Sentinel(_) | Self::Cluster(_) if like.host().is_none() => Err(Error::invalid(option, NO_SOCKET)),
@@ -105,11 +106,20 @@ impl Target {
 
     /// The same for some of a deployment with several, which therefore are reached by a host and a port.
     fn of_clients(clients: &[Client], option: &'static str) -> Result<Vec<Self>, Error> {
-        let targets: Vec<_> = clients.iter().map(|client| Self::of_client(client, option)).collect();
+        let targets = clients.iter().map(|client| Self::of_client(client, option).shown());
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
         match targets.iter().all(|target| target.host().is_some()) {
             _ if targets.is_empty() => Err(Error::invalid(option, "at least one is needed")),
             true => Ok(targets),
             false => Err(Error::invalid(option, NO_SOCKET)),
+        }
+    }
+
+    /// The same, which may be shown: no credential stands in its address.
+    fn shown(self) -> Result<Self, Error> {
+        match misplaced::in_address(self.info.addr()) {
+            None => Ok(self),
+            Some(mistake) => Err(Error::invalid(self.option, mistake)),
         }
     }
 
@@ -350,6 +360,53 @@ mod tests {
         }
     }
 
+    /// A credential in the place of an address would be shown with it.
+    #[test]
+    fn what_stands_in_an_address_and_is_none_is_named_and_not_shown() {
+        let rows = [
+            ("redis+unix:///s&pass=s3cret", "?user=name&pass=word"),
+            ("redis+unix:///s;password=s3cret", "?user=name&pass=word"),
+            ("redis+unix:///s%3Fpass%3Ds3cret", "?user=name&pass=word"),
+            ("valkey+unix://ann:s3cret@/s", "?user=name&pass=word"),
+            ("unix://:s3cret@localhost/s", "?user=name&pass=word"),
+            ("redis+unix:///ann:s3cret@/s", "?user=name&pass=word"),
+            ("redis://ann:17%40s3cret", "are not escaped"),
+            ("redis://ann%3As3cret%40h", "are not escaped"),
+            ("redis://s3cret%40h:1/0", "are not escaped"),
+            ("redis://h%2F0%3Fpass%3Ds3cret", "are not escaped"),
+            ("redis://h&password=s3cret", "are not escaped"),
+            ("redis://h;s3cret", "are not escaped"),
+            ("redis-cluster://h,s3cret%40i", "are not escaped"),
+            ("redis-sentinel://h%3Fsentinel_password=s3cret#m", "are not escaped"),
+            ("redis-sentinel://s3cret%40h,i#m", "are not escaped"),
+            ("redis-sentinel://h#m?sentinel_password=s3cret", "before it"),
+            ("redis-sentinel://h/0#m&sentinel_password=s3cret", "before it"),
+        ];
+        for (url, named) in rows {
+            let error = Address::parse(url).map(|address| format!("{address:?}")).expect_err(url);
+            let shown = format!("{error} {error:?}");
+            assert!(shown.contains(named) && !shown.contains("s3cret"), "{url}: {shown}");
+            let Ok(client) = Client::open(url) else { continue };
+            let by_client = [
+                Address::of_client(&client),
+                Address::of_nodes(from_ref(&client)),
+                Address::of_sentinels("m", from_ref(&client)),
+                Address::of_nodes(&[Client::open("redis://h").unwrap()]).unwrap().with_nodes_like(&client),
+            ];
+            for address in by_client {
+                // Who is known only by a parameter of a socket's URL, or by what comes before its host, is not shown.
+                let shown = address.map_or_else(|error| format!("{error} {error:?}"), |address| format!("{address:?}"));
+                assert!(!shown.contains("s3cret"), "{url}: {shown}");
+            }
+        }
+        assert!(Address::of_client(&Client::open("redis+unix:///s&pass=s3cret").unwrap()).is_err());
+        assert!(Address::of_client(&Client::open("redis://s3cret%40h").unwrap()).is_err());
+        for url in ["redis://a-b_c.d.:7", "redis://[::1]:7", "redis+unix:///a%26b/c%3Dd?pass=s3=cr&et", "redis://h\n"] {
+            server(url);
+        }
+        assert_eq!(&*sentinels("redis-sentinel://h#a%26b%3D").master, "a&b=");
+    }
+
     #[test]
     fn what_must_be_escaped_and_is_not_is_named() {
         for url in [
@@ -412,7 +469,7 @@ mod tests {
             (Address::of_sentinels("m", &[]), "sentinels", "at least one"),
             (Address::of_sentinels("", from_ref(&tcp)), "sentinels", "master"),
             (Address::of_sentinels("m", from_ref(&socket)), "sentinels", "unix socket"),
-            (Address::of_client(&tcp).with_nodes_like(&tcp), "nodes_like", "one server"),
+            (Address::of_client(&tcp).unwrap().with_nodes_like(&tcp), "nodes_like", "one server"),
             (nodes.clone().with_nodes_like(&socket), "nodes_like", "unix socket"),
             (nodes.with_nodes_like(&other), "nodes_like", "database 0"),
         ];

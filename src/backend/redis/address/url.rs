@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use redis::IntoConnectionInfo;
 
-use super::{Address, NO_MASTER, Sentinels, Target};
+use super::{
+    Address, NO_MASTER, Sentinels, Target,
+    misplaced::{self, ESCAPE},
+};
 use crate::{backend::redis::options::RespVersion, error::Error};
 
 /// Where a sentinel listens, unless somebody says otherwise.
 const SENTINEL_PORT: u16 = 26_379;
-
-/// What must be said of a password in a URL.
-const ESCAPE: &str =
-    "in a user's name and in a password \"/\", \"?\", \"#\" and \"@\" must be escaped: %2F, %3F, %23, %40";
 
 const NO_SCHEME: &str = "its scheme is none of redis://, rediss://, redis+unix://, redis-sentinel://, rediss-sentinel://, \
                          redis-cluster:// and rediss-cluster://";
@@ -27,11 +26,11 @@ impl Address {
         if tls {
             has_tls()?;
         }
-        if is_misread(rest) {
-            return Err(invalid(ESCAPE));
+        if let Some(mistake) = misplaced::in_url(kind, rest) {
+            return Err(invalid(mistake));
         }
         match kind {
-            Kind::Server => Target::parse(url).map(Self::Server),
+            Kind::Server | Kind::Socket => Target::parse(url).map(Self::Server),
             Kind::Sentinel => Parts::of(rest)?.sentinels(tls).map(Self::Sentinel),
             Kind::Cluster => Parts::of(rest)?.nodes(tls).map(Self::Cluster),
         }
@@ -51,13 +50,16 @@ impl Target {
         })?;
         let redis = info.redis_settings().clone().set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let version = if asks_for_resp2(url) { RespVersion::Resp2 } else { RespVersion::Auto };
-        Ok(Self { info: info.set_redis_settings(redis), version, option: "url" })
+        Self { info: info.set_redis_settings(redis), version, option: "url" }.shown()
     }
 }
 
+/// What a URL leads to, by its scheme.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Server,
+    /// A server by its unix socket.
+    Socket,
     Sentinel,
     Cluster,
 }
@@ -65,7 +67,8 @@ enum Kind {
 /// What is there, and whether it speaks TLS.
 fn scheme_of(word: &str) -> Option<(Kind, bool)> {
     Some(match word {
-        "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => (Kind::Server, false),
+        "redis" | "valkey" => (Kind::Server, false),
+        "redis+unix" | "valkey+unix" | "unix" => (Kind::Socket, false),
         "rediss" | "valkeys" => (Kind::Server, true),
         "redis-sentinel" | "valkey-sentinel" => (Kind::Sentinel, false),
         "rediss-sentinel" | "valkeys-sentinel" => (Kind::Sentinel, true),
@@ -238,14 +241,6 @@ fn decoded(text: &str) -> Result<String, Error> {
         }
     }
     String::from_utf8(bytes).map_err(|_| invalid("what it escapes is no text in UTF-8"))
-}
-
-/// Whether a part of the credentials stands where the address ends: nothing else there has an `@`. Some of these would
-/// parse, with the password's beginning for a port.
-fn is_misread(rest: &str) -> bool {
-    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A socket's path may have one, its query may, and an end that is cut off by a `#` is nobody's wish.
-    if authority == 0 { rest.contains('#') } else { rest[authority..].contains('@') }
 }
 
 fn asks_for_resp2(url: &str) -> bool {
