@@ -63,8 +63,6 @@ enum Tried {
     Overtook,
     /// The answer came later than its own lease.
     Late,
-    /// Its lease was over before it left.
-    Unsent,
     Fault(Fault),
     /// The wait ended before the answer.
     CutOff(Reached),
@@ -127,7 +125,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
         releases = Releases::Sent;
         match slot.attempt(ask, &mut half).await {
             Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
-            Tried::Unsent | Tried::Fault(_) | Tried::CutOff(Reached::Line | Reached::NoLink) if !slot.stands() => {
+            Tried::Fault(_) | Tried::CutOff(Reached::Line | Reached::NoLink) if !slot.stands() => {
                 return Ok(Contended::PassedOver);
             }
             Tried::PassedOver => return Ok(Contended::PassedOver),
@@ -144,10 +142,10 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             Tried::Overtook => releases = Releases::Answered,
             // The present server is asked for the same hold.
             Tried::Outdated => {}
-            tried @ (Tried::Late | Tried::Unsent) => {
+            Tried::Late => {
                 late += 1;
                 if late == LATE_ANSWERS || ask.patience == Patience::Once {
-                    return Err(late_answer(place, ask, matches!(tried, Tried::Late)));
+                    return Err(late_answer(place, ask));
                 }
                 // Finished: its release is on the way, and it is never asked for again.
                 let again = without(Rule::LateAnswerEndsNumber).then(|| half.number());
@@ -179,9 +177,9 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
 }
 
 /// Its answers came later than its own lease.
-fn late_answer(place: &Place, ask: &Ask, left: bool) -> Error {
+fn late_answer(place: &Place, ask: &Ask) -> Error {
     let lease = place.engine.lease(ask.lease);
-    let fault = Fault::of(FaultKind::Timeout, left, place.distance().of_late_answers(lease));
+    let fault = Fault::of(FaultKind::Timeout, true, place.distance().of_late_answers(lease));
     Error::from_fault(fault, place.name(), Op::Acquire)
 }
 
@@ -203,11 +201,9 @@ struct Departure {
 }
 
 impl Departure {
-    /// `None` if nothing is left to ask for, or another is the contender by now.
+    /// `None` if another is the contender by now.
     fn now(place: &Place, ask: &Ask, contender: u64, asked: Asked) -> Option<Self> {
-        let clock = place.engine.clock();
-        let bound = ask.max_hold.map(|max_hold| clock.now() + max_hold);
-        let term = Term::now(place.engine.lease(ask.lease), bound, clock)?;
+        let term = Term::first(place.engine.lease(ask.lease), ask.max_hold, place.engine.clock());
         place.update(|state, _| {
             let due = term.sent + place.engine.settings().command_timeout + GRACE;
             state.tries(contender, asked, term.sent, due)?;
@@ -244,7 +240,7 @@ impl ContenderSlot {
             Some(_place_at_hand) => {
                 half.sent(engine.lease(ask.lease), &dispatch);
                 let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));
-                let Some(departure) = departure else { return Tried::Unsent };
+                let Some(departure) = departure else { return Tried::PassedOver };
                 let cut_off = || self.cut_off(ask, departure.term.sent, departure.troubled);
                 let answer = later(place.entry.protocol.acquire(half.number(), departure.term.lease, 1, &dispatch));
                 bounded_by(cut_off, answer).await.map(|answer| (departure, answer))

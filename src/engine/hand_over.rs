@@ -146,6 +146,7 @@ impl State {
             to: None,
             lease: hold.may_last(now),
             late: hold.runs_late(),
+            own: false,
             unclean: hold.unclean,
             commands: hold.counting.take_commands(),
             waiter: Some(waiter),
@@ -197,6 +198,8 @@ pub(crate) struct HandOver {
     lease: Duration,
     /// And by how much longer the server may keep it, if something that has no answer runs late.
     late: Duration,
+    /// A message of it is counted as our own, that comes only if it ran.
+    own: bool,
     /// An old copy of the acquire may run later.
     unclean: bool,
     commands: Option<Arc<Semaphore>>,
@@ -234,16 +237,19 @@ impl HandOver {
         let Some((lease, max_hold)) = self.waiter.as_ref().map(|waiter| (waiter.lease, waiter.max_hold)) else {
             return Ok(Released::Freed);
         };
-        let bound = max_hold.map(|max_hold| clock.now() + max_hold);
-        let Some(term) = Term::now(place.engine.lease(lease), bound, clock) else { return Ok(Released::Freed) };
+        let term = Term::first(place.engine.lease(lease), max_hold, clock);
         let late = self.late;
         (self.lease, self.late) = (self.lease.max(term.lease), late + term.lease);
         let era = place.engine.era.number();
         let to = *self.to.insert(place.engine.draw_hold());
         place.update(|state, _| state.handing.iter_mut().for_each(|successor| successor.to = self.to));
         let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
-        match place.answer_that_may_tell(answer).await {
+        let (answer, own) = place.answer_that_may_tell(answer).await;
+        self.own = own;
+        match answer {
             Ok(Moved::Done { .. }) => {
+                // For the one before it is over, whatever becomes of the rest.
+                self.outcome.set(Ok(Released::Freed));
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
                 let moment = clock.moment();
                 if term.holds(moment) {
@@ -291,9 +297,6 @@ impl HandOver {
             fx.deliver(waiter.turn, Told::Granted(guard));
             None
         });
-        if self.waiter.is_none() {
-            self.outcome.set(Ok(Released::Freed));
-        }
     }
 
     /// The waiter is the name's contender now.
@@ -319,7 +322,7 @@ impl Drop for HandOver {
             Some(to) if without(Rule::HandOverUndoneInOrder) => (to, Some(self.from)),
             to => (self.from, to),
         };
-        let why = Why { then, late: self.late, ..Why::ended(first, self.lease, OldCopies::None) };
+        let why = Why { then, own: self.own, late: self.late, ..Why::ended(first, self.lease, OldCopies::None) };
         let job = place.update(|state, fx| {
             let now = place.engine.clock().now();
             let mut job = state.release(place, why, Arc::clone(&self.outcome), now);

@@ -24,7 +24,7 @@
 //! | what a client's primitives share, name to entry | `shared.rs` |
 //! | the end of a client | `ending.rs` |
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
-//! | newest target, repetition, releases before tries | `release.rs` |
+//! | newest target, repetition, releases before tries | `release.rs`, what is to be released in `why.rs` |
 //! | how a release went | `outcome.rs` |
 //! | work without a task of its own | `errand.rs` |
 //! | what is due, and retries | `watchdog.rs`, the dates in `schedule.rs` |
@@ -118,6 +118,7 @@ mod unheard;
 mod unlock;
 mod wake;
 mod watchdog;
+mod why;
 
 #[cfg(test)]
 mod tests;

@@ -123,6 +123,8 @@ impl ContenderSlot {
         let settings = place.engine.settings();
         let (started, mut distance) = (place.engine.clock().now(), place.distance());
         let mut now = started;
+        // Nothing but a release of ours that had to leave kept it from asking, and nobody has said that the lock is busy.
+        let mut held_up = false;
         loop {
             let link = place.link();
             let (gate, out) = place.update(|state, fx| {
@@ -157,7 +159,7 @@ impl ContenderSlot {
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
-                    return Ok(if over { Opened::WaitOver } else { Opened::At(now) });
+                    return Ok(if over && !held_up { Opened::WaitOver } else { Opened::At(now) });
                 }
                 Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
                 Gate::Until(at) | Gate::After(at) | Gate::Rest(at) => Some(at),
@@ -183,6 +185,7 @@ impl ContenderSlot {
                     }
                 };
             }
+            held_up = gate == Gate::Open && releases == Releases::Sent;
             let until = at.map_or(bound, |at| at.min(bound));
             // Other names may tell meanwhile that the server is nearer than it seemed.
             let until = if matches!(gate, Gate::Rest(_)) { until.min(now + LONGEST_POLL) } else { until };

@@ -8,11 +8,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+pub(crate) use super::why::Why;
 use super::{
     HoldNumber, Letting, Published,
     commands::one_at_a_time,
     errand::Errand,
-    hold::Hold,
     outcome::{Outcome, Released, Rest},
     pause::Pauses,
     reap::OldCopies,
@@ -38,6 +38,8 @@ pub(crate) struct Releasing {
     pub(crate) number: HoldNumber,
     /// An abandoned hand-over is undone in order: this one once `number` is answered.
     pub(super) then: Option<HoldNumber>,
+    /// A message of that hand-over is counted as our own, which never comes if there was still something to undo first.
+    moves_own: bool,
     pub(crate) outcome: Arc<Outcome>,
     /// The link on which it is on its way.
     out_on: Option<u64>,
@@ -61,32 +63,6 @@ enum Missing {
     Needless,
 }
 
-/// Why something is released.
-#[derive(Clone, Debug)]
-pub(crate) struct Why {
-    pub(crate) number: HoldNumber,
-    pub(crate) then: Option<HoldNumber>,
-    pub(crate) turn: Turn,
-    /// The lease that the server may still keep it for.
-    pub(crate) lease: Duration,
-    /// And by how much longer, if something that has no answer runs after this was decided.
-    pub(super) late: Duration,
-    /// Those of its acquire may run later: released again for a while after the end.
-    pub(super) old_copies: OldCopies,
-}
-
-impl Why {
-    /// A hold of ours is over.
-    pub(super) fn of(hold: &Hold, turn: Turn, now: Instant) -> Self {
-        let ended = Self::ended(hold.number, hold.may_last(now), OldCopies::of(hold.unclean));
-        Self { turn, late: hold.runs_late(), ..ended }
-    }
-
-    pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
-        Self { number, then: None, turn: Turn::Keep, lease, late: Duration::ZERO, old_copies }
-    }
-}
-
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>, now: Instant) -> ReleaseJob {
@@ -102,6 +78,7 @@ impl State {
         self.releases.push(Releasing {
             number: why.number,
             then: why.then,
+            moves_own: why.own,
             outcome: Arc::clone(&outcome),
             out_on: None,
             missing: Missing::Lost,
@@ -142,6 +119,9 @@ impl State {
             // What the first half freed, the second need not find.
             let freed = matches!(answer, Letting::Done { .. });
             let missing = if freed { Missing::Needless } else { Missing::Lost };
+            if freed && release.moves_own {
+                self.ear.unexpect_own(); // it never ran
+            }
             (release.number, release.out_on, release.missing) = (then, None, missing);
             // The hand-over ran by now, or never will.
             release.until = release.until.min(place.engine.clock().now() + release.lease);
@@ -174,8 +154,7 @@ impl State {
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         let at = self.releases.iter().position(|release| release.number == number);
         if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
-            let Releasing { number, then, until, .. } = release;
-            release.outcome.leave(Rest { number, then, until });
+            release.outcome.leave(Rest { number: release.number, then: release.then, until: release.until });
             if release.own && release.missing != Missing::Copy {
                 self.ear.unexpect_own();
             }

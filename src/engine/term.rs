@@ -55,6 +55,13 @@ impl Term {
         Some(Self { sent, slept, lease: lease.min(left), cut: left < lease })
     }
 
+    /// The first lease of a hold, which is asked for now and may last for no longer than `max_hold` from now on.
+    pub(super) fn first(lease: Duration, max_hold: Option<Duration>, clock: &Clock) -> Self {
+        let Moment { now: sent, slept, .. } = clock.moment();
+        let bound = max_hold.unwrap_or(lease);
+        Self { sent, slept, lease: lease.min(bound), cut: bound < lease }
+    }
+
     /// Whether an answer that comes at this moment still stands for something.
     pub(crate) fn holds(&self, moment: Moment) -> bool {
         moment.date < Deadline::of(*self).effective(moment)
@@ -115,4 +122,27 @@ impl Deadline {
 /// Sleep is counted in whole milliseconds: see [`Clock::slept`].
 fn whole_ms(slept: Duration) -> u64 {
     slept.as_secs().saturating_mul(1_000).saturating_add(slept.subsec_millis().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_lease_lasts_for_all_of_its_max_hold_and_only_a_shorter_one_cuts_it() {
+        const MS: Duration = Duration::from_millis(1);
+        let clock = Clock::new();
+        for (lease, max_hold, asked, cut) in [
+            (MS * 50, None, MS * 50, false),
+            (MS * 50, Some(MS * 60), MS * 50, false),
+            (MS * 50, Some(MS * 50), MS * 50, false),
+            (MS * 50, Some(MS * 49), MS * 49, true),
+            (MS * 10, Some(MS * 10), MS * 10, false),
+        ] {
+            let before = clock.now();
+            let term = Term::first(lease, max_hold, &clock);
+            assert_eq!((term.lease, term.cut), (asked, cut), "{lease:?}, {max_hold:?}");
+            assert!(before <= term.sent && term.sent <= clock.now());
+        }
+    }
 }

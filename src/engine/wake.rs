@@ -187,9 +187,12 @@ impl State {
 }
 
 impl Place {
-    /// The answer to a hand-over. A message of it that comes, or may, is not to be taken for somebody else's release: that
-    /// would end a cool-down at once.
-    pub(super) async fn answer_that_may_tell(&self, answer: Pending<Result<Moved, Fault>>) -> Result<Moved, Fault> {
+    /// The answer to a hand-over, and whether a message of it is counted as our own that may never come. One that comes, or
+    /// may, is not to be taken for somebody else's release: that would end a cool-down at once.
+    pub(super) async fn answer_that_may_tell(
+        &self,
+        answer: Pending<Result<Moved, Fault>>,
+    ) -> (Result<Moved, Fault>, bool) {
         let own = self.entry.lock().ear.expect_own();
         let answer = answer.await;
         let comes = match &answer {
@@ -200,7 +203,8 @@ impl Place {
         if own && !comes {
             self.entry.lock().ear.unexpect_own();
         }
-        answer
+        let perhaps = own && comes && answer.is_err();
+        (answer, perhaps)
     }
 
     /// Subscribes for the ear, outside the entry's mutex.

@@ -209,6 +209,24 @@ async fn a_hand_over_that_is_answered_later_than_its_lease_is_undone() {
     bench.nothing_is_left("a").await;
 }
 
+/// What it held was moved away, so it is freed, though what it was moved to is still to be undone, or gone by itself.
+#[tokio::test(start_paused = true)]
+async fn the_one_before_a_hand_over_that_was_answered_too_late_hears_freed_however_often_it_asks() {
+    let bench = Bench::new();
+    let (world, lock, owner) = (&bench.world, bench.lock("a"), Owner::new());
+    let mut waiter = lock.lock().lease(SECOND);
+    lock.lock_as(&owner).await.unwrap().detach();
+    assert!(polled(&mut waiter, 1).await.is_none());
+    world.next(Verb::HandOver, [Fate::Slow(2 * SECOND)]);
+    world.next(Verb::Release, [Fate::Slow(SECOND), Fate::Slow(SECOND)]);
+    let first = start(lock.unlock_as(&owner).into_future()).await;
+    assert_eq!(first.await.unwrap().unwrap(), Released::Freed);
+    assert_eq!(world.verbs(), [Verb::Acquire, Verb::HandOver, Verb::Release], "it is being undone");
+    assert_eq!(lock.unlock_as(&owner).await.unwrap(), Released::Freed);
+    drop(waiter.await.unwrap());
+    bench.nothing_is_left("a").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_whose_wait_ended_during_a_hand_over_to_it_may_ask_again() {
     let bench = Bench::new();

@@ -57,6 +57,37 @@ async fn a_wait_that_ends_without_a_link_is_not_busy_whoever_was_answered_meanwh
     }
 }
 
+/// Its try stands behind a release that has to be sent again, which leaves once the wait is over: nobody said that it is busy.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_before_a_release_has_left_asks_all_the_same() {
+    for silent in [true, false] {
+        let bench = Bench::new();
+        let (world, lock) = (&bench.world, bench.lock("a"));
+        world.set_round_trip(Some(20 * MS));
+        let guard = lock.lock().await.unwrap();
+        world.next(Verb::Release, [Fate::Refused(FaultKind::Dropped)]);
+        if silent {
+            world.always(Verb::Release, Fate::Never);
+            world.always(Verb::Acquire, Fate::Never);
+        }
+        drop(guard);
+        turn().await;
+        assert_eq!(world.sent(Verb::Release).len(), 1);
+        let asked = Instant::now();
+        let answer = lock.try_lock().wait(Duration::from_nanos(1)).await;
+        assert_eq!(world.sent(Verb::Release).len(), 2);
+        assert!(asked.elapsed() <= 120 * MS, "twice the time that an answer may take: {:?}", asked.elapsed());
+        match answer {
+            Err(Error::Unreachable { .. }) => assert!(silent),
+            Ok(Some(_)) => assert!(!silent),
+            other => panic!("{other:?}"),
+        }
+        drop(answer);
+        world.heal();
+        bench.nothing_is_left("a").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_many_tries_that_wait_for_a_link_those_that_were_given_up_are_never_sent() {
     let bench = Bench::new();

@@ -108,3 +108,21 @@ async fn the_message_of_a_hand_over_whose_answer_was_lost_is_counted_as_our_own(
     drop(third.await.unwrap().unwrap());
     bench.nothing_is_left("a").await;
 }
+
+/// One that never ran sends none, and its undoing proves that.
+#[tokio::test(start_paused = true)]
+async fn no_message_is_expected_of_a_hand_over_that_was_undone_before_it_ran() {
+    let bench = Bench::new();
+    let (first, [second, third]) = heard_by_two(&bench, [60 * SECOND, 30 * SECOND]).await;
+    bench.world.next(Verb::HandOver, [Fate::Never]);
+    drop(first);
+    let second = second.await.unwrap().unwrap();
+    turn().await;
+    bench.world.forget_record();
+    bench.world.server(|server| server.publish_only("a"));
+    turn().await;
+    assert_eq!(bench.world.verbs(), [Verb::Renew], "it is somebody else's");
+    drop(second);
+    drop(third.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}

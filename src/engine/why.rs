@@ -1,0 +1,35 @@
+//! What is to be released, and for how long that may have to be repeated. It sends nothing.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{HoldNumber, hold::Hold, reap::OldCopies, slice::Turn};
+
+/// Why something is released.
+#[derive(Clone, Debug)]
+pub(crate) struct Why {
+    pub(crate) number: HoldNumber,
+    pub(crate) then: Option<HoldNumber>,
+    /// A message of the hand-over that it undoes is counted as our own.
+    pub(super) own: bool,
+    pub(crate) turn: Turn,
+    /// The lease that the server may still keep it for.
+    pub(crate) lease: Duration,
+    /// And by how much longer, if something that has no answer runs after this was decided.
+    pub(super) late: Duration,
+    /// Those of its acquire may run later: released again for a while after the end.
+    pub(super) old_copies: OldCopies,
+}
+
+impl Why {
+    /// A hold of ours is over.
+    pub(super) fn of(hold: &Hold, turn: Turn, now: Instant) -> Self {
+        let ended = Self::ended(hold.number, hold.may_last(now), OldCopies::of(hold.unclean));
+        Self { turn, late: hold.runs_late(), ..ended }
+    }
+
+    pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
+        Self { number, then: None, own: false, turn: Turn::Keep, lease, late: Duration::ZERO, old_copies }
+    }
+}
