@@ -73,12 +73,8 @@ impl Current {
 
     /// Why there is no link. Whatever it was, there may be one later.
     pub(super) fn fault(&self) -> Fault {
-        Fault { unopened: true, ..self.why().unwrap_or_else(faults::no_link) }
-    }
-
-    /// Why the last link was given up, or what became of the last attempt to connect since.
-    pub(super) fn why(&self) -> Option<Fault> {
-        self.state().fault.clone()
+        let why = self.state().fault.clone();
+        Fault { unopened: true, ..why.unwrap_or_else(faults::no_link) }
     }
 
     /// What there is right now. Once somebody found nothing, all that come later find nothing until they have sent.

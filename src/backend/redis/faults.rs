@@ -17,11 +17,12 @@ pub(super) fn refused(error: &ServerError, secrets: &Secrets) -> Fault {
     refused_in(words_of(error), secrets)
 }
 
-/// What a reply that only a replica gives means to those who come after it and find no link, in the replica's own words.
+/// What a reply that only a replica gives means to those who come after it, in the replica's own words: their commands are
+/// behind it on the same link, or find none.
 pub(super) fn of_a_replica(reply: &redis::Value, secrets: &Secrets) -> Option<Fault> {
     let redis::Value::ServerError(error) = reply else { return None };
     let words = Some(words_of(error)).filter(|words| words::are_of_a_replica(words))?;
-    let words = format!("{words}; the link was given up, and no master was found in time");
+    let words = format!("{words}; the link was given up");
     Some(fault(FaultKind::ReadOnly, false, secrets.hide(words)))
 }
 
@@ -175,9 +176,10 @@ pub(super) fn dropped() -> Fault {
     fault(FaultKind::Dropped, true, "the link was dropped".to_owned())
 }
 
-/// The link was given up under a command, for what the server said to another one.
-pub(super) fn dropped_since(why: Fault) -> Fault {
-    Fault { kind: FaultKind::Dropped, may_have_run: true, ..why }
+/// The link was given up under a command that is behind one which a replica refused: it is refused as well. A server that
+/// has become a master again meanwhile runs it, though.
+pub(super) fn behind_a_refusal(refusal: &Fault) -> Fault {
+    Fault { may_have_run: true, ..refusal.clone() }
 }
 
 /// The link was given up under a command, for a server that is the master now.

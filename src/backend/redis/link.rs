@@ -47,6 +47,8 @@ pub(super) struct Link {
     /// Cancelled when the link is over: commands under way end at once rather than at their own deadlines.
     gone: CancellationToken,
     cause: OnceLock<Cause>,
+    /// What a replica said.
+    refusal: OnceLock<Fault>,
     suspicion: Suspicion,
     /// The commands that are under way.
     waiting: Waiting,
@@ -145,6 +147,16 @@ impl Link {
         // The first cause counts: what follows is its consequence.
         let _ = self.cause.set(cause);
         self.gone.cancel();
+    }
+
+    /// Gives the link up for what only a replica says.
+    pub(super) fn demote(&self, refusal: Fault) {
+        let _ = self.refusal.set(refusal);
+        self.end(Cause::Demoted);
+    }
+
+    pub(super) fn refusal(&self) -> Option<&Fault> {
+        self.refusal.get()
     }
 
     /// A command that was sent at `sent` will not be waited for any longer.
@@ -326,9 +338,9 @@ fn refuses_hello(error: &RedisError) -> bool {
 
 impl Link {
     fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
-        let (number, cause) = (AtomicU64::new(0), OnceLock::new());
+        let (number, cause, refusal) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
         let (suspicion, waiting) = (Suspicion::default(), Waiting::default());
-        Self { connection, number, gone, cause, suspicion, waiting, pongs: Answers::new(), tells }
+        Self { connection, number, gone, cause, refusal, suspicion, waiting, pongs: Answers::new(), tells }
     }
 }
 

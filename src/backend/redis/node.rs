@@ -182,8 +182,8 @@ impl Node {
     /// A link that leads to a replica is over: where its name leads by now there may be a master.
     pub(super) fn look_for_replica<'a>(&self, link: &Link, replies: impl IntoIterator<Item = &'a redis::Value>) {
         if let Some(fault) = replies.into_iter().find_map(|reply| faults::of_a_replica(reply, self.secrets())) {
-            self.current.failed(fault);
-            link.end(Cause::Demoted);
+            self.current.failed(fault.clone());
+            link.demote(fault);
         }
     }
 
@@ -279,7 +279,11 @@ impl Node {
             Err(error) => {
                 // Refusals are replies: an error means that the connection is no good.
                 link.end(Cause::Cut);
-                Err(faults::failed(&error, true, self.secrets()))
+                // What ended the link before tells more than its end.
+                Err(match link.cause() {
+                    Cause::Cut => faults::failed(&error, true, self.secrets()),
+                    _ => self.gone(link),
+                })
             }
         }
     }
@@ -296,7 +300,7 @@ impl Node {
         }
         match link.cause() {
             Cause::Cut | Cause::Unready => faults::dropped(),
-            Cause::Demoted => self.current.why().map_or_else(faults::dropped, faults::dropped_since),
+            Cause::Demoted => link.refusal().map_or_else(faults::dropped, faults::behind_a_refusal),
             Cause::Silent => faults::silent(),
             Cause::Elsewhere => faults::elsewhere(),
         }

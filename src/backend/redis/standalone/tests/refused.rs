@@ -157,6 +157,27 @@ async fn in_the_older_protocol_a_cluster_is_known_by_what_it_refuses_and_a_proxy
     }
 }
 
+/// Answers come in the order of their commands: what is behind one that a replica refused is refused as well.
+#[tokio::test]
+async fn whatever_is_under_way_when_a_replica_refuses_hears_the_same_and_may_have_run() {
+    const READONLY: &str = "-READONLY You can't write against a read only replica.\r\n";
+    let mut answers = vec![OK, OK];
+    answers.extend([UNKNOWN; 9]);
+    answers.push(READONLY);
+    let at = answers_in_turn(&[&answers, &[OK, OK, "-NOPERM no\r\n"]]);
+    let target = Target::parse(&format!("redis://{at}/?protocol=resp2")).unwrap();
+    let backend = connect(&target, options(3000)).await.unwrap();
+    let (mut refused, mut behind) = (backend.run(&CALL), backend.run(&CALL));
+    assert!(poll(&mut refused).is_pending() && poll(&mut behind).is_pending());
+    let faults = [refused.await, behind.await].map(Result::unwrap_err);
+    let kinds = faults.each_ref().map(|fault| (fault.kind, fault.may_have_run));
+    assert_eq!(kinds, [(FaultKind::ReadOnly, false), (FaultKind::ReadOnly, true)], "{faults:?}");
+    assert!(faults.iter().all(|fault| fault.source.to_string().starts_with("READONLY ")), "{faults:?}");
+    // Whoever comes later finds no link.
+    let fault = backend.run(&CALL).await.unwrap_err();
+    assert!(!fault.may_have_run && fault.heals(), "{fault:?}");
+}
+
 /// Somebody who gives each command the next of these answers, which every connection has its own of; where that is.
 fn answers_in_turn(connections: &[&[&str]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
