@@ -9,7 +9,7 @@ use uuid::Uuid;
 pub use self::builder::ClientBuilder;
 #[cfg(feature = "embedded")]
 use crate::backend::embedded::EmbeddedStore;
-pub use crate::backend::redis::RespVersion;
+pub use crate::backend::redis::{RespVersion, ShardedPubSub};
 use crate::{
     backend::Backend,
     chance::Chance,

@@ -42,7 +42,7 @@ pub use uuid::Uuid;
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
 pub use crate::embedded::EmbeddedStore;
 pub use crate::{
-    client::{Client, ClientBuilder, RespVersion},
+    client::{Client, ClientBuilder, RespVersion, ShardedPubSub},
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,

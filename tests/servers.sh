@@ -74,6 +74,8 @@ command=
 finish() {
     trap '' HUP INT TERM PIPE
     trap - EXIT
+    # The shell has a word for each that is killed.
+    exec 2>/dev/null
     [ -z "$command" ] || kill -KILL "$command" 2>/dev/null || true
     local name
     # A frozen one too.

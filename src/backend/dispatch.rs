@@ -62,6 +62,15 @@ impl Dispatch {
         leaves
     }
 
+    /// The backend's word: it was refused unseen by whoever it was sent to, and runs nowhere. It may leave once more, for
+    /// another server.
+    pub(crate) fn came_back(&self) {
+        let mut stage = self.stage();
+        if let Stage::Left(_) = *stage {
+            *stage = Stage::Waiting;
+        }
+    }
+
     /// The backend's word, right after each sending: what is sent over the link of this number from now on comes after it.
     pub(crate) fn is_with(&self, link: u64) {
         self.link.store(link, Ordering::Release);
@@ -105,16 +114,37 @@ impl fmt::Debug for Dispatch {
 }
 
 /// Whom to ask whether a command, or a pipeline of them, may still go. Asked in the same poll that sends.
+#[derive(Clone)]
 pub(super) struct Dispatches {
     /// Most commands are alone, and need no list.
     first: Option<Arc<Dispatch>>,
     others: Vec<Arc<Dispatch>>,
+    since: Since,
+}
+
+/// The numbers of a way that changes more often than the link that it takes at present: what counts is the greater of the two.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Since {
+    pub(super) era: u64,
+    pub(super) link: u64,
+}
+
+impl Since {
+    /// What takes another way than all that follows comes before nothing of it.
+    pub(super) fn apart(self) -> Self {
+        Self { link: NOWHERE, ..self }
+    }
 }
 
 impl Dispatches {
     pub(super) fn of<'a>(calls: impl IntoIterator<Item = &'a Call<'a>>) -> Self {
         let mut dispatches = calls.into_iter().filter_map(|call| call.dispatch).map(Arc::clone);
-        Self { first: dispatches.next(), others: dispatches.collect() }
+        Self { first: dispatches.next(), others: dispatches.collect(), since: Since::default() }
+    }
+
+    /// The same on such a way.
+    pub(super) fn since(self, since: Since) -> Self {
+        Self { since, ..self }
     }
 
     /// Whether there is nobody to ask.
@@ -124,7 +154,7 @@ impl Dispatches {
     }
 
     pub(super) fn leave(&self, era: u64) -> Result<(), Fault> {
-        if self.first.iter().chain(&self.others).all(|dispatch| dispatch.leaves(era)) {
+        if self.first.iter().chain(&self.others).all(|dispatch| dispatch.leaves(era.max(self.since.era))) {
             return Ok(());
         }
         Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"))
@@ -132,7 +162,12 @@ impl Dispatches {
 
     /// They are with this link, and go before whatever is sent over it from now on.
     pub(super) fn are_with(&self, link: u64) {
-        self.first.iter().chain(&self.others).for_each(|dispatch| dispatch.is_with(link));
+        self.first.iter().chain(&self.others).for_each(|dispatch| dispatch.is_with(link.max(self.since.link)));
+    }
+
+    /// They were refused unseen.
+    pub(super) fn came_back(&self) {
+        self.first.iter().chain(&self.others).for_each(|dispatch| dispatch.came_back());
     }
 }
 
@@ -166,6 +201,38 @@ mod tests {
         sent.is_with(8);
         assert!(!sent.withdraw());
         assert_eq!(sent.left_on(), Some(8));
+    }
+
+    #[test]
+    fn what_came_back_may_leave_for_another_server_or_be_withdrawn() {
+        let sent_on = Dispatch::new(|| true);
+        assert!(sent_on.leaves(1));
+        sent_on.came_back();
+        assert!(sent_on.left_in().is_none() && sent_on.leaves(7));
+        assert_eq!(sent_on.left_in(), Some(7));
+        sent_on.came_back();
+        assert!(sent_on.withdraw() && !sent_on.leaves(8), "it runs nowhere");
+        let given_up = Dispatch::new(|| true);
+        assert!(given_up.leaves(1) && !given_up.withdraw());
+        given_up.came_back();
+        assert!(!given_up.leaves(2), "nobody waits for it");
+    }
+
+    #[test]
+    fn on_a_way_with_numbers_of_its_own_the_greater_ones_count() {
+        let dispatch = Dispatch::new(|| true);
+        let call = |dispatches: &Dispatches| {
+            dispatches.leave(5).expect("it is wanted");
+            dispatches.are_with(5);
+            let seen = (dispatch.left_in(), dispatch.left_on());
+            dispatches.came_back();
+            seen
+        };
+        let of = |since| Dispatches { first: Some(Arc::clone(&dispatch)), others: Vec::new(), since };
+        assert_eq!(call(&of(Since::default())), (Some(5), Some(5)));
+        assert_eq!(call(&of(Since { era: 7, link: 8 })), (Some(7), Some(8)));
+        assert_eq!(call(&of(Since { era: 3, link: 4 })), (Some(5), Some(5)));
+        assert_eq!(call(&of(Since { era: 7, link: 8 }.apart())), (Some(7), None));
     }
 
     #[test]

@@ -96,8 +96,10 @@ pub(crate) trait Backend: Line {
     /// Whether the number that a publish on this key's server answers with counts all who listen.
     fn counts(&self, key: &str) -> bool;
 
+    /// Whether what is told on this channel is told where the key is, wherever that may come to be.
+    fn is_told_at(&self, key: &str, channel: &str) -> bool;
+
     /// What the way to the servers does that not every way does.
-    #[allow(dead_code, reason = "the plain lock bears a repetition; other primitives must know")]
     fn abilities(&self) -> Abilities;
 
     /// The birth of the server process behind the present link, where the server tells it.
@@ -110,6 +112,8 @@ pub(crate) trait Backend: Line {
 pub(crate) enum Publish {
     /// To all servers of a deployment. What every standalone server has, and what Redisson uses there.
     Classic,
+    /// To the node of a cluster that has the key, and its replicas. What Redisson uses where all nodes know it.
+    Sharded,
 }
 
 impl Publish {
@@ -117,17 +121,23 @@ impl Publish {
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Classic => "PUBLISH",
+            Self::Sharded => "SPUBLISH",
         }
     }
 }
 
 /// What the way to a server does by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "as for `Backend::abilities`")]
 pub(crate) struct Abilities {
     /// Something below the seam may send a command again that was not answered.
+    #[allow(dead_code, reason = "the plain lock bears a repetition; other primitives must know")]
     pub(crate) resends: bool,
+    /// One script may be given the keys of several names, and a key of one name may be told of on any channel.
+    pub(crate) joins_names: bool,
 }
+
+/// How many heard what a script told, by the last number of its answer, where that number says nothing.
+pub(crate) const UNCOUNTED: i64 = -2;
 
 /// One life of a server process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Client, RespVersion};
+use super::{Client, RespVersion, ShardedPubSub};
 #[cfg(feature = "embedded")]
 use crate::backend::embedded::EmbeddedStore;
 use crate::{
@@ -45,6 +45,7 @@ pub struct ClientBuilder {
     pub(super) handover_slice: Duration,
     pub(super) name_prefix: Arc<str>,
     protocol: RespVersion,
+    sharded: ShardedPubSub,
     own_thread: bool,
 }
 
@@ -67,6 +68,7 @@ impl Default for ClientBuilder {
             handover_slice: Duration::from_millis(10),
             name_prefix: Arc::from(""),
             protocol: RespVersion::Auto,
+            sharded: ShardedPubSub::Auto,
             own_thread: false,
         }
     }
@@ -79,8 +81,8 @@ impl ClientBuilder {
     ///
     /// Where sentinels are: `redis-sentinel://user:password@host:port,host/database#master`. Credentials, database and TLS are
     /// the master's; the sentinels' own are `?sentinel_username=…&sentinel_password=…&sentinel_tls=true`. With
-    /// `rediss-sentinel://` both speak TLS: see [`deployments`](crate::guide::deployments). `redis-cluster://host:port,host`, where
-    /// some nodes of a cluster are, and `rediss-cluster://` are refused when connecting: no cluster is served in this version.
+    /// `rediss-sentinel://` both speak TLS. Where some nodes of a cluster are: `redis-cluster://user:password@host:port,host`, and
+    /// with a TLS feature `rediss-cluster://`. See [`deployments`](crate::guide::deployments).
     pub fn url(mut self, url: impl AsRef<str>) -> Self {
         self.target = Some(server::Address::parse(url.as_ref()).map(|address| Target::Server(Box::new(address))));
         self
@@ -93,19 +95,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Where some nodes of a cluster are. No cluster is served in this version: connecting says so.
-    ///
-    /// As the driver's own client objects: their TLS and credentials are used as they are, and
+    /// Where some nodes of a cluster are, as the driver's own client objects: their TLS and credentials are used as they are, and
     /// those of the first also for the nodes that are found, unless [`nodes_like`](Self::nodes_like) says otherwise.
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use relatch::{Client, redis};
+    /// use relatch::{Client, ShardedPubSub, redis};
     ///
     /// let nodes = ["redis://10.0.0.1", "redis://10.0.0.2"].map(redis::Client::open);
-    /// let client = Client::builder().cluster_nodes(nodes.into_iter().collect::<Result<Vec<_>, _>>()?).connect().await?;
+    /// let builder = Client::builder().cluster_nodes(nodes.into_iter().collect::<Result<Vec<_>, _>>()?);
+    /// let client = builder.sharded_pubsub(ShardedPubSub::Off).connect().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -240,6 +241,17 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether a cluster's releases are told over sharded channels; by default if all its masters know them. All clients of a
+    /// cluster must have it the same.
+    ///
+    /// # Examples
+    ///
+    /// See [`cluster_nodes`](Self::cluster_nodes).
+    pub fn sharded_pubsub(mut self, sharded: ShardedPubSub) -> Self {
+        self.sharded = sharded;
+        self
+    }
+
     /// Gives the client a thread and a tokio runtime of its own, on which it lives: for a `static`, for tests that share a
     /// client, for programs with many runtimes or with none. It may be connected outside of tokio, too:
     /// [`ClientBuilder::connect_blocking`].
@@ -365,7 +377,7 @@ impl ClientBuilder {
                 runtime::with_sockets()?;
                 let (command_timeout, version) = (settings.command_timeout, self.protocol);
                 let probe_key = &keys::probe_key(&self.name_prefix);
-                let options = server::Options { command_timeout, version, probe_key };
+                let options = server::Options { command_timeout, version, probe_key, sharded: self.sharded };
                 let connected = server::connect(&address, options).await;
                 let backend = connected.map_err(|fault| match fault.kind {
                     FaultKind::Invalid => Error::invalid(address.option(), fault.source.to_string()),

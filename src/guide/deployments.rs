@@ -7,10 +7,10 @@
 //! | one server | `redis://host/0` | all locks, where it restarts without persistence |
 //! | a master with replicas, behind one name | `redis://name/0` | what the replica that takes over had not heard of yet |
 //! | a master with replicas, watched by sentinels | `redis-sentinel://host1,host2,host3/0#master` | the same; see [below](#what-a-failover-loses) |
-//! | a cluster | `redis-cluster://` | not in this version: its nodes are refused when connecting |
+//! | a cluster | `redis-cluster://host1,host2,host3` | the same, of one shard at a time |
 //!
-//! With TLS, by one of the features `rustls` and `native-tls`: `rediss://` and `rediss-sentinel://`. The Cargo feature `sentinel`
-//! is an empty name: sentinels are always served.
+//! With TLS, by one of the features `rustls` and `native-tls`: `rediss://`, `rediss-sentinel://` and `rediss-cluster://`. The Cargo
+//! features `sentinel` and `cluster` are empty names: both are always served.
 //!
 //! # Sentinel
 //!
@@ -57,6 +57,38 @@
 //! Without `+subscribe` a failover is noticed up to a second later, and one event says so; without `sentinels` nobody but those
 //! in the URL is asked; without `myid` a sentinel that is reached by two addresses counts twice. At the master the rights are
 //! those of [`operating`](super::operating#rights): that it is one is said by `HELLO`, which needs no right, or by `+role`.
+//!
+//! # Cluster
+//!
+//! ```no_run
+//! # async fn example() -> relatch::Result<()> {
+//! let client = relatch::Client::connect("redis-cluster://locks:secret@10.0.0.1,10.0.0.2:6380").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! One of the nodes that answers is enough: it names the others. The credentials and TLS are those of all nodes; whoever has client
+//! objects of the driver gives them to [`cluster_nodes`](crate::ClientBuilder::cluster_nodes). A client has a connection to each
+//! master, and one more where somebody waits. A name has its lock where its slot is, and goes where the slot goes: while it
+//! is moved, after a failover, and while a migration is half done. A master that is dead or frozen holds up the names of its own slots
+//! and no others.
+//!
+//! - A name with braces must have its channel in the same slot as its key: without braces all do, and with one pair around a part
+//!   that is not empty. Others, such as `{}` or `a}b{c}`, are [`Invalid`](crate::Error::Invalid) before anything is sent. So is
+//!   a database other than 0.
+//! - Releases are told over sharded channels where all masters know them, as they do from Redis 7.0 on, and else over channels that
+//!   all nodes carry. All clients of a cluster must do the same:
+//!   [`sharded_pubsub`](crate::ClientBuilder::sharded_pubsub) decides it. With
+//!   [`RespVersion::Resp2`](crate::RespVersion::Resp2) they are never sharded.
+//! - Who has which slot is asked of two or three nodes at a time, when a node sends a command on, a link is lost or stands still,
+//!   and each 10 s while anything is done. What a master says of its own slots counts less than what others say.
+//! - Names of several locks need not be in one slot: each has commands of its own.
+//!
+//! A user needs these rights at each node, beside those of [`operating`](super::operating#rights):
+//!
+//! ```text
+//! +cluster|slots +asking +pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish +ping
+//! ```
 //!
 //! # What a failover loses
 //!

@@ -43,5 +43,5 @@
 //! | `rustls` | `rediss://` by rustls, with the roots of webpki |
 //! | `native-tls` | `rediss://` by the system's TLS |
 //! | `embedded` | `Client::embedded()` and `EmbeddedStore`: no server, for tests and for trying it out; needs a C compiler, and excludes another version of Lua in the same program |
-//! | `cluster`, `cli` | reserved names; they switch nothing on in this version |
-//! | `sentinel` | an empty name: sentinels are always served |
+//! | `sentinel`, `cluster` | empty names: sentinels and clusters are always served |
+//! | `cli` | a reserved name; it switches nothing on in this version |

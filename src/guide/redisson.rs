@@ -80,7 +80,7 @@
 //! | setting | must it agree? |
 //! | --- | --- |
 //! | server and database | Yes. Of Redisson's modes those that end at the same single server: `useSingleServer`, or a master without a cluster; with `useSentinelServers` the same sentinels |
-//! | pub/sub | Yes. We publish with `PUBLISH`, as Redisson does with a single server. By its documentation it uses sharded pub/sub in a cluster of Redis 7 (`shardedSubscriptionMode`), which does not reach who listens the other way; that is not tested |
+//! | pub/sub | Yes. We publish with `PUBLISH`, as Redisson does with a single server. By its documentation it uses sharded pub/sub in a cluster of Redis 7 (`shardedSubscriptionMode`), which does not reach who listens the other way; on a cluster we decide as Redisson does, which is not tested together |
 //! | names | Yes, byte by byte in UTF-8. A name mapper that puts a text in front is `name_prefix` |
 //! | names with braces | Nothing to set: both sides take a name with a `{` anywhere as its own hash tag |
 //! | codec | No: what Redisson keeps of a lock is text with its default codec. Other codecs are not tested |

@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
-    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Reply, Value, decode},
+    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Reply, UNCOUNTED, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
     error::Error,
     keys::{self, Field},
     lease::whole_ms,
-    name::Name,
+    name::{Name, Shown},
     script::{Script, reentrant as scripts},
 };
 
@@ -31,8 +31,20 @@ impl Scope {
     pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>, Error> {
         let name = Name::parse(name)?;
         let key = keys::lock_key(&self.prefix, name.as_arc());
+        if !self.backend.is_told_at(&key, &keys::lock_channel(&key)) {
+            return Err(Error::invalid("name", torn_apart(&key)));
+        }
         Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))
     }
+}
+
+/// Why a cluster cannot have this key.
+fn torn_apart(key: &str) -> String {
+    format!(
+        "on a cluster {} and the channel on which it is told are in different slots: use no braces, or put one pair around a \
+         part of it that is not empty",
+        Shown(key)
+    )
 }
 
 /// Less than any TTL, and less than the `-1` of a key that has none: a renewal for this raises nothing.
@@ -92,6 +104,34 @@ impl HashLock {
     ) -> Reply<T> {
         let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch, polled });
         Reply::Read { answer, script, read }
+    }
+}
+
+impl HashLock {
+    /// A call for each, in one pipeline: of many keys each may be at another node by now.
+    fn renew_each(
+        &self,
+        holds: &[(&str, HoldNumber)],
+        lease: Arg<'_>,
+        within: Duration,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Vec<Result<Renewal, Fault>>> {
+        let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
+        let args: Vec<[Arg<'_>; 2]> = fields.iter().map(|field| [lease, Arg::Bytes(field.bytes())]).collect();
+        let keys: Vec<[&str; 1]> = holds.iter().map(|(key, _)| [*key]).collect();
+        let calls = keys.iter().zip(&args).map(|(keys, args)| Call {
+            script: &scripts::RENEW,
+            keys,
+            args,
+            dispatch: Some(dispatch),
+            polled: Polled::ByUs,
+        });
+        let answers = self.scope.backend.run_many(&calls.collect::<Vec<_>>(), within);
+        Box::pin(async move {
+            let one = |answer: &Value| renewals(answer.numbers(), 1)?.pop();
+            let renewed = |answer| decode(&scripts::RENEW, &answer, one)?;
+            answers.await.into_iter().map(|answer| answer.and_then(renewed)).collect()
+        })
     }
 }
 
@@ -167,12 +207,16 @@ impl Protocol for HashLock {
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Vec<Result<Renewal, Fault>>> {
+        let lease = Arg::Int(if lease.is_zero() { LOOK_MS } else { whole_ms(lease) });
+        let script = &scripts::RENEW;
+        if !self.scope.backend.abilities().joins_names {
+            return self.renew_each(holds, lease, within, dispatch);
+        }
         let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
         let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = Vec::with_capacity(1 + fields.len());
-        args.push(Arg::Int(if lease.is_zero() { LOOK_MS } else { whole_ms(lease) }));
+        args.push(lease);
         args.extend(fields.iter().map(|field| Arg::Bytes(field.bytes())));
-        let script = &scripts::RENEW;
         let call = Call { script, keys: &keys, args: &args, dispatch: Some(dispatch), polled: Polled::ByUs };
         let answers = self.scope.backend.run_many(&[call], within);
         let asked = holds.len();
@@ -235,6 +279,7 @@ fn published(listeners: i64, counts: bool) -> Published {
     match u32::try_from(listeners) {
         Ok(listeners) if counts => Published::To(listeners),
         Ok(_) => Published::Uncounted,
+        Err(_) if listeners == UNCOUNTED => Published::Uncounted,
         Err(_) => Published::No,
     }
 }

@@ -15,12 +15,14 @@ use std::{
 
 #[cfg(feature = "embedded")]
 use relatch::EmbeddedStore;
-use relatch::{Acquire, Client, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, TryAcquire};
+use relatch::{
+    Acquire, Client, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, ShardedPubSub, TryAcquire,
+};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     flushing,
-    harness::{Server, deployment::Deployment, eventually_async, proxy::Proxy, unique_name},
+    harness::{Server, cluster::home, deployment::Deployment, eventually_async, proxy::Proxy, unique_name},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -102,6 +104,16 @@ macro_rules! conformance {
                     suite!([tokio::test], World::by_sentinels(), $make);
                 }
 
+                mod on_a_cluster {
+                    use super::super::*;
+                    suite!([tokio::test], World::on_a_cluster(ShardedPubSub::Auto), $make);
+                }
+
+                mod on_a_cluster_that_tells_all_nodes {
+                    use super::super::*;
+                    suite!([tokio::test], World::on_a_cluster(ShardedPubSub::Off), $make);
+                }
+
                 #[cfg(feature = "embedded")]
                 mod in_this_process {
                     use super::super::*;
@@ -161,6 +173,7 @@ enum World {
         _proxy: Option<Box<Proxy>>,
         _own: Option<Box<Server>>,
     },
+    OnACluster(ShardedPubSub),
     #[cfg(feature = "embedded")]
     InThisProcess(EmbeddedStore),
 }
@@ -188,6 +201,10 @@ impl World {
         Self::OnAServer { url, direct, _proxy: None, _own: None }
     }
 
+    fn on_a_cluster(sharded: ShardedPubSub) -> Self {
+        Self::OnACluster(sharded)
+    }
+
     #[cfg(feature = "embedded")]
     fn in_this_process() -> Self {
         Self::InThisProcess(EmbeddedStore::new())
@@ -196,6 +213,9 @@ impl World {
     async fn client(&self) -> Client {
         let builder = match self {
             Self::OnAServer { url, .. } => Client::builder().url(url),
+            Self::OnACluster(sharded) => {
+                Client::builder().url(Deployment::shared_cluster().url()).sharded_pubsub(*sharded)
+            }
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => Client::builder().embedded(store),
         };
@@ -206,6 +226,7 @@ impl World {
     async fn pttl(&self, key: &str) -> i64 {
         match self {
             Self::OnAServer { direct, .. } => ask(direct, &["PTTL", key]).await,
+            Self::OnACluster(_) => ask(&home_of(key), &["PTTL", key]).await,
             #[cfg(feature = "embedded")]
             Self::InThisProcess(_) => {
                 let left = self.client().await.lock(key).remaining_lease().await.expect("the store answers");
@@ -218,6 +239,7 @@ impl World {
     async fn delete(&self, key: &str) {
         let gone = match self {
             Self::OnAServer { direct, .. } => ask::<i64>(direct, &["DEL", key]).await == 1,
+            Self::OnACluster(_) => ask::<i64>(&home_of(key), &["DEL", key]).await == 1,
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => store.expire(key),
         };
@@ -228,6 +250,11 @@ impl World {
         let channel = format!("redisson_lock__channel:{{{key}}}");
         match self {
             Self::OnAServer { direct, .. } => ask::<(String, u64)>(direct, &["PUBSUB", "NUMSUB", &channel]).await.1,
+            Self::OnACluster(sharded) => {
+                let cluster = Deployment::shared_cluster();
+                let sharded = *sharded != ShardedPubSub::Off && cluster.flavour() != "redis62";
+                cluster.listeners_on(home(key), &channel, sharded)
+            }
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => {
                 let heard = store.listeners();
@@ -235,6 +262,10 @@ impl World {
             }
         }
     }
+}
+
+fn home_of(key: &str) -> String {
+    Deployment::shared_cluster().url_of(home(key))
 }
 
 async fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {

@@ -468,7 +468,7 @@ async fn when_the_server_goes_all_who_wait_without_a_bound_fail_together() {
 
 #[tokio::test]
 async fn a_scheme_that_is_not_served_is_named_and_garbage_is_no_url() {
-    let mut named = vec![("redis-sentinel://h1,h2/0", "#name"), ("redis-cluster://h1,h2", "cluster")];
+    let mut named = vec![("redis-sentinel://h1,h2/0", "#name"), ("redis-cluster://h1,h2/1", "database 0")];
     if cfg!(not(any(feature = "rustls", feature = "native-tls"))) {
         named.push(("rediss://h", "rustls"));
     }

@@ -7,6 +7,7 @@ mod bounds;
 mod callbacks;
 mod children;
 mod closing;
+mod cluster;
 mod conformance;
 mod connecting;
 mod contention;

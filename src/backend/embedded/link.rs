@@ -154,8 +154,12 @@ impl Backend for Link {
         true
     }
 
+    fn is_told_at(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
     fn abilities(&self) -> Abilities {
-        Abilities { resends: false }
+        Abilities { resends: false, joins_names: true }
     }
 
     fn born(&self) -> Option<Birth> {

@@ -124,9 +124,28 @@ pub(super) fn text(reply: &redis::Value) -> Option<&str> {
     }
 }
 
+/// The first key of a call.
+pub(super) fn key(evalsha: &Cmd) -> Option<&[u8]> {
+    argument(evalsha, 3)
+}
+
+/// The command by which a call's script tells something, and the channel, if it does.
+pub(super) fn told<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
+    let keys: usize = std::str::from_utf8(argument(evalsha, 2)?).ok()?.parse().ok()?;
+    let named = |name| Some(3 + keys + script.args.iter().position(|declared| *declared == name)?);
+    Some((argument(evalsha, named("publish")?)?, argument(evalsha, named("channel")?)?))
+}
+
+fn argument(cmd: &Cmd, at: usize) -> Option<&[u8]> {
+    match cmd.args_iter().nth(at)? {
+        redis::Arg::Simple(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
 /// A question for what stands at the key of a call.
 pub(super) fn type_of_key(evalsha: &Cmd) -> Option<Cmd> {
-    let redis::Arg::Simple(key) = evalsha.args_iter().nth(3)? else { return None };
+    let key = key(evalsha)?;
     let mut cmd = Cmd::new();
     cmd.arg("TYPE").arg(key);
     Some(cmd)

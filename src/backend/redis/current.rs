@@ -10,8 +10,38 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use super::{faults, link::Link};
 use crate::backend::Fault;
 
-/// The number of the first link.
-const FIRST: u64 = 1;
+/// Draws the numbers of links, for all nodes of one backend together: they grow.
+pub(super) struct Numbers {
+    last: Mutex<u64>,
+    /// The last one that was drawn because another server answers, or one that may have forgotten what it had.
+    eras: watch::Sender<u64>,
+}
+
+impl Numbers {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { last: Mutex::new(0), eras: watch::Sender::new(0) })
+    }
+
+    /// One that begins no era. It is in force when the next one is drawn.
+    pub(super) fn draw<T>(&self, put: impl FnOnce(u64) -> T) -> T {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last += 1;
+        put(*last)
+    }
+
+    /// One that begins an era, if `put` says so. Whoever hears of it finds all earlier ones in force.
+    pub(super) fn begin(&self, put: impl FnOnce(u64) -> bool) -> bool {
+        let (number, begun) = self.draw(|number| (number, put(number)));
+        if begun {
+            self.eras.send_if_modified(|latest| std::mem::replace(latest, number.max(*latest)) < number);
+        }
+        begun
+    }
+
+    pub(super) fn eras(&self) -> watch::Receiver<u64> {
+        self.eras.subscribe()
+    }
+}
 
 /// The current link, and those that wait for one.
 pub(super) struct Current {
@@ -20,14 +50,17 @@ pub(super) struct Current {
     turnstile: Arc<Semaphore>,
     /// The phase changed. Only the first in the turnstile listens.
     changed: Notify,
-    /// The number of the latest link: a server that takes a new one may have forgotten what it had.
-    eras: watch::Sender<u64>,
+    numbers: Arc<Numbers>,
 }
 
 struct State {
     phase: Phase,
     /// Which link this is.
     number: u64,
+    /// There was none yet: the first has the number that those who wait for it have seen.
+    first: bool,
+    /// Another node answers for what this one had.
+    retired: bool,
     /// Commands before or in the turnstile. While there are any, nobody passes them, link or not.
     waiting: usize,
     /// Why the last attempt to connect failed.
@@ -48,13 +81,19 @@ pub(super) enum Found {
 }
 
 impl Current {
-    pub(super) fn new(link: Arc<Link>) -> Self {
-        link.set_number(FIRST);
+    /// With a link, or still without one.
+    pub(super) fn new(link: Option<Arc<Link>>, numbers: &Arc<Numbers>) -> Self {
+        let first = link.is_none();
+        let state = |number| {
+            link.iter().for_each(|link| link.set_number(number));
+            let phase = link.map_or(Phase::Down, Phase::Up);
+            State { phase, number, first, retired: false, waiting: 0, fault: None }
+        };
         Self {
-            state: Mutex::new(State { phase: Phase::Up(link), number: FIRST, waiting: 0, fault: None }),
+            state: Mutex::new(numbers.draw(state)),
             turnstile: Arc::new(Semaphore::new(1)),
             changed: Notify::new(),
-            eras: watch::Sender::new(FIRST),
+            numbers: Arc::clone(numbers),
         }
     }
 
@@ -62,13 +101,26 @@ impl Current {
         self.state().number
     }
 
-    /// The same as it changes.
+    /// The greatest number that began an era, as it changes.
     pub(super) fn eras(&self) -> watch::Receiver<u64> {
-        self.eras.subscribe()
+        self.numbers.eras()
     }
 
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state().phase, Phase::Closed)
+    }
+
+    /// The link there is.
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        match &self.state().phase {
+            Phase::Up(link) if !link.is_gone() => Some(link.clone()),
+            _ => None,
+        }
+    }
+
+    /// Why nothing is sent here any more.
+    pub(super) fn over(&self, may_have_run: bool) -> Fault {
+        if self.state().retired { faults::retired(may_have_run) } else { faults::closed(may_have_run) }
     }
 
     /// Why there is no link. Whatever it was, there may be one later.
@@ -92,17 +144,24 @@ impl Current {
 
     /// A new link is there.
     pub(super) fn up(&self, link: Arc<Link>) {
-        let mut state = self.state();
-        if !matches!(state.phase, Phase::Closed) {
-            state.number += 1;
-            link.set_number(state.number);
-            state.phase = Phase::Up(link);
-            state.fault = None;
+        let mut link = Some(link);
+        let mut put = |number: Option<u64>| {
+            let mut state = self.state();
+            let open = !matches!(state.phase, Phase::Closed);
+            if let Some(link) = link.take_if(|_| open) {
+                state.number = number.unwrap_or(state.number);
+                link.set_number(state.number);
+                state.phase = Phase::Up(link);
+                state.fault = None;
+            }
+            open
+        };
+        if std::mem::take(&mut self.state().first) {
+            put(None);
+        } else {
+            self.numbers.begin(|number| put(Some(number)));
         }
-        let number = state.number;
-        drop(state);
         self.changed.notify_waiters();
-        self.eras.send_replace(number);
     }
 
     /// The link is over.
@@ -111,6 +170,12 @@ impl Current {
         if !matches!(state.phase, Phase::Closed) {
             state.phase = Phase::Down;
         }
+    }
+
+    /// Another node answers for what this one had: whoever waits here asks anew.
+    pub(super) fn retire(&self) {
+        self.state().retired = true;
+        self.close();
     }
 
     pub(super) fn close(&self) {
@@ -144,12 +209,12 @@ impl Waiting {
     /// first in it holds everybody up, so what follows must not hang on a caller that may stop polling.
     pub(super) async fn turn(self) -> Result<(Arc<Link>, Turn), Fault> {
         let current = self.0.clone();
-        let permit = current.turnstile.clone().acquire_owned().await.map_err(|_| faults::closed(false))?;
+        let permit = current.turnstile.clone().acquire_owned().await.map_err(|_| current.over(false))?;
         loop {
             let mut changed = pin!(current.changed.notified());
             changed.as_mut().enable();
             match &current.state().phase {
-                Phase::Closed => return Err(faults::closed(false)),
+                Phase::Closed => break,
                 Phase::Up(link) if !link.is_gone() => {
                     return Ok((link.clone(), Turn { _waiting: self, _permit: permit }));
                 }
@@ -157,6 +222,7 @@ impl Waiting {
             }
             changed.await;
         }
+        Err(current.over(false))
     }
 }
 

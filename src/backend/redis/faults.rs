@@ -26,7 +26,7 @@ pub(super) fn of_a_replica(reply: &redis::Value, secrets: &Secrets) -> Option<Fa
     Some(fault(FaultKind::ReadOnly, false, secrets.hide(words)))
 }
 
-fn words_of(error: &ServerError) -> String {
+pub(super) fn words_of(error: &ServerError) -> String {
     match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn unconnected(error: &RedisError, clients: &Clients) -> Fault {
 /// The server is none that this backend can serve alone.
 pub(super) fn one_of_a_cluster() -> Fault {
     let why = "the server is one node of a cluster and has only a part of the names: the scheme for all of them is \
-               redis-cluster://, for which the feature \"cluster\" is not in this version";
+               redis-cluster://";
     fault(FaultKind::Invalid, false, why.to_owned())
 }
 
@@ -106,11 +106,6 @@ pub(super) fn no_master(clients: &Clients) -> Fault {
 /// The sentinel said something else than where a master is.
 pub(super) fn of_a_sentinel(kind: FaultKind, words: String) -> Fault {
     fault(kind, false, words)
-}
-
-/// A deployment that nothing here can serve.
-pub(super) fn not_yet(feature: &str) -> Fault {
-    fault(FaultKind::Invalid, false, format!("the feature \"{feature}\" is not in this version"))
 }
 
 /// Whether only a node of a cluster says so.
@@ -200,6 +195,44 @@ pub(super) fn no_link() -> Fault {
 /// The backend was closed.
 pub(super) fn closed(may_have_run: bool) -> Fault {
     fault(FaultKind::Closed, may_have_run, "the client was closed".to_owned())
+}
+
+/// Another node has what this one had.
+pub(super) fn retired(may_have_run: bool) -> Fault {
+    fault(FaultKind::Dropped, may_have_run, "the node has no names any more: others have them".to_owned())
+}
+
+/// No node is known to have a name.
+pub(super) fn nobody() -> Fault {
+    fault(FaultKind::Unready, false, "no node of the cluster has this name at present".to_owned())
+}
+
+/// A node that was asked for the nodes of its cluster does not tell them.
+pub(super) fn no_slots(error: &ServerError, secrets: &Secrets) -> Fault {
+    let refused = refused(error, secrets);
+    if !refused.source.to_string().contains("cluster support disabled") {
+        return refused;
+    }
+    let why = "the server is not one of a cluster: the scheme for it is redis://";
+    fault(FaultKind::Invalid, false, why.to_owned())
+}
+
+/// It was asked for sharded channels, and not every node has them.
+pub(super) fn no_sharded_channels() -> Fault {
+    let why = "not all nodes of the cluster have sharded channels, for which sharded_pubsub(On) asks: they come with version 7.0, \
+               and are listened to over RESP3";
+    fault(FaultKind::Invalid, false, why.to_owned())
+}
+
+/// It knows none that has any.
+pub(super) fn no_cluster_yet() -> Fault {
+    fault(FaultKind::Unready, false, "the node knows of no node that has names: is its cluster set up?".to_owned())
+}
+
+/// The last redirect of too many: it may lead somewhere later.
+pub(super) fn astray(error: &ServerError, secrets: &Secrets) -> Fault {
+    let words = format!("{}; too many nodes sent it on", words_of(error));
+    fault(FaultKind::Unready, false, secrets.hide(words))
 }
 
 /// A reply of a type that no script gives, of which only that is told: it may repeat a credential, in whatever form.

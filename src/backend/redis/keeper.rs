@@ -1,7 +1,7 @@
 //! The keeper of a node's command link: replaces it whenever it ends, one attempt at a time, and hears what each server says
 //! of itself. How a link's end is noticed is in `link.rs`.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use redis::Cmd;
 use tokio::{
@@ -22,8 +22,13 @@ use crate::{
     chance::Chance,
 };
 
+/// Where no answer comes for so long although some are waited for, and for so many of the longest round trips, something may be
+/// wrong.
+const STALL: Duration = Duration::from_millis(200);
+const ROUND_TRIPS: u32 = 3;
+
 /// Keeps a node's link until the backend is closed. It leads to where the node aimed before all of these changes.
-pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Kept) {
+pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Option<Kept>) {
     let node = &node.0;
     let mut keeper =
         Keeper { node, backoff: Backoff::default(), answered: false, asks_of_memory: true, before: None, warns: true };
@@ -44,8 +49,17 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    async fn replace(&mut self, mut aim: watch::Receiver<Arc<Clients>>, first: Kept) {
-        let (node, mut link) = (self.node, first);
+    async fn replace(&mut self, mut aim: watch::Receiver<Arc<Clients>>, first: Option<Kept>) {
+        let node = self.node;
+        let mut link = match first {
+            Some(first) => first,
+            None => {
+                let first = Kept(self.reopen(&mut aim).await);
+                node.current.up(first.0.clone());
+                node.outage.back(Part::Commands);
+                first
+            }
+        };
         loop {
             let opened = Instant::now();
             self.tend(&link.0, &mut aim).await;
@@ -107,6 +121,7 @@ impl Keeper<'_> {
             Ok(()) = aim.changed() => link.end(Cause::Elsewhere),
             () = link.tend(&node.answers, node.command_timeout) => {}
             () = self.ask(link) => {}
+            () = look_for_stalls(node, link) => {}
         }
     }
 
@@ -171,6 +186,17 @@ impl Keeper<'_> {
         }
         self.before = Some((info, None));
     }
+}
+
+/// Tells those who know of other nodes that this one may hang, long before anybody gives it up. It never comes back.
+async fn look_for_stalls(node: &Node, link: &Link) {
+    while node.is_of_cluster() {
+        let usual = node.round_trips.seen().map_or(Duration::ZERO, |trip| trip.longest * ROUND_TRIPS);
+        link.waiting().stall(&node.answers, usual.max(STALL)).await;
+        node.stalls();
+        sleep(STALL).await;
+    }
+    pending().await
 }
 
 /// Closes the backend when the runtime takes its keeper away: nobody would replace the link any more.

@@ -81,6 +81,8 @@ pub(super) enum Cause {
     Demoted,
     /// Another server is the master now.
     Elsewhere,
+    /// Another node of the cluster has something that was listened to here: whose answers are whose is in doubt.
+    Moved,
 }
 
 impl Link {

@@ -3,6 +3,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::time::Instant;
 
@@ -80,28 +81,37 @@ impl Node {
                 again.add_command(codec::eval(cmd, scripts[at]));
             }
         }
-        if unknown.is_empty() {
-            return Ok(replies);
-        }
-        timer.sent = Instant::now();
-        let mut connection = link.connection();
-        let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
-        let healed = match dispatches.leave(link.number()) {
-            Ok(()) => self.answer(&link, send, None, timer, dispatches).await.map(|(healed, _)| healed),
-            Err(fault) => Err(fault),
-        };
-        // The answers that did come stay, whatever becomes of the others.
-        let healed = match healed {
-            Ok(healed) => {
-                self.look_for_replica(&link, &healed);
-                healed.into_iter().map(Ok).collect()
+        if !unknown.is_empty() {
+            timer.sent = Instant::now();
+            let mut connection = link.connection();
+            let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
+            let healed = match dispatches.leave(link.number()) {
+                Ok(()) => self.answer(&link, send, None, timer, dispatches).await.map(|(healed, _)| healed),
+                Err(fault) => Err(fault),
+            };
+            // The answers that did come stay, whatever becomes of the others.
+            let healed = match healed {
+                Ok(healed) => {
+                    self.look_for_replica(&link, &healed);
+                    healed.into_iter().map(Ok).collect()
+                }
+                Err(fault) => vec![Err(fault); unknown.len()],
+            };
+            for (at, reply) in unknown.into_iter().zip(healed) {
+                replies[at] = reply;
             }
-            Err(fault) => vec![Err(fault); unknown.len()],
-        };
-        for (at, reply) in unknown.into_iter().zip(healed) {
-            replies[at] = reply;
         }
-        Ok(replies)
+        match self.routes() {
+            Some(routes) if replies.iter().flatten().any(codec::is_refusal) => {
+                let commands = pipeline.cmd_iter().zip(scripts.iter().copied());
+                let sent_on = replies.into_iter().zip(commands).map(|(reply, command)| {
+                    let routes = &routes;
+                    async move { routes.redirected(self, reply?, command, timer, (dispatches, scripts.len())).await }
+                });
+                Ok(join_all(sent_on).await)
+            }
+            _ => Ok(replies),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `options` | how links and their sockets are set up |
 //! | `connect` | which backend an address wants |
 //! | `standalone` | the seam: one node and its subscriptions |
+//! | `cluster` | the seam for many nodes |
 //! | `sentinel` | the same wherever sentinels say that the master is |
 //! | `aim` | where a node's server is, and that it moved |
 //! | `node` | one server: commands over one link |
@@ -29,6 +30,7 @@
 mod address;
 mod aim;
 mod aside;
+mod cluster;
 mod codec;
 mod command;
 mod connect;
@@ -59,4 +61,4 @@ pub(crate) use ::redis::Client as DriverClient;
 pub(crate) use address::Address;
 pub(crate) use connect::connect;
 pub(crate) use options::Options;
-pub use options::RespVersion;
+pub use options::{RespVersion, ShardedPubSub};

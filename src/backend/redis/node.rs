@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     aim::Aim,
+    cluster::Routes,
     codec::{self, Hashes},
     command::{LinkWait, Timer, UnderWay, Way},
-    current::{Current, Found, Turn},
+    current::{Current, Found, Numbers, Turn},
     faults,
     keeper::{self, CloseOnDrop},
     link::{Answers, Cause, Kept, Link},
@@ -56,6 +57,10 @@ pub(super) struct Node {
     /// Links that were opened before this lead to another server than the present command link, as far as is known.
     pub(super) elsewhere: watch::Sender<Instant>,
     pub(super) closed: CancellationToken,
+    /// Where the commands go that another node of the cluster is to answer.
+    routes: Option<Weak<Routes>>,
+    /// When something was last found that had been waiting for too long.
+    stalled: Mutex<Option<Instant>>,
     pub(super) birth: Mutex<Option<Birth>>,
 }
 
@@ -68,32 +73,59 @@ pub(super) async fn start(
     started: Instant,
     closed: CancellationToken,
 ) -> Result<Arc<Node>, Fault> {
-    let (link, within, secrets) = (Arc::new(link), options.command_timeout, aim.now().secrets.clone());
+    let (link, within) = (Arc::new(link), options.command_timeout);
     let (round_trips, asked) = (RoundTrips::default(), Instant::now());
     link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &aim.now()).await?;
     round_trips.note(asked.elapsed());
-    let runtime = Handle::current();
-    let node = Arc::new(Node {
-        hashes: Hashes::of_catalogue(),
-        aim,
-        secrets,
-        command_timeout: within,
-        runtime: runtime.clone(),
-        answers: Answers::new(),
-        round_trips,
-        current: Arc::new(Current::new(link.clone())),
-        outage: Outage::none(),
-        elsewhere: watch::Sender::new(started),
-        closed,
-        birth: Mutex::default(),
-    });
-    let changes = node.aim.changes();
-    runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), changes, Kept(link)));
-    runtime.spawn(node.clone().tell());
-    Ok(node)
+    let current = Current::new(Some(link.clone()), &Numbers::new());
+    Ok(Node::start(aim, within, current, round_trips, closed, None, Some(Kept(link))))
 }
 
 impl Node {
+    /// One of a cluster, for which a link is opened from now on. Must be called on the runtime that it is to live on.
+    pub(super) fn of_cluster(
+        aim: Aim,
+        command_timeout: Duration,
+        numbers: &Arc<Numbers>,
+        closed: CancellationToken,
+        routes: Weak<Routes>,
+    ) -> Arc<Self> {
+        let current = Current::new(None, numbers);
+        Self::start(aim, command_timeout, current, RoundTrips::default(), closed, Some(routes), None)
+    }
+
+    fn start(
+        aim: Aim,
+        command_timeout: Duration,
+        current: Current,
+        round_trips: RoundTrips,
+        closed: CancellationToken,
+        routes: Option<Weak<Routes>>,
+        link: Option<Kept>,
+    ) -> Arc<Self> {
+        let runtime = Handle::current();
+        let node = Arc::new(Self {
+            hashes: Hashes::of_catalogue(),
+            secrets: aim.now().secrets.clone(),
+            aim,
+            command_timeout,
+            runtime: runtime.clone(),
+            answers: Answers::new(),
+            round_trips,
+            current: Arc::new(current),
+            outage: Outage::none(),
+            elsewhere: watch::Sender::new(Instant::now()),
+            closed,
+            routes,
+            stalled: Mutex::default(),
+            birth: Mutex::default(),
+        });
+        let changes = node.aim.changes();
+        runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), changes, link));
+        runtime.spawn(node.clone().tell());
+        node
+    }
+
     pub(super) async fn run(
         self: Arc<Self>,
         cmd: Spared,
@@ -168,6 +200,10 @@ impl Node {
             false => reply,
         };
         self.look_for_replica(link, [&reply]);
+        let reply = match self.routes() {
+            Some(routes) => routes.redirected(self, reply, (cmd, script), *timer, (dispatches, 1)).await?,
+            None => reply,
+        };
         let fault = match codec::value(reply, self.secrets()) {
             Err(fault) if fault.kind == FaultKind::WrongType => fault,
             answer => return answer,
@@ -187,8 +223,29 @@ impl Node {
         }
     }
 
+    pub(super) fn routes(&self) -> Option<Arc<Routes>> {
+        self.routes.as_ref()?.upgrade()
+    }
+
+    /// Whether others know where it leads if this one does not answer any more.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.routes.is_some()
+    }
+
+    /// Whether it cannot be counted on at present: there is no link, or one over which nothing comes.
+    pub(super) fn is_suspect(&self) -> bool {
+        let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.current.link().is_none() || stalled.is_some_and(|since| self.answers.last() < since)
+    }
+
+    /// Commands have been waiting for an answer for longer than it should take.
+    pub(super) fn stalls(&self) {
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.aim.missed();
+    }
+
     /// The answer to one command, which leaves in the first poll if it is still wanted.
-    async fn sent(
+    pub(super) async fn sent(
         &self,
         link: &Link,
         cmd: &Cmd,
@@ -206,7 +263,7 @@ impl Node {
     pub(super) fn way(&self) -> Result<Way, Fault> {
         let waiting = match self.current.find() {
             Found::Link(link) => return Ok(Way::Open(link, None)),
-            Found::Closed => return Err(faults::closed(false)),
+            Found::Closed => return Err(self.current.over(false)),
             Found::Nothing(waiting) => waiting,
         };
         let mut wait: LinkWait = Box::pin(waiting.turn());
@@ -296,10 +353,10 @@ impl Node {
     fn gone(&self, link: &Link) -> Fault {
         // The token would not do: it is the last to know that it was cancelled.
         if self.current.is_closed() {
-            return faults::closed(true);
+            return self.current.over(true);
         }
         match link.cause() {
-            Cause::Cut | Cause::Unready => faults::dropped(),
+            Cause::Cut | Cause::Unready | Cause::Moved => faults::dropped(),
             Cause::Demoted => link.refusal().map_or_else(faults::dropped, faults::behind_a_refusal),
             Cause::Silent => faults::silent(),
             Cause::Elsewhere => faults::elsewhere(),
@@ -319,6 +376,12 @@ impl Node {
     /// Says when the server is away, until the backend is closed.
     async fn tell(self: Arc<Self>) {
         self.closed.run_until_cancelled(self.outage.tell(self.aim.name())).await;
+    }
+
+    /// Another node has what this one had: nothing is sent here any more, and what is under way ends now.
+    pub(super) fn retire(&self) {
+        self.current.retire();
+        self.closed.cancel();
     }
 
     /// The server is there from now on: links to where it was are given up at once.

@@ -26,6 +26,31 @@ pub(crate) struct Options<'a> {
     pub(crate) version: RespVersion,
     /// Asked for when connecting, and never there: a proxy that routes commands by their keys must know where to.
     pub(crate) probe_key: &'a str,
+    /// Of a cluster.
+    pub(crate) sharded: ShardedPubSub,
+}
+
+impl Options<'_> {
+    /// For links to one of several servers, beside what holds for all of them.
+    pub(super) fn of_a_node(command_timeout: Duration, version: RespVersion) -> Self {
+        Self { command_timeout, version, probe_key: "", sharded: ShardedPubSub::default() }
+    }
+}
+
+/// Whether the releases on a cluster are told over sharded channels, which one node carries, or over those that all nodes carry.
+///
+/// All clients of a cluster must do it in one way: who listens to the one kind does not hear the other. Redisson decides as the
+/// [`Default`] does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardedPubSub {
+    /// Sharded if all masters know it, as they do from version 7.0 on.
+    #[default]
+    Auto,
+    /// Sharded, and no client where a master does not know it.
+    On,
+    /// To all nodes, whatever they know.
+    Off,
 }
 
 /// Which version of the server's protocol the link for commands speaks.

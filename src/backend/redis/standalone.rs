@@ -41,7 +41,7 @@ pub(crate) async fn connect(target: &Target, options: Options<'_>) -> Result<Sta
 impl Standalone {
     /// With all its subscriptions where its commands go.
     pub(super) fn on(node: Arc<Node>) -> Self {
-        let pubsub = PubSub::start(&node);
+        let pubsub = PubSub::start(&node, Publish::Classic);
         Self { node, pubsub }
     }
 }
@@ -106,8 +106,12 @@ impl Backend for Standalone {
         true
     }
 
+    fn is_told_at(&self, _: &str, _: &str) -> bool {
+        true
+    }
+
     fn abilities(&self) -> Abilities {
-        Abilities { resends: false }
+        Abilities { resends: false, joins_names: true }
     }
 
     fn born(&self) -> Option<Birth> {

@@ -13,7 +13,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{Options, RespVersion, address::Target};
+use super::{Options, RespVersion, ShardedPubSub, address::Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.
@@ -130,7 +130,7 @@ impl Drop for Server {
 
 pub(super) fn options(milliseconds: u64) -> Options<'static> {
     let (command_timeout, version) = (Duration::from_millis(milliseconds), RespVersion::Auto);
-    Options { command_timeout, version, probe_key: "probe" }
+    Options { command_timeout, version, probe_key: "probe", sharded: ShardedPubSub::Auto }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

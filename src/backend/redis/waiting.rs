@@ -6,6 +6,7 @@ use std::{
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tokio::{
@@ -13,12 +14,16 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::link::Answers;
+
 /// Everybody who waits on a link.
 #[derive(Default)]
 pub(super) struct Waiting {
     list: Mutex<List>,
     /// Somebody's time is over before that of all who were known.
     sooner: Notify,
+    /// The same for whoever looks for stalls.
+    busy: Notify,
 }
 
 #[derive(Default)]
@@ -34,6 +39,8 @@ struct List {
 struct Place {
     deadline: Instant,
     waker: Waker,
+    /// It was there at the last look for stalls.
+    seen: bool,
 }
 
 /// One command's place among those who wait. It is given up when this is dropped.
@@ -41,6 +48,16 @@ pub(super) struct Wait<'a> {
     waiting: &'a Waiting,
     deadline: Instant,
     at: Option<usize>,
+}
+
+/// Who waits, as somebody finds them who looks now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Nobody,
+    /// Some, and all of them since the last look.
+    New,
+    /// One of them for longer.
+    Old,
 }
 
 /// Why there is nothing more to wait for.
@@ -73,6 +90,33 @@ impl Waiting {
                 },
             }
         }
+    }
+
+    /// Comes back when somebody has been waiting for so long, and nothing at all was answered meanwhile.
+    pub(super) async fn stall(&self, answers: &Answers, longest: Duration) {
+        loop {
+            let looked = Instant::now();
+            match self.look() {
+                // Whoever comes next is the first one, whose coming is told.
+                Look::Nobody => self.busy.notified().await,
+                Look::Old if answers.last() + longest <= looked => return,
+                Look::Old | Look::New => sleep_until(looked + longest).await,
+            }
+        }
+    }
+
+    /// Who waits, and waited at the look before this one.
+    fn look(&self) -> Look {
+        let mut list = self.list();
+        let mut seen = Look::Nobody;
+        for place in list.places.iter_mut().flatten() {
+            let old = mem::replace(&mut place.seen, true);
+            seen = if old || seen == Look::Old { Look::Old } else { Look::New };
+        }
+        if seen == Look::Nobody {
+            list.earliest = None;
+        }
+        seen
     }
 
     /// Wakes all: nobody watches any more.
@@ -138,7 +182,7 @@ impl Wait<'_> {
     }
 
     fn enter(&mut self, waker: &Waker) -> Poll<Over> {
-        let place = Place { deadline: self.deadline, waker: waker.clone() };
+        let place = Place { deadline: self.deadline, waker: waker.clone(), seen: false };
         let mut list = self.waiting.list();
         if list.over {
             drop(list);
@@ -149,6 +193,7 @@ impl Wait<'_> {
         self.at = Some(at);
         if sooner {
             self.waiting.sooner.notify_one();
+            self.waiting.busy.notify_one();
         }
         Poll::Pending
     }
@@ -176,7 +221,6 @@ mod tests {
             atomic::{AtomicUsize, Ordering},
         },
         task::Wake,
-        time::Duration,
     };
 
     use futures_util::FutureExt;

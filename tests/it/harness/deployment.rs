@@ -60,10 +60,29 @@ impl Deployment {
         SHARED.get_or_init(|| Self { shared: true, ..Self::of_sentinels() })
     }
 
+    /// Three masters, of which each has a third of the slots, and a replica of each.
+    pub(crate) fn of_cluster() -> Self {
+        Self::cluster_with(&Wishes::default())
+    }
+
+    /// The one of this test process: for tests that do it no harm.
+    pub(crate) fn shared_cluster() -> &'static Self {
+        static SHARED: OnceLock<Deployment> = OnceLock::new();
+        SHARED.get_or_init(|| Self { shared: true, ..Self::of_cluster() })
+    }
+
+    pub(crate) fn cluster_with(wishes: &Wishes) -> Self {
+        Self::start_all("cluster", wishes)
+    }
+
     pub(crate) fn with(wishes: &Wishes) -> Self {
+        Self::start_all("sentinel", wishes)
+    }
+
+    fn start_all(kind: &str, wishes: &Wishes) -> Self {
         let mut command = Command::new(SCRIPT);
         // Where others have the processors for a while, no server is to be taken for a dead one.
-        command.args(["sentinel", &flavour()]).env("DOWN_AFTER", "1500");
+        command.args([kind, &flavour()]).env("DOWN_AFTER", "1500").env("NODE_TIMEOUT", "1000");
         command.env("TLS", if wishes.tls { "1" } else { "0" });
         command.envs(wishes.password.map(|password| ("PASSWORD", password)));
         command.envs(wishes.sentinel_password.map(|password| ("SENTINEL_PASSWORD", password)));
@@ -90,8 +109,12 @@ impl Deployment {
         Self { script: Mutex::new(script), said, password, sentinel_password, tls: wishes.tls, shared: false }
     }
 
-    /// Where all its sentinels are, with the passwords if there are any.
+    /// Where all its sentinels are, or its nodes, with the passwords if there are any.
     pub(crate) fn url(&self) -> String {
+        if self.said["KIND"] == "cluster" {
+            let scheme = if self.tls { "rediss" } else { "redis" };
+            return format!("{scheme}-cluster://{}{}", self.pass(), self.said["NODES"].replace(' ', ","));
+        }
         self.url_by(&["sentinel1", "sentinel2", "sentinel3"])
     }
 
@@ -204,6 +227,11 @@ impl Deployment {
         let answer = script.answer();
         let new = pid(answer.strip_prefix("done ").unwrap_or_else(|| panic!("the script says {answer:?}")));
         script.pids.insert(name.to_owned(), new);
+    }
+
+    /// What the servers call themselves: which they are, and since when.
+    pub(crate) fn flavour(&self) -> &str {
+        &self.said["FLAVOUR"]
     }
 
     fn pass(&self) -> String {

@@ -2,6 +2,7 @@
 
 mod certificates;
 pub(crate) mod clock;
+pub(crate) mod cluster;
 pub(crate) mod deployment;
 pub(crate) mod either;
 pub(crate) mod lag;

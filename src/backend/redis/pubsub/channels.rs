@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::{
     Order,
     requests::{Answer, Outcome, Requests, Verb},
+    subscriber::Said,
 };
 use crate::{
     backend::{
@@ -197,9 +198,14 @@ impl Channels {
             (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
                 return Err(Cause::Unready);
             }
+            (Verb::Subscribe, Some(fault)) if faults::is_of_a_cluster(&fault) => {
+                return Err(Cause::Moved);
+            }
             (Verb::Subscribe, Some(fault)) => {
                 let words = fault.source.to_string().to_lowercase();
-                self.forbidden |= words.contains("'subscribe'") || words.contains("`subscribe`");
+                self.forbidden |= ["'subscribe'", "`subscribe`", "'ssubscribe'", "`ssubscribe`"]
+                    .iter()
+                    .any(|verb| words.contains(verb));
                 match channel.stage {
                     // They know.
                     Stage::AskedAgain => channel.stage = Stage::Refused,
@@ -214,10 +220,17 @@ impl Channels {
         Ok(())
     }
 
-    pub(super) fn deliver(&self, message: &redis::Msg) {
-        if let Some(channel) = self.by_name.get(message.get_channel_name()) {
-            channel.tell(Heard::Message(message.get_payload_bytes()));
+    /// Whether the link is still in order: where the server ends a subscription by itself, answers may be taken for those to
+    /// other requests.
+    pub(super) fn hear(&self, said: &Said) -> bool {
+        if let Said::Ended(channel) = said {
+            return self.by_name.get(&**channel).is_none_or(|channel| channel.stage == Stage::Unsubscribing);
         }
+        let message = said.message().and_then(|(channel, payload)| self.by_name.get(channel).zip(Some(payload)));
+        if let Some((channel, payload)) = message {
+            channel.tell(Heard::Message(payload));
+        }
+        true
     }
 
     /// The link is gone, and with it all that the server knew.

@@ -2,6 +2,7 @@
 
 mod channels;
 mod requests;
+mod subscriber;
 
 use std::{
     future::pending,
@@ -13,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::StreamExt;
-use redis::aio::{PubSubSink, PubSubStream};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
@@ -23,9 +22,9 @@ use tokio::{
 use self::{
     channels::Channels,
     requests::{Requests, Verb},
+    subscriber::{Sink, Subscriber},
 };
 use super::{
-    aim::Aim,
     faults,
     link::Cause,
     node::Node,
@@ -34,7 +33,7 @@ use super::{
 };
 use crate::{
     backend::{
-        Listener, Subscription,
+        Listener, Publish, Subscription,
         backoff::{self, Backoff},
     },
     chance::Chance,
@@ -50,15 +49,15 @@ pub(super) struct PubSub {
 
 impl PubSub {
     /// Beside the command link of this node, and for as long as that.
-    pub(super) fn start(node: &Arc<Node>) -> Self {
+    pub(super) fn start(node: &Arc<Node>, kind: Publish) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
         let channels = Channels::new(node.secrets.clone());
         let (node, elsewhere, changes) = (Arc::clone(node), node.elsewhere.subscribe(), node.aim.changes());
         let runtime = node.runtime.clone();
         runtime.spawn(async move {
             let backoff = Backoff::default();
-            let (aim, outage, command_timeout) = (&node.aim, &node.outage, node.command_timeout);
-            let server = Server { aim, changes, command_timeout, orders, channels, backoff, outage, elsewhere };
+            let (node, outage, command_timeout) = (&*node, &node.outage, node.command_timeout);
+            let server = Server { node, kind, changes, command_timeout, orders, channels, backoff, outage, elsewhere };
             node.closed.run_until_cancelled(server.serve()).await;
         });
         Self { orders: sender, next_id: AtomicU64::new(0) }
@@ -82,7 +81,8 @@ enum Order {
 
 /// The task behind all subscriptions.
 struct Server<'a> {
-    aim: &'a Aim,
+    node: &'a Node,
+    kind: Publish,
     changes: watch::Receiver<Arc<Clients>>,
     command_timeout: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -98,13 +98,17 @@ struct Abandoned;
 
 impl Server<'_> {
     async fn serve(mut self) {
-        while let Ok((tried, connection)) = self.open().await {
+        while let Ok((tried, (sink, said))) = self.open().await {
             let opened = Instant::now();
-            let (sink, stream) = connection.split();
-            let served = self.serve_link(sink, stream, tried).await;
+            let served = self.serve_link(sink, said, tried).await;
             self.channels.interrupt();
             let Ok(cause) = served else { return };
-            self.lost(cause);
+            // Who has the names by now, others know.
+            self.node.aim.missed();
+            // The server is there, and gets another link at once.
+            if cause != Cause::Moved {
+                self.lost(cause);
+            }
             // Not at its first answer: a link that is cut each time it has confirmed a channel would be opened in a loop.
             if opened.elapsed() > backoff::CAP {
                 self.backoff.reset();
@@ -113,7 +117,7 @@ impl Server<'_> {
     }
 
     /// A connection, once somebody wants to listen, and since when it was tried for.
-    async fn open(&mut self) -> Result<(Instant, redis::aio::PubSub), Abandoned> {
+    async fn open(&mut self) -> Result<(Instant, (Sink, Subscriber)), Abandoned> {
         loop {
             while self.channels.is_empty() {
                 self.outage.back(Part::Subscriptions);
@@ -121,11 +125,11 @@ impl Server<'_> {
                 self.channels.apply(order);
             }
             let pause = self.backoff.pause(&Chance::System);
-            let (aim, within) = (self.aim, self.command_timeout);
+            let (aim, within, kind) = (&self.node.aim, self.command_timeout, self.kind);
             let mut attempt = pin!(async move {
                 sleep(pause).await;
                 let (tried, clients) = (Instant::now(), aim.now());
-                let opened = timeout(within, clients.resp2.get_async_pubsub()).await;
+                let opened = timeout(within, subscriber::open(&clients, kind)).await;
                 opened.map(|opened| match opened {
                     Ok(opened) => Ok((tried, opened)),
                     Err(error) => Err(faults::unconnected(&error, &clients)),
@@ -170,12 +174,7 @@ impl Server<'_> {
     }
 
     /// Serves one connection until it ends: why it did.
-    async fn serve_link(
-        &mut self,
-        sink: PubSubSink,
-        mut stream: PubSubStream,
-        tried: Instant,
-    ) -> Result<Cause, Abandoned> {
+    async fn serve_link(&mut self, sink: Sink, mut subscriber: Subscriber, tried: Instant) -> Result<Cause, Abandoned> {
         let mut requests = Requests::new(sink, self.command_timeout);
         self.channels.connected(&mut requests);
         let mut beat = interval(self.command_timeout);
@@ -188,13 +187,20 @@ impl Server<'_> {
                     self.channels.reconcile(&channel, &mut requests);
                 }
                 Some(answer) = requests.next() => {
+                    // What was said before it is heard before it.
+                    while let Some(said) = subscriber.now() {
+                        if !self.channels.hear(&said) {
+                            return Ok(Cause::Moved);
+                        }
+                    }
                     if let Err(cause) = self.channels.answered(answer, &mut requests) {
                         tracing::debug!(?cause, "the subscription link is over");
                         return Ok(cause);
                     }
                 }
-                message = stream.next() => match message {
-                    Some(message) => self.channels.deliver(&message),
+                said = subscriber.next() => match said {
+                    Some(said) if self.channels.hear(&said) => {}
+                    Some(_) => return Ok(Cause::Moved),
                     None => {
                         tracing::debug!("the subscription link is over");
                         return Ok(Cause::Cut);

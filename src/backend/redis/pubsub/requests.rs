@@ -7,14 +7,15 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use redis::{RedisError, RedisResult, aio::PubSubSink};
+use redis::{RedisError, RedisResult};
 use tokio::time::{Instant, timeout_at};
 
+use super::subscriber::Sink;
 use crate::backend::redis::link::Answers;
 
 /// What was asked of the server and not answered yet: one request a channel at most, and pings.
 pub(super) struct Requests {
-    sink: PubSubSink,
+    sink: Sink,
     command_timeout: Duration,
     /// Answers come in the order of the requests: as long as earlier ones come, a later one is not missing.
     answers: Arc<Answers>,
@@ -43,7 +44,7 @@ pub(super) enum Outcome {
 }
 
 impl Requests {
-    pub(super) fn new(sink: PubSubSink, command_timeout: Duration) -> Self {
+    pub(super) fn new(sink: Sink, command_timeout: Duration) -> Self {
         let answers = Arc::new(Answers::new());
         Self { sink, command_timeout, answers, pings: false, under_way: FuturesUnordered::new() }
     }
@@ -70,7 +71,7 @@ impl Requests {
         let channel = channel.cloned();
         let (answers, within) = (Arc::clone(&self.answers), self.command_timeout);
         self.under_way.push(Box::pin(async move {
-            let outcome = outcome(ask(&mut sink, verb, channel.as_deref()), &answers, within).await;
+            let outcome = outcome(sink.ask(verb, channel.as_deref()), &answers, within).await;
             Answer { verb, channel, outcome }
         }));
     }
@@ -88,14 +89,5 @@ async fn outcome(asking: impl Future<Output = RedisResult<()>>, answers: &Answer
             Err(_) if answers.last() + within > until => continue,
             Err(_) => Outcome::Silent,
         };
-    }
-}
-
-async fn ask(sink: &mut PubSubSink, verb: Verb, channel: Option<&str>) -> RedisResult<()> {
-    match (verb, channel) {
-        (Verb::Subscribe, Some(channel)) => sink.subscribe(channel).await,
-        (Verb::Unsubscribe, Some(channel)) => sink.unsubscribe(channel).await,
-        // Any answer will do, a refusal too.
-        _ => sink.ping::<redis::Value>().await.map(|_| ()),
     }
 }

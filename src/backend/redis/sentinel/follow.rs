@@ -142,7 +142,7 @@ impl Follower {
     }
 
     fn clients(&self, target: &Target) -> Result<Clients, Fault> {
-        let options = Options { command_timeout: self.command_timeout, version: self.version, probe_key: "" };
+        let options = Options::of_a_node(self.command_timeout, self.version);
         target.clients(options).map_err(|error| faults::unopened(&error))
     }
 

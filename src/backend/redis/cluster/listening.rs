@@ -1,0 +1,211 @@
+//! Who listens to which channel, and at which node: a channel goes where its slot goes. It opens no link.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::nodes::Member;
+use crate::backend::{Heard, Listener, Publish, Subscription};
+
+/// A slot whose commands were sent on to another node, for the time being, counts as unsettled for so long after the last.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// All who listen.
+#[derive(Default)]
+pub(super) struct Listening {
+    listeners: Mutex<HashMap<u64, Arc<Relay>>>,
+    next: AtomicU64,
+    /// Slots of which a part is at another node, and when that was seen last.
+    unsettled: Mutex<HashMap<u16, Instant>>,
+    kind: OnceLock<Publish>,
+}
+
+/// One listener, who hears through this of one node after the other.
+struct Relay {
+    slot: u16,
+    channel: Arc<str>,
+    listener: Arc<dyn Listener>,
+    /// Held while the listener is told something: what two nodes say must come in the order in which it counts.
+    state: Mutex<Attached>,
+    /// Nobody listens any more. Whoever has the state lets the subscription go.
+    over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Attached {
+    /// How often it was attached: an old node's last words are not taken for the new one's.
+    times: u64,
+    member: Option<Arc<Member>>,
+    subscription: Option<Subscription>,
+    /// The node confirmed it.
+    live: bool,
+    /// What is published may be published elsewhere.
+    unsettled: bool,
+}
+
+/// What a node's subscriptions tell.
+struct From {
+    relay: Arc<Relay>,
+    times: u64,
+}
+
+impl Listening {
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        slot: u16,
+        channel: Arc<str>,
+        listener: Arc<dyn Listener>,
+        member: Option<Arc<Member>>,
+    ) -> Subscription {
+        let unsettled = lock(&self.unsettled).contains_key(&slot);
+        let state = Mutex::new(Attached { unsettled, ..Attached::default() });
+        let relay = Arc::new(Relay { slot, channel, listener, state, over: AtomicBool::new(false) });
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.listeners).insert(id, Arc::clone(&relay));
+        relay.attach(member.as_ref(), self.kind());
+        let listening = Arc::clone(self);
+        Subscription::new(move || {
+            let gone = lock(&listening.listeners).remove(&id);
+            if let Some(relay) = gone {
+                relay.over.store(true, Ordering::SeqCst);
+                relay.let_go();
+            }
+        })
+    }
+
+    /// All servers know these.
+    pub(super) fn listen_as(&self, kind: Publish) {
+        let _ = self.kind.set(kind);
+    }
+
+    pub(super) fn kind(&self) -> Publish {
+        self.kind.get().copied().unwrap_or(Publish::Classic)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.listeners).is_empty()
+    }
+
+    /// Whether there is a slot that is not settled, which one must look at again.
+    pub(super) fn waits(&self) -> bool {
+        !lock(&self.unsettled).is_empty()
+    }
+
+    pub(super) fn is_settled(&self, slot: u16) -> bool {
+        !lock(&self.unsettled).contains_key(&slot)
+    }
+
+    /// A part of this slot is at another node, where nobody listens.
+    pub(super) fn unsettle(&self, slot: u16) {
+        if lock(&self.unsettled).insert(slot, Instant::now()).is_none() {
+            self.in_slot(slot).iter().for_each(|relay| relay.settled(false));
+        }
+    }
+
+    /// Everybody listens at the node that has the slot by now, and what has not been seen for long is over.
+    pub(super) fn settle(&self, owner: impl Fn(u16) -> Option<Arc<Member>>) {
+        let settled: Vec<u16> = {
+            let mut unsettled = lock(&self.unsettled);
+            let over = unsettled.extract_if(|_, seen| seen.elapsed() > UNSETTLED);
+            over.map(|(slot, _)| slot).collect()
+        };
+        for slot in settled {
+            self.in_slot(slot).iter().for_each(|relay| relay.settled(true));
+        }
+        let all: Vec<_> = lock(&self.listeners).values().cloned().collect();
+        for relay in all {
+            relay.attach(owner(relay.slot).as_ref(), self.kind());
+        }
+    }
+
+    fn in_slot(&self, slot: u16) -> Vec<Arc<Relay>> {
+        lock(&self.listeners).values().filter(|relay| relay.slot == slot).cloned().collect()
+    }
+}
+
+impl Relay {
+    /// Listens at this node and at no other. One that is not known keeps the old one.
+    fn attach(self: &Arc<Self>, member: Option<&Arc<Member>>, kind: Publish) {
+        let Some(member) = member else { return };
+        self.change(|state| {
+            if state.member.as_ref().is_some_and(|there| Arc::ptr_eq(there, member)) {
+                return;
+            }
+            state.times += 1;
+            state.subscription = None;
+            if std::mem::take(&mut state.live) && !state.unsettled {
+                self.listener.hear(Heard::Interrupted);
+            }
+            state.member = Some(Arc::clone(member));
+            let from = Arc::new(From { relay: Arc::clone(self), times: state.times });
+            state.subscription = Some(member.listeners(kind).subscribe(Arc::clone(&self.channel), from));
+        });
+    }
+
+    fn settled(&self, settled: bool) {
+        self.change(|state| {
+            if std::mem::replace(&mut state.unsettled, !settled) == settled && state.live {
+                self.listener.hear(if settled { Heard::Subscribed } else { Heard::Interrupted });
+            }
+        });
+    }
+
+    fn heard(&self, times: u64, heard: Heard<'_>) {
+        self.change(|state| {
+            if state.times != times {
+                return;
+            }
+            match heard {
+                Heard::Subscribed => state.live = true,
+                Heard::Interrupted | Heard::Refused => state.live = false,
+                Heard::Message(_) => {}
+            }
+            let told = matches!(heard, Heard::Message(_) | Heard::Refused);
+            if told || !state.unsettled {
+                self.listener.hear(heard);
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Attached)) {
+        let mut state = lock(&self.state);
+        if !self.over.load(Ordering::SeqCst) {
+            change(&mut state);
+        }
+        drop(state);
+        self.let_go();
+    }
+
+    /// Lets the subscription go if nobody listens any more. Somebody who is being told something does so afterwards.
+    fn let_go(&self) {
+        while self.over.load(Ordering::SeqCst) {
+            let mut state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let gone = (state.subscription.take(), state.member.take());
+            drop(state);
+            if gone.0.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Listener for From {
+    fn hear(&self, heard: Heard<'_>) {
+        self.relay.heard(self.times, heard);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,234 @@
+//! A cluster, as the seam wants it: links of our own to each node, our own map of slots, subscriptions that go where their
+//! slots go.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `slots` | the slot of a key, the node of a slot |
+//! | `nodes` | the nodes that are known, each with its links |
+//! | `routes` | the way of each command, and how it changes |
+//! | `route` | what an answer says of the way; pure |
+//! | `redirect` | a command that is sent on |
+//! | `sending` | what is sent to a node beside what callers ask it |
+//! | `topology` | asks the nodes who has which slots |
+//! | `listening` | who listens at which node |
+
+mod listening;
+mod nodes;
+mod redirect;
+mod route;
+mod routes;
+mod sending;
+mod slots;
+mod topology;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use tokio::{
+    sync::watch,
+    task::unconstrained,
+    time::{Instant, timeout},
+};
+
+pub(super) use self::routes::Routes;
+use self::{slots::slot, topology::Topology};
+use super::{
+    address::Target,
+    codec, faults,
+    many::pipeline_of,
+    node::Node,
+    options::{Options, ShardedPubSub},
+};
+use crate::backend::{
+    self, Abilities, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish, RoundTrip,
+    Subscription, Value,
+    dispatch::{Dispatches, Since},
+};
+
+/// Nodes are asked for so long whether they know sharded channels; the others decide for those that do not answer.
+const CHANNELS: Duration = Duration::from_secs(1);
+
+/// A cluster. Dropping it closes it.
+pub(crate) struct Cluster(Arc<Routes>);
+
+/// Connects within the command timeout to whichever of these nodes, and makes sure that there is a cluster that can be
+/// worked with.
+pub(crate) async fn connect(seeds: &[Target], options: Options<'_>) -> Result<Cluster, Fault> {
+    let started = Instant::now();
+    let routes = Routes::new(seeds, options)?;
+    // Dropped from here on, it leaves nothing behind.
+    let cluster = Cluster(Arc::clone(&routes));
+    let mut topology = Topology::new(Arc::clone(&routes));
+    match timeout(options.command_timeout, topology.look()).await {
+        Ok(looked) => looked?,
+        Err(_) => return Err(faults::timeout(options.command_timeout, false)),
+    }
+    let left = options.command_timeout.saturating_sub(started.elapsed());
+    let kind = publish_kind(&routes, options.sharded, left.min(CHANNELS)).await?;
+    routes.listen_as(kind);
+    routes.runtime.spawn(topology.keep());
+    Ok(cluster)
+}
+
+/// Sharded channels where every master knows them: of several versions side by side the older ones do not.
+async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Duration) -> Result<Publish, Fault> {
+    if wanted == ShardedPubSub::Off || !routes.speaks_resp3() && wanted == ShardedPubSub::Auto {
+        return Ok(Publish::Classic);
+    }
+    let mut asked = redis::cmd("PUBSUB");
+    asked.arg("SHARDNUMSUB");
+    let members = routes.members();
+    let mut answers: FuturesUnordered<_> = members.iter().map(|member| member.node.ask(&asked, within)).collect();
+    let (mut known, mut unknown, mut fault) = (0, 0, None);
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(redis::Value::ServerError(_)) => unknown += 1,
+            Ok(_) => known += 1,
+            Err(other) => fault = Some(other),
+        }
+    }
+    match (known, unknown, fault) {
+        // Nobody can be reached who has any name.
+        (0, 0, Some(fault)) => Err(fault),
+        (_, 1.., _) if wanted == ShardedPubSub::On => Err(faults::no_sharded_channels()),
+        (_, 0, _) if !routes.speaks_resp3() => Err(faults::no_sharded_channels()),
+        (_, 0, _) => Ok(Publish::Sharded),
+        (0, ..) => Ok(Publish::Classic),
+        _ => {
+            tracing::warn!(
+                known,
+                unknown,
+                "not all nodes of the cluster know sharded channels: releases are told to all nodes"
+            );
+            Ok(Publish::Classic)
+        }
+    }
+}
+
+impl Cluster {
+    fn way(&self, call: &Call<'_>) -> Option<(Arc<Node>, Since)> {
+        self.0.way(slot(call.keys.first()?.as_bytes()))
+    }
+
+    fn node(&self, key: &str) -> Option<Arc<Node>> {
+        self.0.member(slot(key.as_bytes())).map(|member| Arc::clone(&member.node))
+    }
+}
+
+impl Line for Cluster {
+    fn subscribe(&self, key: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        self.0.subscribe(slot(key.as_bytes()), channel, listener)
+    }
+
+    fn link(&self, key: &str) -> u64 {
+        self.0.link(slot(key.as_bytes()))
+    }
+
+    fn last_answer(&self, key: &str) -> Instant {
+        self.node(key).map_or(self.0.started, |node| node.answers.last())
+    }
+
+    fn round_trip(&self, key: &str) -> Option<RoundTrip> {
+        self.node(key)?.round_trips.seen()
+    }
+
+    fn place(&self, key: &str) -> u32 {
+        // One that nobody has stands by itself.
+        self.0.member(slot(key.as_bytes())).map_or(slots::NOBODY.into(), |member| member.place.into())
+    }
+
+    fn era(&self, key: &str) -> u64 {
+        self.0.era(slot(key.as_bytes()))
+    }
+
+    fn eras(&self) -> watch::Receiver<u64> {
+        self.0.numbers.eras()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl Backend for Cluster {
+    fn run(&self, call: &Call<'_>) -> Answer {
+        let Some((node, since)) = self.way(call) else {
+            let fault = self.0.nobody();
+            return backend::answer(async { Err(fault) });
+        };
+        self.0.uses();
+        let script = call.script;
+        let cmd = codec::evalsha(&node.hashes, call);
+        let dispatches = Dispatches::of([call]).since(since);
+        // Unconstrained: a spent task budget would make the first poll yield before it has sent.
+        backend::answer(unconstrained(node.run(cmd, script, dispatches, call.polled)))
+    }
+
+    fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
+        self.0.uses();
+        let mut pipelines: Vec<(Arc<Node>, Since, Vec<usize>)> = Vec::new();
+        let mut answers: Vec<Result<Value, Fault>> = Vec::with_capacity(calls.len());
+        for (at, call) in calls.iter().enumerate() {
+            answers.push(Err(self.0.nobody()));
+            let Some((node, since)) = self.way(call) else { continue };
+            match pipelines.iter_mut().find(|(there, ..)| Arc::ptr_eq(there, &node)) {
+                Some((.., calls)) => calls.push(at),
+                None => pipelines.push((node, since, vec![at])),
+            }
+        }
+        let sent: Vec<_> = pipelines
+            .into_iter()
+            .map(|(node, since, places)| {
+                let calls: Vec<Call<'_>> = places.iter().map(|at| calls[*at]).collect();
+                let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
+                let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha_of_many(&node.hashes, call)));
+                // Of the first: nobody asks how one of many left.
+                let dispatches = Dispatches::of(&calls).since(since);
+                async move { (places, node.run_many(pipeline, scripts, within, dispatches).await) }
+            })
+            .collect();
+        Box::pin(unconstrained(async move {
+            for (places, told) in join_all(sent).await {
+                places.into_iter().zip(told).for_each(|(at, answer)| answers[at] = answer);
+            }
+            answers
+        }))
+    }
+
+    fn publish_kind(&self) -> Publish {
+        self.0.publish_kind()
+    }
+
+    fn counts(&self, key: &str) -> bool {
+        self.0.counts(slot(key.as_bytes()))
+    }
+
+    fn is_told_at(&self, key: &str, channel: &str) -> bool {
+        slot(key.as_bytes()) == slot(channel.as_bytes())
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { resends: false, joins_names: false }
+    }
+
+    fn born(&self) -> Option<Birth> {
+        None
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Routes {
+    /// Why nothing can be sent for a name.
+    fn nobody(&self) -> Fault {
+        if self.closed.is_cancelled() {
+            return Fault::of(FaultKind::Closed, false, "the client was closed");
+        }
+        self.look();
+        faults::nobody()
+    }
+}

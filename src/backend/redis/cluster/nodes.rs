@@ -1,0 +1,106 @@
+//! The nodes of a cluster that have slots, or are asked for some: each with links of its own. It knows no slot.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::route::Endpoint;
+use crate::backend::{
+    Publish,
+    redis::{node::Node, pubsub::PubSub},
+};
+
+/// A node that has no slot yet, and to which others sent us, is kept for so long after the last time.
+const GUEST: Duration = Duration::from_secs(10);
+
+/// One node, and where it is among ours.
+pub(super) struct Member {
+    pub(super) place: u16,
+    pub(super) endpoint: Endpoint,
+    pub(super) node: Arc<Node>,
+    /// Those who listen here, once there are any.
+    listeners: OnceLock<PubSub>,
+    /// It had slots.
+    pub(super) owns: AtomicBool,
+    asked: Mutex<Instant>,
+}
+
+impl Member {
+    pub(super) fn new(place: u16, endpoint: Endpoint, node: Arc<Node>) -> Self {
+        let (listeners, asked) = (OnceLock::new(), Mutex::new(Instant::now()));
+        Self { place, endpoint, node, listeners, owns: AtomicBool::new(false), asked }
+    }
+
+    pub(super) fn listeners(&self, kind: Publish) -> &PubSub {
+        self.listeners.get_or_init(|| PubSub::start(&self.node, kind))
+    }
+
+    /// A command is sent on to it.
+    pub(super) fn is_asked(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Whether it is of no use any more, if it has no slot now.
+    fn is_over(&self) -> bool {
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.owns.load(Ordering::Relaxed) || asked.elapsed() > GUEST
+    }
+}
+
+/// All of them, by their places and by every address under which one is known.
+#[derive(Default)]
+pub(super) struct Nodes {
+    members: Vec<Option<Arc<Member>>>,
+    by_endpoint: HashMap<Endpoint, u16>,
+}
+
+impl Nodes {
+    pub(super) fn at(&self, place: u16) -> Option<&Arc<Member>> {
+        self.members.get(usize::from(place))?.as_ref()
+    }
+
+    pub(super) fn find(&self, endpoint: &Endpoint) -> Option<&Arc<Member>> {
+        self.at(*self.by_endpoint.get(endpoint)?)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.iter().flatten()
+    }
+
+    /// The first place that is free; `None` where there are more nodes than a cluster can have.
+    pub(super) fn free(&self) -> Option<u16> {
+        let free = self.members.iter().position(Option::is_none).unwrap_or(self.members.len());
+        u16::try_from(free).ok().filter(|place| *place < super::slots::NOBODY)
+    }
+
+    pub(super) fn add(&mut self, member: Arc<Member>) {
+        let place = usize::from(member.place);
+        if self.members.len() <= place {
+            self.members.resize_with(place + 1, || None);
+        }
+        self.by_endpoint.insert(member.endpoint.clone(), member.place);
+        self.members[place] = Some(member);
+    }
+
+    /// It is known under this address, too.
+    pub(super) fn also(&mut self, endpoint: &Endpoint, place: u16) {
+        self.by_endpoint.insert(endpoint.clone(), place);
+    }
+
+    /// Takes out those that have no slot and are of no use otherwise.
+    pub(super) fn take_idle(&mut self, has_slots: impl Fn(u16) -> bool) -> Vec<Arc<Member>> {
+        let idle = |member: &Arc<Member>| !has_slots(member.place) && member.is_over();
+        let taken: Vec<_> =
+            self.members.iter_mut().filter_map(|member| member.take_if(|member| idle(member))).collect();
+        let there = &self.members;
+        self.by_endpoint.retain(|_, place| there.get(usize::from(*place)).is_some_and(Option::is_some));
+        taken
+    }
+}

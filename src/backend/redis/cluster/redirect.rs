@@ -1,0 +1,182 @@
+//! A command that another node is to answer: it is sent on, for a few hops and within its own time. Nothing ran before each
+//! of them, so none is a repetition; what had no answer is never sent again here.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Routes,
+    nodes::Member,
+    route::{Endpoint, HOPS, Next, Way, next},
+    slots::slot,
+};
+use crate::{
+    backend::{
+        Fault, Publish, UNCOUNTED,
+        dispatch::Dispatches,
+        redis::{codec, command::Timer, faults, node::Node, task::Task},
+    },
+    script::Script,
+};
+
+/// What is told to those who wait, once more.
+const TOLD: &str = "0";
+
+/// A command on its way from node to node.
+struct Journey {
+    routes: Arc<Routes>,
+    slot: u16,
+    cmd: Cmd,
+    script: &'static Script,
+    timer: Timer,
+    dispatches: Dispatches,
+    /// No other command shares them.
+    alone: bool,
+    hops: u32,
+    /// Who answered last.
+    asked: Endpoint,
+    /// Who has the slot, where another has the key already.
+    source: Option<Arc<Member>>,
+}
+
+impl Routes {
+    /// The answer that a refusal leads to: the same one, unless another node is to be asked, or this one again.
+    /// `dispatches` are of so many commands.
+    pub(in crate::backend::redis) async fn redirected(
+        self: &Arc<Self>,
+        node: &Node,
+        reply: Value,
+        (cmd, script): (&Cmd, &'static Script),
+        timer: Timer,
+        (dispatches, commands): (&Dispatches, usize),
+    ) -> Result<Value, Fault> {
+        let Value::ServerError(error) = &reply else { return Ok(reply) };
+        let Some(key) = codec::key(cmd) else { return Ok(reply) };
+        let asked = self.endpoint_of(node);
+        let left = timer.deadline().saturating_duration_since(Instant::now());
+        let words = faults::words_of(error);
+        let first = next(&words, Way { asked: &asked, hops: 0, left });
+        if matches!(first, Next::Done | Next::BySource) {
+            return Ok(reply);
+        }
+        let journey = Journey {
+            routes: Arc::clone(self),
+            slot: slot(key),
+            cmd: cmd.clone(),
+            script,
+            timer,
+            dispatches: dispatches.clone(),
+            alone: commands == 1,
+            hops: 0,
+            asked,
+            source: None,
+        };
+        // A caller that is not polled would hold up others where there is no link.
+        Task::spawn(&self.runtime, journey.go(reply)).answer().await
+    }
+}
+
+impl Journey {
+    async fn go(mut self, mut reply: Value) -> Result<Value, Fault> {
+        loop {
+            let Value::ServerError(error) = &reply else { return Ok(self.arrived(reply)) };
+            let left = self.timer.deadline().saturating_duration_since(Instant::now());
+            let words = faults::words_of(error);
+            let (member, since) = match next(&words, Way { asked: &self.asked, hops: self.hops, left }) {
+                Next::Done | Next::BySource => return self.refused(reply, &words),
+                Next::Moved(slot, endpoint) => {
+                    self.source = None;
+                    let member = self.routes.moved(slot, &endpoint)?;
+                    (member, self.routes.since(self.slot))
+                }
+                Next::Ask(_, endpoint) => {
+                    let source = self.routes.member(self.slot);
+                    self.source = source.or_else(|| self.source.take());
+                    let member = self.routes.asks(self.slot, &endpoint)?;
+                    (member, self.routes.since(self.slot).apart())
+                }
+                Next::Again(pause) => {
+                    self.routes.look();
+                    sleep(pause).await;
+                    self.source = None;
+                    self.routes.rerouted(self.slot);
+                    let member = self.routes.member(self.slot).ok_or_else(faults::nobody)?;
+                    (member, self.routes.since(self.slot))
+                }
+            };
+            self.hops += 1;
+            self.asked.clone_from(&member.endpoint);
+            member.is_asked();
+            if self.alone {
+                self.dispatches.came_back();
+            }
+            self.dispatches = self.dispatches.since(since);
+            let asking = self.source.is_some();
+            reply = member.node.again(&self.cmd, asking, self.script, &mut self.timer, &self.dispatches).await?;
+        }
+    }
+
+    fn refused(&self, reply: Value, words: &str) -> Result<Value, Fault> {
+        let sent_on = ["MOVED ", "ASK "].iter().any(|code| words.starts_with(code));
+        match &reply {
+            Value::ServerError(error) if sent_on && self.hops >= HOPS => {
+                Err(faults::astray(error, self.routes.secrets()))
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// Where another node than the slot's owner told of a release, it told nobody of those who listen to one node: that is the
+    /// owner.
+    fn arrived(&self, mut reply: Value) -> Value {
+        let Some(source) = &self.source else { return reply };
+        let Some(heard) = listeners(&mut reply) else { return reply };
+        let Some((publish, channel)) = codec::told(&self.cmd, self.script) else { return reply };
+        *heard = UNCOUNTED;
+        if publish != Publish::Sharded.command().as_bytes() {
+            return reply;
+        }
+        let mut cmd = Cmd::new();
+        cmd.arg(publish).arg(channel).arg(TOLD);
+        let (source, within) = (Arc::clone(source), self.routes.command_timeout);
+        // Not withdrawn with the command, which has run.
+        self.routes.runtime.spawn(async move {
+            if let Err(fault) = source.node.ask(&cmd, within).await {
+                tracing::debug!(error = %fault.source, "a release was not told to those who listen at another node");
+            }
+        });
+        reply
+    }
+}
+
+/// How many heard of what a script did; `None` where it told nothing.
+fn listeners(reply: &mut Value) -> Option<&mut i64> {
+    let Value::Array(parts) = reply else { return None };
+    match &mut parts[..] {
+        [Value::Int(1), .., Value::Int(heard)] if *heard >= 0 => Some(heard),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_of_what_is_done_says_how_many_heard() {
+        let numbers = |numbers: &[i64]| Value::Array(numbers.iter().copied().map(Value::Int).collect());
+        let rows = [
+            (numbers(&[1, 0, 0]), Some(0)),
+            (numbers(&[1, 0, 3]), Some(3)),
+            (numbers(&[1, 2, -1]), None),
+            (numbers(&[-1, 0, -1]), None),
+            (numbers(&[1]), None),
+            (Value::Int(1), None),
+        ];
+        for (mut reply, heard) in rows {
+            assert_eq!(listeners(&mut reply).copied(), heard, "{reply:?}");
+        }
+    }
+}

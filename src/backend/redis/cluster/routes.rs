@@ -1,0 +1,356 @@
+//! The way of each command: which node has its slot, over which links, and what changes that. It asks nobody.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::ConnectionAddr;
+use tokio::{runtime::Handle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    listening::Listening,
+    nodes::{Member, Nodes},
+    route::Endpoint,
+    slots::{NOBODY, Slots},
+    topology::{OFTEN, Verdict},
+};
+use crate::backend::{
+    Fault, Listener, Publish, Subscription,
+    dispatch::Since,
+    redis::{
+        address::Target,
+        aim::{Aim, Missed},
+        current::Numbers,
+        faults,
+        node::Node,
+        options::{Clients, Options, RespVersion},
+        secrets::Secrets,
+    },
+};
+
+/// All that is known of a cluster.
+pub(in crate::backend::redis) struct Routes {
+    /// Those that the user named. All nodes are spoken to as the first of them is.
+    pub(super) seeds: Vec<Target>,
+    version: RespVersion,
+    secrets: Secrets,
+    tls: bool,
+    resp3: bool,
+    pub(super) command_timeout: Duration,
+    pub(super) runtime: Handle,
+    pub(super) started: Instant,
+    pub(super) closed: CancellationToken,
+    pub(super) numbers: Arc<Numbers>,
+    map: RwLock<Map>,
+    /// Held by whoever makes a node.
+    making: Mutex<()>,
+    listening: Arc<Listening>,
+    /// Somebody has a reason to look who has which slots.
+    pub(super) missed: Missed,
+    /// Something was sent since the last look.
+    used: AtomicBool,
+    /// When a slot was seen to go to another node last.
+    moved: Mutex<Option<Instant>>,
+}
+
+struct Map {
+    slots: Slots,
+    nodes: Nodes,
+    /// When the node that had a slot said that another has it: the rest of the cluster may not know yet.
+    told: HashMap<u16, Instant>,
+}
+
+/// After so long what one node said counts no more than what the others say.
+const NEWS: Duration = Duration::from_secs(2);
+
+impl Routes {
+    pub(super) fn new(seeds: &[Target], options: Options<'_>) -> Result<Arc<Self>, Fault> {
+        let first = seeds.first().ok_or_else(faults::no_link)?;
+        let clients = first.clients(options).map_err(|error| faults::unopened(&error))?;
+        Ok(Arc::new(Self {
+            seeds: seeds.to_vec(),
+            version: options.version,
+            tls: matches!(clients.address(), ConnectionAddr::TcpTls { .. }),
+            resp3: clients.resp3.is_some(),
+            secrets: clients.secrets,
+            command_timeout: options.command_timeout,
+            runtime: Handle::current(),
+            started: Instant::now(),
+            closed: CancellationToken::new(),
+            numbers: Numbers::new(),
+            map: RwLock::new(Map { slots: Slots::unknown(), nodes: Nodes::default(), told: HashMap::new() }),
+            making: Mutex::default(),
+            listening: Arc::default(),
+            missed: Missed::new(),
+            used: AtomicBool::new(false),
+            moved: Mutex::default(),
+        }))
+    }
+
+    /// Somebody should look who has which slots.
+    pub(super) fn look(&self) {
+        self.missed.happened();
+    }
+
+    pub(super) fn uses(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anything was done since the last time, or is waited for.
+    pub(super) fn is_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed) || !self.listening.is_empty()
+    }
+
+    pub(super) fn member(&self, slot: u16) -> Option<Arc<Member>> {
+        let map = self.map();
+        map.nodes.at(map.slots.owner(slot)?).cloned()
+    }
+
+    pub(super) fn members(&self) -> Vec<Arc<Member>> {
+        self.map().nodes.all().cloned().collect()
+    }
+
+    pub(super) fn link(&self, slot: u16) -> u64 {
+        let map = self.map();
+        map.slots.link(slot).max(map.node_number(slot))
+    }
+
+    pub(super) fn era(&self, slot: u16) -> u64 {
+        let map = self.map();
+        map.slots.era(slot).max(map.node_number(slot))
+    }
+
+    /// The numbers of what is sent on its way now, beside those of the node's link.
+    pub(super) fn since(&self, slot: u16) -> Since {
+        self.map().since(slot)
+    }
+
+    /// The same, and to whom it is sent.
+    pub(super) fn way(&self, slot: u16) -> Option<(Arc<Node>, Since)> {
+        let map = self.map();
+        let member = map.nodes.at(map.slots.owner(slot)?)?;
+        Some((Arc::clone(&member.node), map.since(slot)))
+    }
+
+    pub(super) fn with_map<T>(&self, look: impl FnOnce(&Slots, &Nodes) -> T) -> T {
+        let map = self.map();
+        look(&map.slots, &map.nodes)
+    }
+
+    /// Who has each slot so far, and which of them nobody else needs to be asked about.
+    pub(super) fn known(&self) -> (Box<[u16]>, HashSet<u16>) {
+        let mut map = self.map_mut();
+        map.told.retain(|_, at| at.elapsed() < NEWS);
+        let is_there = |slot: &u16| {
+            let owner = map.slots.owner(*slot).and_then(|owner| map.nodes.at(owner));
+            owner.is_some_and(|member| !member.node.is_suspect())
+        };
+        (map.slots.owners().into(), map.told.keys().copied().filter(is_there).collect())
+    }
+
+    /// How a node is known that answered.
+    pub(super) fn endpoint_of(&self, node: &Node) -> Endpoint {
+        let there = |member: &&Arc<Member>| std::ptr::eq(&*member.node, node);
+        let known = self.map().nodes.all().find(there).map(|member| member.endpoint.clone());
+        known.unwrap_or_else(|| Endpoint { host: node.aim.name().to_owned(), port: 0 })
+    }
+
+    /// A node says that another has this slot: what is sent from now on goes there.
+    pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
+        let member = self.member_at(to)?;
+        let moved = self.numbers.begin(|number| {
+            let mut map = self.map_mut();
+            map.told.insert(slot, Instant::now());
+            map.slots.moved(slot, member.place, number)
+        });
+        if moved {
+            member.owns.store(true, Ordering::Relaxed);
+            self.note_move();
+            self.look();
+        }
+        Ok(member)
+    }
+
+    /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here.
+    pub(super) fn asks(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
+        let member = self.member_at(to)?;
+        self.rerouted(slot);
+        self.listening.unsettle(slot);
+        self.look();
+        Ok(member)
+    }
+
+    pub(super) fn rerouted(&self, slot: u16) {
+        self.numbers.draw(|number| self.map_mut().slots.rerouted(slot, number));
+    }
+
+    /// What a look found is in force from now on.
+    pub(super) fn take(self: &Arc<Self>, verdict: &Verdict) {
+        let masters = verdict.masters.iter().map(|master| {
+            let known = self.with_map(|_, nodes| master.endpoints.iter().find_map(|at| nodes.find(at).cloned()));
+            let first = master.endpoints.first();
+            known.or_else(|| self.member_at(first?).inspect_err(unusable).ok())
+        });
+        let masters: Vec<Option<Arc<Member>>> = masters.collect();
+        let (mut has_slots, mut begun) = (vec![false; masters.len()], false);
+        let any = self.numbers.begin(|number| {
+            let mut map = self.map_mut();
+            for (member, master) in masters.iter().zip(&verdict.masters) {
+                let Some(member) = member else { continue };
+                master.endpoints.iter().for_each(|at| map.nodes.also(at, member.place));
+            }
+            let mut any = false;
+            begun = map.slots.owners().iter().any(|owner| *owner != NOBODY);
+            for (slot, owner) in (0..).zip(&verdict.owners) {
+                let Some(member) = masters.get(usize::from(*owner)).and_then(Option::as_ref) else { continue };
+                has_slots[usize::from(*owner)] = true;
+                any |= map.slots.moved(slot, member.place, number);
+            }
+            any
+        });
+        for (member, _) in masters.iter().zip(has_slots).filter(|(_, has)| *has) {
+            member.iter().for_each(|member| member.owns.store(true, Ordering::Relaxed));
+        }
+        if any && begun {
+            self.note_move();
+        }
+        let idle = {
+            let mut map = self.map_mut();
+            let mut owns = vec![false; usize::from(NOBODY) + 1];
+            map.slots.owners().iter().for_each(|owner| owns[usize::from(*owner)] = true);
+            map.nodes.take_idle(|place| owns[usize::from(place)])
+        };
+        idle.iter().for_each(|member| member.node.retire());
+    }
+
+    /// The node at this address, which is known from now on.
+    fn member_at(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Arc<Member>, Fault> {
+        let known = || self.map().nodes.find(endpoint).cloned();
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let clients = self.clients_at(endpoint)?;
+        // A node draws a number, which nobody does who has the map.
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        if self.closed.is_cancelled() {
+            return Err(faults::closed(false));
+        }
+        let place = self.map().nodes.free().ok_or_else(faults::nobody)?;
+        let _entered = self.runtime.enter();
+        let (within, closed) = (self.command_timeout, self.closed.child_token());
+        let aim = Aim::first_at(clients, endpoint.to_string(), self.missed.clone());
+        let node = Node::of_cluster(aim, within, &self.numbers, closed, Arc::downgrade(self));
+        let member = Arc::new(Member::new(place, endpoint.clone(), node));
+        self.map_mut().nodes.add(Arc::clone(&member));
+        Ok(member)
+    }
+
+    pub(super) fn clients_at(&self, endpoint: &Endpoint) -> Result<Clients, Fault> {
+        self.clients(&self.seeds[0].at(&endpoint.host, endpoint.port))
+    }
+
+    /// One of those that the user named.
+    pub(super) fn seed(&self, at: usize) -> Result<(Endpoint, Clients), Fault> {
+        let seed = &self.seeds[at];
+        let (host, port) = seed.host().ok_or_else(faults::no_link)?;
+        Ok((Endpoint { host: host.to_owned(), port }, self.clients(seed)?))
+    }
+
+    fn clients(&self, target: &Target) -> Result<Clients, Fault> {
+        let options = Options::of_a_node(self.command_timeout, self.version);
+        target.clients(options).map_err(|error| faults::unopened(&error))
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Whether the newer protocol may be spoken.
+    pub(super) fn speaks_resp3(&self) -> bool {
+        self.resp3
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(super) fn listen_as(&self, kind: Publish) {
+        self.listening.listen_as(kind);
+    }
+
+    pub(super) fn publish_kind(&self) -> Publish {
+        self.listening.kind()
+    }
+
+    pub(super) fn subscribe(&self, slot: u16, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        let member = self.member(slot);
+        self.listening.subscribe(slot, channel, listener, member)
+    }
+
+    /// Whether there are slots that are to be looked at again soon.
+    pub(super) fn waits(&self) -> bool {
+        self.listening.waits()
+    }
+
+    /// Whoever listens does so at the node that has the slot.
+    pub(super) fn settle(&self) {
+        self.listening.settle(|slot| self.member(slot));
+    }
+
+    /// Whether a message reaches all who listen where it is published. Of a classic one only one node's listeners are
+    /// counted: until every client has had the time to look, some may listen elsewhere.
+    pub(super) fn counts(&self, slot: u16) -> bool {
+        let moved = || self.moved.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed());
+        match self.publish_kind() {
+            Publish::Sharded => self.listening.is_settled(slot),
+            Publish::Classic => {
+                self.listening.is_settled(slot) && moved().is_none_or(|since| since > OFTEN + OFTEN / 2)
+            }
+        }
+    }
+
+    fn note_move(&self) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(super) fn close(&self) {
+        let members = self.members();
+        members.iter().for_each(|member| member.node.close());
+        self.closed.cancel();
+    }
+
+    fn map(&self) -> RwLockReadGuard<'_, Map> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn map_mut(&self) -> RwLockWriteGuard<'_, Map> {
+        self.map.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Map {
+    fn since(&self, slot: u16) -> Since {
+        Since { era: self.slots.era(slot), link: self.slots.link(slot) }
+    }
+
+    /// The number of the owner's link; zero where there is none.
+    fn node_number(&self, slot: u16) -> u64 {
+        let owner = self.slots.owner(slot).and_then(|owner| self.nodes.at(owner));
+        owner.map_or(0, |member| member.node.current.number())
+    }
+}
+
+fn unusable(fault: &Fault) {
+    tracing::debug!(error = %fault.source, "a node of the cluster cannot be used");
+}

@@ -1,0 +1,159 @@
+//! Slots that move while their locks are held, waited for and renewed, half of the way too.
+
+use std::time::{Duration, Instant};
+
+use relatch::{Client, LockGuard, Released, ShardedPubSub};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{MS, SOON, builder, is_sharded, live};
+use crate::{
+    harness::{
+        cluster::{name_in, name_on, slot},
+        deployment::Deployment,
+        eventually_async,
+    },
+    kept::{channel, connected},
+};
+
+/// Of the clients here: several renewals of each hold fall into each step.
+const WATCHDOG: Duration = Duration::from_millis(900);
+
+/// Somebody who waits and listens there.
+async fn waiter(client: &Client, name: &str, at: (&Deployment, &str, bool)) -> JoinHandle<LockGuard> {
+    let acquiring = client.mutex(name).lock();
+    let waiter = tokio::spawn(async move { acquiring.await.expect("its turn") });
+    let (cluster, node, sharded) = at;
+    eventually_async(SOON, async || cluster.listeners_on(node, &channel(name), sharded) >= 1).await;
+    waiter
+}
+
+/// The lock goes over to whoever waits for it, and soon.
+async fn hand_on(held: LockGuard, waiter: JoinHandle<LockGuard>) -> LockGuard {
+    let freed = Instant::now();
+    assert_eq!(held.unlock().await.expect("it is held"), Released::Freed);
+    let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic");
+    assert!(freed.elapsed() < 1000 * MS, "after {:?}", freed.elapsed());
+    entered
+}
+
+/// All are renewed for longer than they would last.
+async fn are_renewed(held: &[&LockGuard]) {
+    sleep(WATCHDOG * 2).await;
+    assert!(held.iter().all(|guard| guard.is_held()), "{held:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_and_everybody_is_woken_while_a_slot_moves_and_when_it_is_half_done() {
+    let cluster = Deployment::of_cluster();
+    // What a node is asked for it answers with no host: whoever asks knows where it is.
+    if cluster.flavour() != "redis62" {
+        for node in crate::harness::cluster::NODES {
+            let () = cluster.ask(node, &["CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint"]);
+        }
+    }
+    let (from, to) = ("node0", "node1");
+    for kind in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        let sharded = is_sharded(&cluster, kind);
+        let of = || connected(builder(&cluster).watchdog_timeout(WATCHDOG).sharded_pubsub(kind));
+        let (ann, ben) = (of().await, of().await);
+        let slot = slot(&name_on(from));
+        let (kept, waited) = (name_in(slot), name_in(slot));
+        let kept = ann.mutex(kept).lock().await.expect("it is free");
+        let held = ann.mutex(&waited).lock().await.expect("it is free");
+        let waits = waiter(&ben, &waited, (&cluster, from, sharded)).await;
+
+        cluster.begin_migration(slot, from, to);
+        live(&ann, &name_in(slot)).await;
+        are_renewed(&[&kept, &held]).await;
+        cluster.move_keys(slot, from, to);
+        are_renewed(&[&kept, &held]).await;
+        let held = hand_on(held, waits).await;
+        let waits = waiter(&ann, &waited, (&cluster, from, sharded)).await;
+        are_renewed(&[&kept, &held]).await;
+        let held = hand_on(held, waits).await;
+
+        cluster.end_migration(slot, from, to);
+        let waits = waiter(&ben, &waited, (&cluster, to, sharded)).await;
+        are_renewed(&[&kept, &held]).await;
+        hand_on(held, waits).await.unlock().await.expect("it is held");
+        let waits = waiter(&ben, kept.name(), (&cluster, to, sharded)).await;
+        // Nobody is in between: it moves at once.
+        cluster.migrate(slot, to, from);
+        hand_on(kept, waits).await.unlock().await.expect("it is held");
+        for client in [&ann, &ben] {
+            live(client, &name_in(slot)).await;
+        }
+    }
+}
+
+/// Each asks again and again for what only it can be answered.
+struct Echo(JoinHandle<usize>, oneshot::Sender<()>);
+
+impl Echo {
+    async fn start(client: &Client, name: String, depth: u32) -> Self {
+        let lock = client.lock(name);
+        let mut held = Vec::new();
+        for _ in 0..depth {
+            held.push(lock.lock().lease(SOON * 6).await.expect("ours"));
+        }
+        let seen = lock.inspect().await.expect("it answers").expect("it is held");
+        assert_eq!(seen.hold_count, depth);
+        let (stop, mut stopped) = oneshot::channel();
+        let echo = tokio::spawn(async move {
+            let mut answers = 0;
+            while stopped.try_recv().is_err() {
+                match lock.inspect().await {
+                    Ok(answer) => {
+                        let answer = answer.map(|it| (it.client_id, it.hold_id, it.hold_count));
+                        let expected = (seen.client_id.clone(), seen.hold_id.clone(), depth);
+                        assert_eq!(answer, Some(expected), "somebody else's answer");
+                        answers += 1;
+                    }
+                    Err(error) => assert!(error.is_transient(), "{error:?}"),
+                }
+            }
+            drop(held);
+            answers
+        });
+        Self(echo, stop)
+    }
+
+    async fn stop(self) -> usize {
+        self.1.send(()).expect("it asks until it is stopped");
+        self.0.await.expect("no panic")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_the_answer_to_anothers_question_while_slots_move_and_masters_change() {
+    let cluster = Deployment::of_cluster();
+    let client = connected(builder(&cluster)).await;
+    let moving = slot(&name_on("node0"));
+    let mut echoes = Vec::new();
+    for depth in 1..=16 {
+        // One of them goes along.
+        let name = if depth == 16 { name_in(moving) } else { name_on("node0") };
+        echoes.push(Echo::start(&client, name, depth).await);
+    }
+    let waited = name_in(moving);
+    let held = connected(builder(&cluster)).await.mutex(&waited).lock().lease(SOON * 6).await.expect("it is free");
+    let sharded = is_sharded(&cluster, ShardedPubSub::Auto);
+    let waits = waiter(&client, &waited, (&cluster, "node0", sharded)).await;
+    for _ in 0..3 {
+        for (from, to) in [("node0", "node1"), ("node1", "node0")] {
+            cluster.migrate(moving, from, to);
+            eventually_async(SOON, async || cluster.listeners_on(to, &channel(&waited), sharded) == 1).await;
+        }
+    }
+    let (next, _) = cluster.hand_over("node0");
+    eventually_async(SOON, async || cluster.listeners_on(next, &channel(&waited), sharded) == 1).await;
+    for echo in echoes {
+        let answers = echo.stop().await;
+        assert!(answers > 100, "{answers}");
+    }
+    hand_on(held, waits).await.unlock().await.expect("it is held");
+}
