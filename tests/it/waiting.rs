@@ -10,6 +10,7 @@ use crate::{
         Server,
         clock::monotonic,
         eventually_async,
+        lag::Lag,
         process::{Parent, Process},
         proxy::{
             Action, Door, Entry, Event, Proxy, Rule,
@@ -91,9 +92,9 @@ async fn listening(server: &Server, name: &str) {
 }
 
 #[track_caller]
-fn assert_awake(since: Duration, entered: Duration) {
-    let late = entered.saturating_sub(since);
-    assert!(late <= AWAKE, "entered {late:?} later");
+fn assert_awake(lag: Lag, since: Duration, entered: Duration) {
+    let (late, bound) = (entered.saturating_sub(since), lag.added_to(AWAKE));
+    assert!(late <= bound, "entered {late:?} later, and not {bound:?}");
 }
 
 /// When the newest confirmation of a subscription before `at` came by; zero if there was none.
@@ -111,10 +112,11 @@ async fn a_waiter_wakes_at_the_release_in_another_process() {
     holder.hear();
     let waiter = enter(&client, &name);
     listening(server, &name).await;
+    let lag = Lag::watch();
     holder.say("release");
     let (guard, at) = entered(waiter).await;
     let released = Duration::from_nanos(holder.hear().parse().expect("a number"));
-    assert_awake(released, at);
+    assert_awake(lag, released, at);
     guard.unlock().await.expect("it is held");
 }
 
@@ -136,10 +138,10 @@ async fn waits_unconfirmed(server: &Server, action: Action) {
     // By then the pauses between two polls are 125 ms at least.
     eventually_async(SOON, async || answered_tries(&proxy) >= 6).await;
     guard.unlock().await.expect("it is held");
-    let let_go = monotonic();
+    let (lag, let_go) = (Lag::watch(), monotonic());
     subscribe.let_go();
     let (_guard, at) = entered(waiter).await;
-    assert_awake(let_go, at);
+    assert_awake(lag, let_go, at);
 }
 
 #[tokio::test]
@@ -168,10 +170,11 @@ async fn a_waiter_wakes_though_its_subscription_link_was_killed() {
         if !released_first {
             listening(&server, &name).await;
         }
+        let lag = Lag::watch();
         guard.unlock().await.expect("it is held");
         let released = monotonic();
         let (guard, at) = entered(waiter).await;
-        assert_awake(released.max(confirmed(&proxy, at)), at);
+        assert_awake(lag, released.max(confirmed(&proxy, at)), at);
         guard.unlock().await.expect("it is held");
     }
 }
@@ -185,11 +188,12 @@ async fn a_waiter_wakes_though_the_link_was_cut_instead_of_the_message_reaching_
     let waiter = enter(&waiting, &name);
     listening(server, &name).await;
     let message = proxy.rule(push("message"), Action::CutAfter);
+    let lag = Lag::watch();
     guard.unlock().await.expect("it is held");
     let released = monotonic();
     message.nth(1).await;
     let (_, at) = entered(waiter).await;
-    assert_awake(released.max(confirmed(&proxy, at)), at);
+    assert_awake(lag, released.max(confirmed(&proxy, at)), at);
 }
 
 #[tokio::test]
@@ -212,16 +216,16 @@ async fn a_waiter_with_a_live_subscription_sends_nothing() {
 }
 
 #[track_caller]
-fn assert_ended(wait: Duration, started: Duration) {
-    let elapsed = monotonic() - started;
-    assert!(elapsed >= wait && elapsed <= wait + AWAKE, "a wait of {wait:?} took {elapsed:?}");
+fn assert_ended(lag: Lag, wait: Duration, started: Duration) {
+    let (elapsed, bound) = (monotonic() - started, lag.added_to(wait + AWAKE));
+    assert!(elapsed >= wait && elapsed <= bound, "a wait of {wait:?} took {elapsed:?}, and not {bound:?}");
 }
 
 /// Waits for a lock and says what came of it, at the bound and not somewhere else.
 async fn wait_out(client: &Client, name: &str, wait: Duration) -> Result<Option<LockGuard>, Error> {
-    let started = monotonic();
+    let (lag, started) = (Lag::watch(), monotonic());
     let outcome = client.lock(name).try_lock().wait(wait).await;
-    assert_ended(wait, started);
+    assert_ended(lag, wait, started);
     outcome
 }
 
@@ -240,9 +244,9 @@ async fn a_wait_for_a_busy_lock_ends_at_its_bound_with_none() {
     }
     // In the queue of the holder's own process, too.
     let other = holder.mutex(&name);
-    let started = monotonic();
+    let (lag, started) = (Lag::watch(), monotonic());
     let none = other.try_lock().wait(Duration::from_millis(200)).await.expect("nobody needs the server");
-    assert_ended(Duration::from_millis(200), started);
+    assert_ended(lag, Duration::from_millis(200), started);
     assert!(none.is_none());
 }
 

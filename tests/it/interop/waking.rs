@@ -9,6 +9,7 @@ use super::{AWAKE, EXPIRED, SOON, STIRRED, assert_prompt, listening, site::Site}
 use crate::{
     harness::{
         clock::{monotonic, wall},
+        lag::Lag,
         monitor::Ran,
         unique_name,
     },
@@ -71,9 +72,9 @@ async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_mess
     tokio::time::sleep(before.expires.saturating_sub(wall()) + EXPIRED).await;
     assert!(waiting.is_pending() && second.is_held());
     assert_eq!(held(site.server(), &name), after);
-    let released = monotonic();
+    let (lag, released) = (Lag::watch(), monotonic());
     second.unlock().await.expect("it is held");
-    assert_prompt(released, waiting.await.ended, AWAKE);
+    assert_prompt(released, waiting.await.ended, lag.added_to(AWAKE));
     assert!(theirs.unlock().await.yes());
 }
 
@@ -91,12 +92,12 @@ async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_ja
         first.unlock().await.expect("it is held");
         let second = heir.await.expect("it is handed over");
         let ends = held(site.server(), &name).expires;
-        let now = (wall(), monotonic());
+        let (lag, now) = (Lag::watch(), (wall(), monotonic()));
         assert!(waiting.is_pending());
         let entered = waiting.await.ended;
         assert!(!second.is_held(), "nobody holds together with somebody else");
         let free = now.1 + ends.saturating_sub(now.0);
-        assert_prompt(free, entered, if heirs < LEASE { AWAKE } else { EXPIRED });
+        assert_prompt(free, entered, lag.added_to(if heirs < LEASE { AWAKE } else { EXPIRED }));
         assert!(theirs.unlock().await.yes());
     }
 }
