@@ -26,6 +26,42 @@
 //! }
 //! ```
 //!
+//! # An error of your own
+//!
+//! `?` makes one of yours of it, where yours has a `From`. A match has an arm for what later versions add:
+//!
+//! ```
+//! use relatch::{Error, RefusedKind};
+//!
+//! enum Then {
+//!     Retry,
+//!     LookWhatWasDone,
+//!     StartOver,
+//!     FixTheCode,
+//!     Stop,
+//!     CallSomebody(String),
+//! }
+//!
+//! impl From<Error> for Then {
+//!     fn from(error: Error) -> Self {
+//!         match error {
+//!             Error::Unreachable { may_have_run: true, .. } => Self::LookWhatWasDone,
+//!             Error::Unreachable { .. } | Error::Refused { kind: RefusedKind::ReadOnly, .. } => Self::Retry,
+//!             Error::Lost { .. } => Self::StartOver,
+//!             Error::NotHeld { .. } | Error::Invalid { .. } => Self::FixTheCode,
+//!             Error::Closed => Self::Stop,
+//!             other => Self::CallSomebody(other.to_string()),
+//!         }
+//!     }
+//! }
+//!
+//! async fn job(client: relatch::Client) -> Result<bool, Then> {
+//!     let Some(guard) = client.mutex("job").try_lock().await? else { return Ok(false) };
+//!     guard.unlock().await?;
+//!     Ok(true)
+//! }
+//! ```
+//!
 //! # The type
 //!
 //! [`relatch::Result<T>`](crate::Result) has one parameter, as `std::io::Result` has. Where an `async` block or a closure

@@ -73,6 +73,46 @@
 //! the wait ends is waited for, so the answer may come one round trip later. The acquisitions are ordinary futures, owned and `Send`: spawn them, join them, put
 //! them into a `select!`. To stop waiting, drop the future.
 //!
+//! # A function for every lock
+//!
+//! Every kind of lock gives the same guard, so a function of yours needs no trait: it takes the acquisition.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use std::time::Duration;
+//!
+//! use relatch::{Client, LockGuard, Result};
+//!
+//! /// `None`: somebody else is at it. If the lock is lost, the work is dropped.
+//! async fn section<T>(
+//!     acquisition: impl IntoFuture<Output = Result<Option<LockGuard>>>,
+//!     work: impl Future<Output = T>,
+//! ) -> Result<Option<T>> {
+//!     let Some(guard) = acquisition.await? else { return Ok(None) };
+//!     let done = guard.protect(work).await?;
+//!     guard.unlock().await?;
+//!     Ok(Some(done))
+//! }
+//!
+//! let client = Client::embedded();
+//! let (lock, second) = (client.lock("index"), Duration::from_secs(1));
+//! assert_eq!(section(lock.try_lock(), async { 12 }).await?, Some(12));
+//! assert_eq!(section(client.mutex("index").try_lock().wait(second).lease(5 * second), async { 7 }).await?, Some(7));
+//! let _guard = lock.lock().await?;
+//! assert_eq!(section(client.mutex("index").try_lock(), async { 7 }).await?, None);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
+//!
+//! # From tokio's `Mutex`
+//!
+//! There is no data inside, since it lies where all replicas reach it. Every call can fail, `try_lock` is awaited, too, and a
+//! second `lock()` of the same task nests, where tokio's waits for itself (a [`mutex`](crate::Client::mutex) does so here).
+//!
 //! # When no server answers
 //!
 //! `connect` fails within the command timeout (3 s by default), and its error says which address could not be reached.

@@ -95,4 +95,28 @@
 //!
 //! [`extend(d)`](crate::LockGuard::extend) makes a hold last at least `d` from now, for the part of the work that must not
 //! be interrupted by a network fault. `max_hold(d)` on the acquisition bounds a hold, renewals and all: for work that may
-//! hang.
+//! hang. With a fixed lease the lock ends even if nobody notices that the work hangs:
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use std::time::Duration;
+//!
+//! use tokio::time::sleep;
+//!
+//! let lock = relatch::Client::embedded().lock("import");
+//! let guard = lock.lock().lease(Duration::from_secs(30)).await?; // nobody renews it
+//! for _file in ["customers.csv", "orders.csv", "refunds.csv"] {
+//!     guard.extend(Duration::from_secs(30)).await?; // `Lost` rather than a new life, if it was over
+//!     sleep(Duration::from_secs(20)).await;
+//! }
+//! assert!(guard.is_held()); // after a minute
+//! sleep(Duration::from_secs(20)).await;
+//! assert!(!guard.is_held() && guard.expires_in().is_none() && !lock.is_locked().await?);
+//! assert!(guard.extend(Duration::from_secs(30)).await.is_err_and(|error| error.is_lost()));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```

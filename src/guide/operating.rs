@@ -74,3 +74,27 @@
 //! [`force_unlock`](crate::ReentrantLock::force_unlock) frees exactly the hold that it saw, and wakes those who wait. By hand,
 //! `HGETALL name` and `PTTL name` show the same. `DEL name` frees a lock, too, but wakes nobody: who waits finds it free
 //! within one watchdog timeout.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use relatch::{Client, EmbeddedStore, Error, LostCause};
+//!
+//! let store = EmbeddedStore::new();
+//! let service = Client::builder().embedded(&store).connect().await?;
+//! let guard = service.lock("inventory").lock().await?;
+//!
+//! // Whoever is on call, elsewhere.
+//! let lock = Client::builder().embedded(&store).connect().await?.lock("inventory");
+//! let seen = lock.inspect().await?.expect("somebody holds it");
+//! println!("held {} times by client {}, for {:?}", seen.hold_count, seen.client_id, seen.remaining_lease);
+//! assert!(lock.force_unlock().await? && lock.inspect().await?.is_none());
+//!
+//! // Another process has no guard of the service's: the holder hears of it with its next renewal.
+//! assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Gone, .. }));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```

@@ -139,7 +139,61 @@
 //! A guard is owned, `Send` and `'static`. It may be released from any task, so it can be moved into a job. Take a
 //! `mutex` for that: with `lock` the task that took it would still be the owner, and could enter a second time.
 //!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use relatch::{Client, Result};
+//! use tokio::task::JoinHandle;
+//!
+//! /// Answers 202 and works on, or 409.
+//! async fn export(client: &Client) -> Result<Option<JoinHandle<Result<()>>>> {
+//!     let Some(guard) = client.mutex("export:acme").try_lock().await? else { return Ok(None) };
+//!     Ok(Some(tokio::spawn(async move {
+//!         guard.protect(tokio::time::sleep(std::time::Duration::from_secs(60))).await?;
+//!         guard.unlock().await?;
+//!         Ok(())
+//!     })))
+//! }
+//!
+//! let client = Client::embedded();
+//! let job = export(&client).await?.expect("nobody exports");
+//! assert!(export(&client).await?.is_none()); // with `client.lock` the second call would be inside, too
+//! job.await.expect("the job does not panic")?;
+//! assert!(export(&client).await?.is_some());
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
+//!
 //! [`detach`](crate::LockGuard::detach) gives up the guard and keeps the hold, for code that can keep no guard (a session
 //! in a table, say). It returns the [`Owner`](crate::Owner); [`attach`](crate::ReentrantLock::attach) makes a guard of it
 //! again, and [`unlock().owner(&owner)`](crate::ReentrantLock::unlock) releases. Nothing ends a detached hold by itself
 //! while the process lives, so take it with a lease or with `max_hold`.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use std::{collections::HashMap, time::Duration};
+//!
+//! use relatch::{Client, Owner, Released};
+//!
+//! let client = Client::embedded();
+//! let mut captures: HashMap<u64, Owner> = HashMap::new();
+//!
+//! // A request begins a capture; the callback that ends it comes later, to this process.
+//! let attempt = client.mutex("capture:1001").try_lock().max_hold(Duration::from_secs(600));
+//! captures.insert(1001, attempt.await?.expect("one at a time").detach());
+//! assert!(client.mutex("capture:1001").try_lock().await?.is_none());
+//!
+//! let owner = captures.remove(&1001).expect("it was begun");
+//! let lock = client.lock("capture:1001");
+//! let ended = tokio::spawn(lock.unlock().owner(&owner).into_future()).await.expect("it does not panic");
+//! assert_eq!(ended?, Released::Freed);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
