@@ -79,14 +79,14 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
     runtime.block_on(async {
         let store = EmbeddedStore::seeded(seed);
         let mut random = Random::new(seed, &[]);
-        let mix = Mix::draw(&mut random);
+        let mix = Mix::draw(seed, &mut random);
         let referee = Arc::new(Referee::new(store.clone(), mix.habits()));
         let mut crew = Crew::gather(&store, &referee, mix, &mut random).await;
         tokio::select! {
             biased;
             () = referee.complained.notified() => {}
             () = tripped.notified() => referee.complain("the clock stands still", None, "something never rests"),
-            () = whole(&mut crew, &store, &referee, mix.habits().settled()) => {}
+            () = whole(&mut crew, &store, &referee, mix.last_calm()) => {}
         }
         if panics() > before {
             referee.complain("something panicked", None, "in a section or in the background");
@@ -101,10 +101,10 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
 }
 
 /// From the first section to the last, and until nothing is left.
-async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, settled: Duration) {
+async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, last_calm: Duration) {
     crew.calm(Duration::from_millis(200)).await;
     crew.storm(Duration::from_millis(1_800)).await;
-    crew.calm(settled + Duration::from_millis(1_900)).await;
+    crew.calm(last_calm).await;
     crew.end().await;
     referee.check(LONGEST_LEASE);
     // Whatever a client that crashed had runs out, and what may still come of an old copy is looked for no more.

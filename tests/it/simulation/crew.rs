@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     COMMAND, LONGEST_LEASE, NAMES,
     referee::{Habits, Referee},
-    section::Section,
+    section::{LONGEST_LINGER, Section},
 };
 use crate::harness::random::Random;
 
@@ -57,6 +57,10 @@ pub(super) struct Mix {
     abandoned: usize,
     /// Faults that meet just what a section is about to ask.
     aimed: usize,
+    /// Those that meet a forced release once it has looked at what there is.
+    pub(super) struck: usize,
+    /// The last calm lasts for so long once everything is settled, in milliseconds.
+    calm: u64,
 }
 
 /// One client, as its tasks know it.
@@ -91,7 +95,18 @@ struct Boat {
 }
 
 impl Mix {
-    pub(super) fn draw(random: &mut Random) -> Self {
+    /// Of most seeds as it is drawn; some are days for what comes together seldom.
+    pub(super) fn draw(seed: u64, random: &mut Random) -> Self {
+        let drawn = Self::any(random);
+        match seed % 16 {
+            3 => drawn.of_late_hand_overs(),
+            7 => drawn.of_hand_overs(),
+            15 => drawn.of_forces(),
+            _ => drawn,
+        }
+    }
+
+    fn any(random: &mut Random) -> Self {
         Self {
             names: random.pick(&[1, 1, 2, 3]),
             fixed: random.pick(&[0, 100, 400, 700]),
@@ -112,7 +127,27 @@ impl Mix {
             copies: random.pick(&[0, 30, 150]),
             abandoned: random.pick(&[10, 100]),
             aimed: random.pick(&[0, 50, 250]),
+            struck: 0,
+            calm: 1_900,
         }
+    }
+
+    /// Locks go from long leases to short ones within a process, while another waits, and whoever has it then stays beyond that.
+    fn of_hand_overs(self) -> Self {
+        let watched = Self { names: 1, fixed: 450, long: 300, unhurried: true, slices: &[200], ..self };
+        let alone = Self { nested: 50, mutexes: 0, forced: 0, dropped: 30, bounded: 40, ..watched };
+        Self { stay: 300, linger: 10, pause: 1_200, clients: 3, tasks: 2, calm: 8_000, ..alone }
+    }
+
+    /// Locks go from task to task within a process, by commands of which many come late.
+    fn of_late_hand_overs(self) -> Self {
+        let crowded = Self { names: 1, clients: 2, tasks: 4, pause: 5, stay: 10, slices: &[200], ..self };
+        Self { fixed: 700, long: 300, linger: 10, nested: 50, forced: 0, aimed: 400, copies: 150, ..crowded }
+    }
+
+    /// Holds that would last for long are forced out, by commands that are lost.
+    fn of_forces(self) -> Self {
+        Self { forced: 60, fixed: 700, long: 700, way: 2, struck: 400, ..self }
     }
 }
 
@@ -124,6 +159,18 @@ impl Mix {
     /// How long clients that crash leave their locks to nobody, beyond what fixed leases do anyway.
     pub(super) fn left_behind(&self) -> Duration {
         if self.unhurried { 3 * self.habits().watchdog } else { Duration::ZERO }
+    }
+
+    /// So long are all tasks' sections that linger, one after the other: as long as a lock's queue may be.
+    pub(super) fn crowd(&self) -> Duration {
+        let (lingers, nests) = (self.linger as f64 / 1_000.0, self.nested as f64 / 1_000.0);
+        let each = LONGEST_LINGER.mul_f64(lingers * (1.0 + 2.0 * nests));
+        each * (self.clients * self.tasks) as u32
+    }
+
+    /// How long the last calm is.
+    pub(super) fn last_calm(&self) -> Duration {
+        self.habits().settled() + Duration::from_millis(self.calm)
     }
 
     pub(super) fn habits(&self) -> Habits {
@@ -165,6 +212,14 @@ impl Sailor {
             }
         });
         Ok(())
+    }
+
+    /// What this client sends next is lost.
+    pub(super) fn strike(&self) {
+        if self.referee.may_aim() && self.store.drop_next_request(&self.client).is_ok() {
+            self.armed.fetch_add(1, Ordering::Relaxed);
+            self.referee.tell(format!("lost request, aimed at what client {} sends next", self.number));
+        }
     }
 
     /// Something may befall what this client sends next.
@@ -402,7 +457,7 @@ impl Crew {
 
     async fn join(&self, tasks: Vec<JoinHandle<()>>) {
         for task in tasks {
-            match timeout(LONGEST_STAY + self.mix.left_behind(), task).await {
+            match timeout(LONGEST_STAY + self.mix.left_behind() + self.mix.crowd(), task).await {
                 Err(_) => self.referee.complain("a section never ends", None, "a task goes on"),
                 Ok(Err(error)) if error.is_panic() => self.referee.complain("a section panicked", None, error),
                 Ok(_) => {}

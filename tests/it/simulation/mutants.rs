@@ -2,6 +2,7 @@
 //! find nothing. There is one only in a build with `--cfg relatch_mutants`.
 
 use std::{
+    ops::RangeInclusive,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -9,9 +10,10 @@ use std::{
 
 use relatch::mutants::{self, Mutant};
 
-use super::{Complained, Outcome, asked, many, watched};
+use super::{Complained, asked, many, watched};
 
-/// So many seeds are tried at most, unless the environment says otherwise.
+/// So many seeds are tried at most, unless the environment says otherwise. It may name mutants, too, in `RELATCH_SIM_MUTANTS`:
+/// of these it is shown what happened.
 const MOST: u64 = 2_000;
 
 /// What became of one mutant.
@@ -21,11 +23,17 @@ struct Hunt {
     found: Option<(u64, String)>,
 }
 
-fn hunt(mutant: &'static Mutant, most: u64) -> Hunt {
+fn hunt(mutant: &'static Mutant, seeds: RangeInclusive<u64>, told: bool) -> Hunt {
     mutants::become_one(Some(mutant));
-    let found = (1..=most).find_map(|seed| {
+    let found = seeds.into_iter().find_map(|seed| {
         let complaint = match catch_unwind(AssertUnwindSafe(|| watched(seed, false))) {
-            Ok(Outcome { complaint, .. }) => complaint?.rule.to_owned(),
+            Ok(outcome) => {
+                let report = outcome.report(seed)?;
+                if told {
+                    eprintln!("{}: {report}", mutant.name);
+                }
+                outcome.complaint?.rule.to_owned()
+            }
             Err(_) => "the library panicked".to_owned(),
         };
         Some((seed, complaint))
@@ -35,14 +43,14 @@ fn hunt(mutant: &'static Mutant, most: u64) -> Hunt {
 }
 
 /// All of them, on two threads.
-fn hunt_all(most: u64, only: Option<&str>) -> Vec<Hunt> {
+fn hunt_all(first: u64, most: u64, only: Option<&str>) -> Vec<Hunt> {
     let wanted = |mutant: &&Mutant| only.is_none_or(|only| only.split(',').any(|name| name == mutant.name));
     let all: Vec<&'static Mutant> = mutants::all().iter().filter(wanted).collect();
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut hunts = Vec::new();
         while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let hunt = hunt(mutant, most);
+            let hunt = hunt(mutant, first..=first + most - 1, only.is_some());
             eprintln!("{}: {:?}", mutant.name, hunt.found);
             hunts.push(hunt);
         }
@@ -60,7 +68,8 @@ fn hunt_all(most: u64, only: Option<&str>) -> Vec<Hunt> {
 fn each_mutant_is_found() {
     let most = asked("RELATCH_SIM_SEEDS").unwrap_or(MOST);
     let only = std::env::var("RELATCH_SIM_MUTANTS").ok();
-    let hunts = hunt_all(most, only.as_deref());
+    let first = asked("RELATCH_SIM_FIRST").unwrap_or(1);
+    let hunts = hunt_all(first, most, only.as_deref());
     println!("| mutant | what it does wrong | found at seed | by this complaint |\n| --- | --- | --- | --- |");
     for Hunt { mutant: Mutant { name, fault, .. }, found } in &hunts {
         let (seed, by) = match found {
@@ -71,9 +80,9 @@ fn each_mutant_is_found() {
     }
     let missed: Vec<_> = hunts.iter().filter(|hunt| hunt.found.is_none()).map(|hunt| hunt.mutant.name).collect();
     let found = hunts.iter().filter_map(|hunt| hunt.found.as_ref());
-    let last = found.map(|(seed, _)| *seed).max().unwrap_or(0);
+    let last = found.map(|(seed, _)| *seed).max().unwrap_or(first);
     assert!(missed.is_empty(), "not found: {missed:?}");
-    let sound = many(1, last, None, Complained::Stop);
+    let sound = many(first, last - first + 1, None, Complained::Stop);
     assert!(sound.reports.is_empty(), "{}", sound.reports.join("\n\n"));
     println!("\n{0} of {0} are found; without one nothing is in these {last} seeds", hunts.len());
 }

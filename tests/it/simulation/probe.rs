@@ -10,7 +10,7 @@ use relatch::{Uuid, embedded::Road};
 
 use super::{
     NAMES,
-    referee::{Book, Kept, Referee, Seat},
+    referee::{AT_ONCE, Book, Kept, Referee, Seat},
 };
 
 impl Referee {
@@ -56,10 +56,12 @@ impl Book {
             return None;
         }
         let free = *self.idle[name].get_or_insert(now);
-        let asleep = self.asleep_until(name);
+        // A message that was lost in a storm is made up for within what anybody sleeps.
+        let heard = self.calm? + self.habits.settled().max(self.habits.watchdog);
+        let asleep = self.asleep_until(name).max(heard);
         waits.into_iter().find_map(|(client, longest)| {
-            let since = free.max(longest).max(asleep);
-            let over = self.is_settled(since) && now > since + self.habits.idle(self.gives(client, name));
+            let leaves = self.shadow.leaves(client, name) + self.habits.leaves(self.gives(client, name));
+            let over = now > free.max(longest).max(asleep).max(leaves) + AT_ONCE;
             let what = || format!("free since {free:?}, one of {client} waits since {longest:?}");
             over.then(|| ("a lock is free and nobody wakes", what()))
         })
@@ -85,7 +87,7 @@ impl Book {
         }
         let since = *self.overheard[name].get_or_insert(now);
         let gives = self.clients.keys().map(|client| self.gives(*client, name)).max().unwrap_or_default();
-        let over = self.is_settled(since) && now > since + self.habits.idle(gives);
+        let over = self.is_settled(since) && now > since + self.habits.leaves(gives) + AT_ONCE;
         over.then(|| ("somebody listens for nobody", format!("{listeners} since {since:?}, {} wait", waiting.len())))
     }
 

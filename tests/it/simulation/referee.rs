@@ -27,6 +27,8 @@ pub(super) const LONGEST: Duration = Duration::from_millis(500);
 const STEPS: usize = 3;
 /// A message to somebody, and a try back, on a day without weather.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
+/// A lock that is free is taken within this by whoever waits and leaves it to nobody: a few ways there and back.
+pub(super) const AT_ONCE: Duration = Duration::from_millis(110);
 /// Whoever is far rests for so many round trips at most.
 const RESTS: u32 = 12;
 /// Nobody who waits is passed over by one other process for so long, and so often.
@@ -48,10 +50,10 @@ impl Habits {
         Duration::from_millis(2_350) + self.watchdog / 3
     }
 
-    /// A lock that is free is taken within this by whoever waits: a slice, or what a process that is far by the way of this day
-    /// rests for, or what it gives others that it did not hear; and a few ways there and back.
-    pub(super) fn idle(self, gives: Duration) -> Duration {
-        Duration::from_millis(110) + self.slice.max(2 * self.way * RESTS).max(gives)
+    /// After its own turn, or another's, a process leaves a lock to others for no longer: a slice, what a process that is far by
+    /// the way of this day rests for, or what it gives others that it did not hear.
+    pub(super) fn leaves(self, gives: Duration) -> Duration {
+        self.slice.max(2 * self.way * RESTS).max(gives)
     }
 
     /// A process keeps a lock among its own tasks for no longer: where nobody comes, or for two round trips, of which none is

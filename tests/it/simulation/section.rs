@@ -33,9 +33,11 @@ use crate::{
 
 /// What is left to a clock that counts milliseconds, and to a try that waits for its last answer.
 const SLACK: Duration = Duration::from_millis(60);
-/// How long somebody may wait for a lock, since one of its process got it last: as long as a lease that nobody renews, and a
-/// command, and a bit.
+/// How long somebody may wait for a lock that few want, since one of its process got it last: as long as a lease that nobody
+/// renews, and a command, and a bit.
 const LONGEST: Duration = Duration::from_secs(20);
+/// No section stays longer at a time.
+pub(super) const LONGEST_LINGER: Duration = Duration::from_millis(1_800);
 
 /// A section that is about to run.
 pub(super) struct Section {
@@ -134,7 +136,7 @@ impl Section {
     /// Mostly short, sometimes beyond a lease.
     fn length(&mut self) -> Duration {
         match self.random.below(1000) {
-            long if long < self.mix.linger => self.random.millis(700, 1_800),
+            long if long < self.mix.linger => self.random.millis(700, LONGEST_LINGER.as_millis() as u64),
             900.. => self.random.millis(50, 400),
             _ => self.random.millis(0, self.mix.stay),
         }
@@ -229,7 +231,12 @@ impl Section {
         };
         self.ended(number, said);
         let bound = terms.wait.map_or_else(
-            || self.referee.stands_still(self.seat, since) - since + self.longest() + self.mix.left_behind(),
+            || {
+                self.referee.stands_still(self.seat, since) - since
+                    + self.longest()
+                    + self.mix.left_behind()
+                    + self.mix.crowd()
+            },
             |wait| wait + TWO_COMMANDS + COMMAND,
         );
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
@@ -309,7 +316,19 @@ impl Section {
         let (number, since) = (self.referee.number(), self.referee.now());
         self.note(Event::Asked { number, what: What::Force, name: self.name, within: None });
         self.referee.forces(number, self.sailor.number, self.name);
-        let answer = self.sailor.client.lock(NAMES[self.name]).force_unlock().await;
+        let struck = self.mix.struck > 0 && self.random.once_in_a_while(self.mix.struck);
+        let lock = self.sailor.client.lock(NAMES[self.name]);
+        let mut forcing = pin!(lock.force_unlock());
+        // It looks first, and only frees what it saw.
+        let answer = match poll_fn(|cx| Poll::Ready(forcing.as_mut().poll(cx))).await {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => {
+                if struck {
+                    self.sailor.strike();
+                }
+                forcing.await
+            }
+        };
         self.ended(number, answer.as_ref().map_or_else(word, ToString::to_string));
         self.referee.forced(number, answer.as_ref().ok().copied());
         self.referee.answered(self.seat, "force", answer.as_ref().err(), since, TWO_COMMANDS + SLACK);

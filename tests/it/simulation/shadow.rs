@@ -27,6 +27,8 @@ pub(super) struct Shadow {
     newest: BTreeMap<(Uuid, usize), Field>,
     /// Who took each name last.
     takers: [Option<Uuid>; NAMES.len()],
+    /// When whoever listens was told of each name last.
+    told: [Duration; NAMES.len()],
     /// Each client's last turn at a name.
     turns: BTreeMap<(Uuid, usize), Turn>,
     /// Of each client's newest try that was answered busy, whose field it met.
@@ -37,7 +39,7 @@ pub(super) struct Shadow {
     pub(super) wrong: Option<(&'static str, String)>,
 }
 
-/// How long a client had a name with nobody else between.
+/// How long a client had a name with nobody else between, as far as it knows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     since: Duration,
@@ -80,10 +82,18 @@ impl Shadow {
         turn.before.max(turn.until - turn.since)
     }
 
+    /// From when on a client leaves a name to others: it let it go, or was told that somebody else did.
+    pub(super) fn leaves(&self, client: Uuid, name: usize) -> Duration {
+        self.turns.get(&(client, name)).map_or(Duration::ZERO, |turn| turn.until).max(self.told[name])
+    }
+
     /// A client took a name, or let it go.
     fn turn(&mut self, client: Uuid, name: usize, at: Duration, takes: bool) {
         let turn = self.turns.entry((client, name)).or_default();
-        if takes && (self.takers[name].replace(client) != Some(client) || turn.until + LONGEST < at) {
+        // Whoever was not told that another had it meanwhile knows of none.
+        let told = self.met.get(&(client, name)).is_some_and(|(when, _)| turn.until <= *when);
+        let others = takes && self.takers[name].replace(client) != Some(client) && told;
+        if takes && (others || turn.until + LONGEST < at) {
             (turn.before, turn.since) = (turn.until - turn.since, at);
         }
         turn.until = at;
@@ -98,6 +108,15 @@ impl Shadow {
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
         if verb == "release.lua" && args[1] == "0" && *road == Road::Link && self.ended.insert(args[0].clone()) {
             self.turn(traced.client, name, traced.at, false);
+        }
+        let tells = match verb {
+            "release.lua" => reply.starts_with(&[1, 0]),
+            "force_release.lua" => done,
+            "hand_over.lua" => done && reply.get(1).is_some_and(|heard| *heard >= 0),
+            _ => false,
+        };
+        if tells {
+            self.told[name] = traced.at;
         }
         match verb {
             "acquire.lua" => self.acquired(traced, name, args, reply, *road),
