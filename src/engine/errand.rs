@@ -7,6 +7,7 @@
 //! after all.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -15,7 +16,7 @@ use std::{
 };
 
 use super::shared::Engine;
-use crate::backend::Pending;
+use crate::spare::Reused;
 
 /// Nobody polls it, and it was not woken.
 const ASLEEP: u8 = 0;
@@ -28,17 +29,17 @@ const WOKEN: u8 = 2;
 pub(super) struct Errand {
     engine: Arc<Engine>,
     stage: AtomicU8,
-    work: Mutex<Option<Pending<()>>>,
+    work: Mutex<Option<Reused<()>>>,
 }
 
 impl Errand {
     /// Polls it here and now.
-    pub(super) fn start(engine: &Arc<Engine>, work: Pending<()>) {
+    pub(super) fn start(engine: &Arc<Engine>, work: Reused<()>) {
         if engine.is_home() {
             let work = Mutex::new(Some(work));
             Arc::new(Self { engine: Arc::clone(engine), stage: AtomicU8::new(POLLED), work }).poll();
         } else {
-            engine.spawn(work);
+            engine.spawn(Box::pin(work));
         }
     }
 
@@ -47,7 +48,7 @@ impl Errand {
         let Some(mut work) = self.take() else { return };
         let waker = Waker::from(Arc::clone(&self));
         // At its end it stays `POLLED`: a late wake-up finds nothing to do.
-        if work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        if Pin::new(&mut work).poll(&mut Context::from_waker(&waker)).is_pending() {
             *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             if self.stage.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 self.stage.store(POLLED, Ordering::Release);
@@ -65,7 +66,7 @@ impl Errand {
         }));
     }
 
-    fn take(&self) -> Option<Pending<()>> {
+    fn take(&self) -> Option<Reused<()>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

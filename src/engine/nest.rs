@@ -29,7 +29,12 @@ use crate::{
     lease::Lease,
     name::Field,
     rules::{Rule, without},
+    spare::{Boxes, Spare},
 };
+
+thread_local! {
+    static ASKS: Boxes<()> = const { Spare::new() };
+}
 
 /// A nested acquisition under way: it counts, so the hold does not end while it lives.
 #[derive(Debug)]
@@ -177,7 +182,7 @@ impl Nest {
         let dispatch = place.while_held(&tenure, lease);
         self.asking = Some(Asking { dispatch: Arc::clone(&dispatch), sent: Arc::clone(&sent) });
         let (lease, max_hold) = (ask.lease, ask.max_hold);
-        in_turn(&self.place, Arc::clone(&self.commands), async move {
+        in_turn(&self.place, &ASKS, Arc::clone(&self.commands), async move {
             let (term, asked) = next_term(&place, &tenure, lease, max_hold, &sent)?;
             Some(place.entry.protocol.acquire(number, term.lease, asked.holds, &dispatch).await)
         })

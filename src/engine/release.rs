@@ -25,7 +25,12 @@ use crate::{
     error::{Error, LostCause, Op},
     name::Field,
     rules::{Rule, without},
+    spare::{Boxes, Reused, Spare},
 };
+
+thread_local! {
+    static SENDS: Boxes<()> = const { Spare::new() };
+}
 
 /// So many releases of one name may be unanswered before its next try waits for an answer: whoever gives up tries faster
 /// than a server answers leaves no more than that to repeat.
@@ -224,8 +229,11 @@ impl ReleaseJob {
     pub(super) fn start(mut self) {
         self.waiting = false;
         let (engine, waits) = (Arc::clone(&self.place.engine), self.commands.is_some());
-        let work = Box::pin(self.send());
-        if waits { engine.spawn(work) } else { Errand::start(&engine, work) }
+        if waits {
+            engine.spawn(Box::pin(self.send()));
+        } else {
+            Errand::start(&engine, Reused::new(&SENDS, self.send()));
+        }
     }
 
     /// Sends it. What has to be repeated gets a task.

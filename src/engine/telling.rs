@@ -15,7 +15,12 @@ use super::{
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
+    spare::{Boxes, Spare},
 };
+
+thread_local! {
+    static TELLS: Boxes<()> = const { Spare::new() };
+}
 
 impl State {
     /// The teller of a hold is through: whether it may go.
@@ -84,7 +89,7 @@ async fn tell_once(place: &Place, tenure: &Arc<Tenure>) -> Result<()> {
     let Some(commands) = place.update(|state, _| state.live(tenure).map(|hold| hold.counting.commands())) else {
         return over();
     };
-    let told = in_turn(place, commands, tell_in_turn(place.clone(), Arc::clone(tenure)));
+    let told = in_turn(place, &TELLS, commands, tell_in_turn(place.clone(), Arc::clone(tenure)));
     told.await.unwrap_or(Err(Error::Closed))
 }
 
