@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{errand::Errand, registry::Place};
+use super::{inline::Inline, registry::Place};
 use crate::spare::{Boxes, Reused};
 
 /// The turn of a command. Whoever stood in line for as long as a command may take goes without.
@@ -52,7 +52,7 @@ pub(super) fn in_turn<T: Send + 'static>(
     if stands_in_line {
         engine.spawn(Box::pin(work))
     } else {
-        Errand::start(&engine, work)
+        Inline::start(&engine, work)
     }
     answered
 }

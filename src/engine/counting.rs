@@ -24,14 +24,14 @@ struct Count {
     /// A detached ticket was unlocked, and the server has not been told of that.
     unlocked: bool,
     /// Who tells the server the newest count in the background: one at a time.
-    teller: Teller,
+    retelling: Retelling,
     /// Count-changing commands go one at a time.
     commands: Arc<Semaphore>,
 }
 
 /// Whether a count is being told in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Teller {
+enum Retelling {
     None,
     UnderWay,
     /// It changed again: to be told once more before it ends.
@@ -53,10 +53,10 @@ impl Counting {
         self.0.take().map(|count| count.commands)
     }
 
-    /// Another owner has the hold: the old tenure's teller finds that its own is over.
+    /// Another owner has the hold: whoever tells for the old tenure finds that that is over.
     pub(super) fn passed(&mut self) {
         if let Some(count) = &mut self.0 {
-            (count.teller, count.alone, count.unlocked) = (Teller::None, None, false);
+            (count.retelling, count.alone, count.unlocked) = (Retelling::None, None, false);
         }
     }
 
@@ -126,25 +126,25 @@ impl Counting {
     }
 
     /// The newest count is to be told in the background: whether there is nobody yet who does so.
-    pub(super) fn teller_begins(&mut self) -> bool {
-        let teller = &mut self.made().teller;
-        let next = if *teller == Teller::None { Teller::UnderWay } else { Teller::Again };
-        std::mem::replace(teller, next) == Teller::None
+    pub(super) fn retelling_begins(&mut self) -> bool {
+        let retelling = &mut self.made().retelling;
+        let next = if *retelling == Retelling::None { Retelling::UnderWay } else { Retelling::Again };
+        std::mem::replace(retelling, next) == Retelling::None
     }
 
     /// Whoever told it is through: whether it may go.
-    pub(super) fn teller_ends(&mut self) -> bool {
-        let teller = &mut self.made().teller;
-        let again = *teller == Teller::Again;
-        *teller = if again { Teller::UnderWay } else { Teller::None };
+    pub(super) fn retelling_ends(&mut self) -> bool {
+        let retelling = &mut self.made().retelling;
+        let again = *retelling == Retelling::Again;
+        *retelling = if again { Retelling::UnderWay } else { Retelling::None };
         !again
     }
 
     fn made(&mut self) -> &mut Count {
         self.0.get_or_insert_with(|| {
             let commands = Arc::new(Semaphore::new(1));
-            let (told, teller) = (Some(1), Teller::None);
-            Box::new(Count { pending: 0, alone: None, told, asked: 0, unlocked: false, teller, commands })
+            let (told, retelling) = (Some(1), Retelling::None);
+            Box::new(Count { pending: 0, alone: None, told, asked: 0, unlocked: false, retelling, commands })
         })
     }
 }

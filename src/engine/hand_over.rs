@@ -16,7 +16,7 @@ use super::{
     outcome::{Outcome, Released},
     queue::{Told, Waiter},
     reap::OldCopies,
-    registry::{Heir, Place, State},
+    registry::{Place, State, Successor},
     release::{ReleaseJob, Why},
     slice::Turn,
     tenure::{End, Loss, Tenure},
@@ -139,7 +139,7 @@ impl State {
         let outcome = Arc::new(Outcome::default());
         let owner = Some(waiter.owner.clone());
         self.handing =
-            Some(Box::new(Heir { id: waiter.id, owner, to: None, forced: false, outcome: Arc::clone(&outcome) }));
+            Some(Box::new(Successor { id: waiter.id, owner, to: None, forced: false, outcome: Arc::clone(&outcome) }));
         Ending::HandOver(HandOver {
             place: place.clone(),
             from: hold.number,

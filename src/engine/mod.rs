@@ -26,7 +26,7 @@
 //! | an entry's life | `registry.rs`, what is done outside its mutex in `effects.rs` |
 //! | newest target, repetition, releases before tries | `release.rs`, what is to be released in `why.rs` |
 //! | how a release went | `outcome.rs` |
-//! | work without a task of its own | `errand.rs` |
+//! | work without a task of its own | `inline.rs` |
 //! | what is due, and retries | `watchdog.rs`, the dates in `schedule.rs` |
 //! | which renewals go together | `batches.rs` |
 //! | asking for holds of which another server may know nothing | `era.rs` |
@@ -83,7 +83,6 @@ mod effects;
 mod elsewhere;
 mod ending;
 mod era;
-mod errand;
 mod extend;
 mod force;
 mod guard;
@@ -92,6 +91,7 @@ mod hand_over;
 mod handle;
 mod hold;
 mod home;
+mod inline;
 mod loss;
 mod misuse;
 mod mix;
@@ -106,12 +106,12 @@ mod registry;
 mod release;
 mod request;
 mod schedule;
-mod seldom;
 mod shared;
 mod slice;
 mod telling;
 mod tenure;
 mod term;
+mod thin;
 mod ticket;
 mod tries;
 mod unheard;

@@ -12,8 +12,8 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     HoldNumber, Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold,
-    outcome::Outcome, parked::Missed, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, seldom::Seldom,
-    shared::Engine, slice::Slice, tenure::Tenure, wake::Ear,
+    outcome::Outcome, parked::Missed, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, shared::Engine,
+    slice::Slice, tenure::Tenure, thin::ThinVec, wake::Listening,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -34,16 +34,16 @@ pub(crate) struct State {
     pub(crate) dead: bool,
     pub(crate) hold: Option<Hold>,
     /// Lost holds that still have tickets.
-    pub(super) lost: Seldom<Hold>,
+    pub(super) lost: ThinVec<Hold>,
     /// The one task that tries at the server for this process.
     pub(crate) contender: Option<Box<Contender>>,
     /// A hand-over is on its way.
-    pub(crate) handing: Option<Box<Heir>>,
+    pub(crate) handing: Option<Box<Successor>>,
     pub(crate) queue: Queue,
-    pub(super) releases: Seldom<Releasing>,
+    pub(super) releases: ThinVec<Releasing>,
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
-    pub(crate) ear: Ear,
+    pub(crate) ear: Listening,
     /// Turns that nobody took, the latest ones.
     pub(super) missed: Option<Box<Missed>>,
     /// Of guards that are dropped at once there is nothing more to say.
@@ -56,7 +56,7 @@ pub(crate) struct State {
 
 /// Whom a hand-over is for.
 #[derive(Debug)]
-pub(crate) struct Heir {
+pub(crate) struct Successor {
     /// The waiter's number.
     pub(crate) id: u64,
     /// `None` once it waits no more.
@@ -111,14 +111,14 @@ impl State {
         Self {
             dead: false,
             hold: None,
-            lost: Seldom::default(),
+            lost: ThinVec::default(),
             contender: None,
             handing: None,
             queue: Queue::default(),
-            releases: Seldom::default(),
+            releases: ThinVec::default(),
             reaps: Reaps::default(),
             slice: Slice::new(slice),
-            ear: Ear::default(),
+            ear: Listening::default(),
             missed: None,
             dropped_at_once_told: false,
             trouble: None,
@@ -274,7 +274,7 @@ impl Place {
         out
     }
 
-    /// What follows from any change: the ear closes when nobody waits, whoever is nudged is to look, and the driver looks in
+    /// What follows from any change: nobody listens where nobody waits, whoever is nudged is to look, and the driver looks in
     /// time. Where the entry stood in the schedule, and where it is to stand from now on.
     fn rest(&self, state: &mut State, fx: &mut Effects) -> Option<(Option<Date>, Date)> {
         if state.contender.is_none() && state.handing.is_none() && state.queue.is_empty() {

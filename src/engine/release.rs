@@ -12,13 +12,13 @@ pub(crate) use super::why::Why;
 use super::{
     HoldNumber, Letting, Published,
     commands::one_at_a_time,
-    errand::Errand,
+    inline::Inline,
     outcome::{Outcome, Released, Rest},
     pause::Pauses,
     reap::OldCopies,
     registry::{Place, State},
     slice::{Listeners, Turn},
-    wake::Ear,
+    wake::Listening,
 };
 use crate::{
     backend::Fault,
@@ -177,11 +177,11 @@ impl State {
 }
 
 /// How many others a release's message reached.
-fn listeners(release: &Releasing, answer: Letting, ear: &Ear) -> Listeners {
+fn listeners(release: &Releasing, answer: Letting, listening: &Listening) -> Listeners {
     match answer {
         _ if release.missing != Missing::Lost => Listeners::Unknown,
         Letting::NotHeld => Listeners::None,
-        Letting::Done { published, .. } => ear.others(published, release.own),
+        Letting::Done { published, .. } => listening.others(published, release.own),
     }
 }
 
@@ -232,7 +232,7 @@ impl ReleaseJob {
         if waits {
             engine.spawn(Box::pin(self.send()));
         } else {
-            Errand::start(&engine, Reused::new(&SENDS, self.send()));
+            Inline::start(&engine, Reused::new(&SENDS, self.send()));
         }
     }
 

@@ -23,10 +23,10 @@ thread_local! {
 }
 
 impl State {
-    /// The teller of a hold is through: whether it may go.
+    /// Whoever tells of a hold again is through: whether it may go.
     fn is_told(&mut self, tenure: &Arc<Tenure>) -> bool {
         let Some(hold) = self.live(tenure) else { return true };
-        hold.counting.teller_ends()
+        hold.counting.retelling_ends()
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn tell(
 pub(super) fn retell(place: &Place, tenure: &Arc<Tenure>) {
     let is_new = place.update(|state, _| {
         let hold = state.live(tenure)?;
-        hold.counting.teller_begins().then_some(())
+        hold.counting.retelling_begins().then_some(())
     });
     if is_new.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! The ear of a name: its one subscription, shared by all who wait for it in this process, and the wake flag.
+//! How a name listens: its one subscription, shared by all who wait for it in this process, and the wake flag.
 //!
 //! The flag is set by a message, a confirmed subscription and a re-subscription, and cleared only by a try that is sent
 //! after it (and by a cool-down, for which a timer stands). A contender sleeps only while it is clear: a confirmation
@@ -22,10 +22,10 @@ use crate::{
 
 /// What a name hears. Most names never listen: this is made when the first one waits, and stays from then on.
 #[derive(Debug, Default)]
-pub(crate) struct Ear(Option<Box<Listening>>);
+pub(crate) struct Listening(Option<Box<Channel>>);
 
 #[derive(Debug, Default)]
-struct Listening {
+struct Channel {
     /// Counts subscriptions, so that an old one's last words are not taken for the new one's.
     epoch: u64,
     subscription: Option<Subscription>,
@@ -56,7 +56,7 @@ pub(crate) enum Voice {
     Other,
 }
 
-impl Ear {
+impl Listening {
     pub(crate) fn hearing(&self) -> Hearing {
         self.0.as_ref().map_or(Hearing::Deaf, |listening| listening.hearing)
     }
@@ -137,12 +137,12 @@ impl Ear {
     }
 
     /// Something was heard on this subscription; `None` if it is an old one.
-    fn hears(&mut self, epoch: u64) -> Option<&mut Listening> {
+    fn hears(&mut self, epoch: u64) -> Option<&mut Channel> {
         self.0.as_deref_mut().filter(|listening| listening.epoch == epoch)
     }
 }
 
-impl Listening {
+impl Channel {
     /// `Some` if it was a message.
     fn heard(&mut self, heard: Heard<'_>) -> Option<Voice> {
         match heard {
@@ -207,7 +207,7 @@ impl Place {
         (answer, perhaps)
     }
 
-    /// Subscribes for the ear, outside the entry's mutex.
+    /// Subscribes, outside the entry's mutex.
     pub(crate) fn listen(&self, epoch: u64) {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
         let protocol = &self.entry.protocol;

@@ -58,14 +58,14 @@ async fn the_rights_that_the_security_page_asks_for_are_enough() {
         lock.lock().await.expect("ours").unlock().await.expect("a nested hold");
         assert!(timeout(WATCHDOG * 2, outer.lost()).await.is_err(), "it was not renewed");
         outer.extend(WATCHDOG * 2).await.expect("a live hold");
-        let heir = tokio::spawn(one.mutex(name).lock().lease(LOOK));
+        let successor = tokio::spawn(one.mutex(name).lock().lease(LOOK));
         let waiting = tokio::spawn(other.mutex(name).lock());
         let full = format!("{PREFIX}{name}");
         let channel =
             if name.contains('{') { channel(&full).replace(&format!("{{{full}}}"), &full) } else { channel(&full) };
         eventually_async(LOOK, async || server.listeners(&channel) == 1).await;
         outer.unlock().await.expect("it is handed over");
-        heir.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
+        successor.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
         let guard = waiting.await.expect("no panic").expect("it is free");
         assert!(lock.inspect().await.expect("the server answers").is_some());
         assert!(lock.force_unlock().await.expect("the server answers"));
@@ -93,7 +93,7 @@ async fn live(server: &Server, url: &str) {
             let _ = nested.unlock().await;
         }
         let _ = guard.extend(LOOK * 2).await;
-        let heir = tokio::spawn(mutex.lock().lease(LOOK));
+        let successor = tokio::spawn(mutex.lock().lease(LOOK));
         let waiting = tokio::spawn(other.mutex(&name).try_lock().wait(MS * 400));
         // Long enough for a waiter's link to be asked whether it lives.
         let _ = timeout(MS * 300, async {
@@ -103,7 +103,7 @@ async fn live(server: &Server, url: &str) {
         })
         .await;
         let _ = guard.unlock().await;
-        if let Ok(Ok(guard)) = heir.await {
+        if let Ok(Ok(guard)) = successor.await {
             let _ = guard.unlock().await;
         }
         // Kept: a lock that is free has nobody to be looked at.

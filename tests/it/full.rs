@@ -1,4 +1,4 @@
-//! A server that is full, or evicts, or may not write: what waits asks ever more seldom, and what is lost is told.
+//! A server that is full, or evicts, or may not write: what waits asks less and less often, and what is lost is told.
 
 use std::time::Duration;
 

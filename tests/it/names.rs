@@ -267,11 +267,11 @@ async fn whatever_a_lock_does_is_done_below_its_prefix() {
             lock.lock().await.expect("ours").unlock().await.expect("a nested hold");
             assert!(tokio::time::timeout(MS * 150, outer.lost()).await.is_err(), "renewed meanwhile");
             outer.extend(LOOK).await.expect("a live hold");
-            let heir = tokio::spawn(one.mutex(&name).lock().lease(LOOK));
+            let successor = tokio::spawn(one.mutex(&name).lock().lease(LOOK));
             let waiting = tokio::spawn(other.mutex(&name).lock());
             eventually_async(LOOK, async || listened_to(&server) == 1).await;
             outer.unlock().await.expect("it is handed over");
-            heir.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
+            successor.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
             let theirs = waiting.await.expect("no panic").expect("it is free");
             lock.inspect().await.expect("the server answers");
             lock.force_unlock().await.expect("the server answers");

@@ -261,22 +261,22 @@ fn a_sharded_release_reaches_only_those_who_listen_sharded() {
     bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 SPUBLISH channel | 1 0 0 | free | | -1 0 -1");
     bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1");
 
-    let ear = &mut bench.server.connection();
-    listen(ear, "ssubscribe", CHANNEL);
+    let listener = &mut bench.server.connection();
+    listen(listener, "ssubscribe", CHANNEL);
     for (verb, args, reply) in [
         (&RELEASE, ["me:7", "0", "SPUBLISH", CHANNEL].as_slice(), "1 0 1"),
         (&FORCE_RELEASE, ["SPUBLISH", CHANNEL, "me:7"].as_slice(), "1 1"),
     ] {
         bench.put(LOCK, "me:7=1 ttl=20000");
         assert_eq!(bench.call(verb, &[LOCK], args), reply);
-        assert_eq!(frame(ear), ["smessage", CHANNEL, "0"]);
+        assert_eq!(frame(listener), ["smessage", CHANNEL, "0"]);
     }
 }
 
-/// A server with some keys that are nobody's business, and an ear on every channel.
+/// A server with some keys that are nobody's business, and a listener on every channel.
 struct Bench {
     caller: Connection,
-    ear: Connection,
+    listener: Connection,
     admin: Connection,
     maxmemory: u64,
     server: Server,
@@ -285,9 +285,9 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let server = Server::own();
-        let (admin, caller, mut ear) = (server.connection(), server.connection(), server.connection());
-        listen(&mut ear, "psubscribe", "*");
-        let mut bench = Self { caller, ear, admin, maxmemory: 0, server };
+        let (admin, caller, mut listener) = (server.connection(), server.connection(), server.connection());
+        listen(&mut listener, "psubscribe", "*");
+        let mut bench = Self { caller, listener, admin, maxmemory: 0, server };
         bench.put("job:near", "me:7=2 ttl=20000");
         bench.put("bystander", "text");
         bench
@@ -409,7 +409,7 @@ impl Bench {
         ask::<i64>(&mut self.admin, &["PUBLISH", "end", ""]);
         let mut said = Vec::new();
         loop {
-            match frame(&mut self.ear).as_slice() {
+            match frame(&mut self.listener).as_slice() {
                 [_, _, channel, _] if channel == "end" => return said.join(" "),
                 [_, _, channel, message] if channel == CHANNEL => said.push(message.clone()),
                 other => panic!("heard {other:?}"),
@@ -428,14 +428,14 @@ fn ask<T: FromRedisValue>(con: &mut Connection, words: &[&str]) -> T {
     command(words).query(con).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
-fn listen(ear: &mut Connection, how: &str, channel: &str) {
-    ear.send_packed_command(&command(&[how, channel]).get_packed_command()).expect("the server listens");
-    assert_eq!(frame(ear), [how, channel, "1"]);
+fn listen(listener: &mut Connection, how: &str, channel: &str) {
+    listener.send_packed_command(&command(&[how, channel]).get_packed_command()).expect("the server listens");
+    assert_eq!(frame(listener), [how, channel, "1"]);
 }
 
 /// The next thing that a listening connection hears.
-fn frame(ear: &mut Connection) -> Vec<String> {
-    match ear.recv_response().expect("something is heard") {
+fn frame(listener: &mut Connection) -> Vec<String> {
+    match listener.recv_response().expect("something is heard") {
         Value::Array(parts) => parts.iter().map(text).collect(),
         other => panic!("heard {other:?}"),
     }

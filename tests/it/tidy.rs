@@ -199,6 +199,19 @@ fn nothing_speaks_of_the_place_where_it_was_written() {
 }
 
 #[test]
+fn things_have_the_names_that_the_field_gives_them() {
+    // Put together here, so that this file does not complain about itself.
+    for words in [["struct He", "ir;"], ["let old_he", "ir = 1;"], ["// the tel", "lers are"], ["mod err", "and;"]] {
+        bites(fancy, "src/a.rs", &words.concat());
+    }
+    spares(fancy, "src/a.rs", "their tell, an error and a storyteller: fn of_their_own() {}");
+    for (folder, ending) in [("src", "rs"), ("tests", "rs"), ("lua", "lua"), ("examples", "rs"), ("benches", "rs")] {
+        everywhere(folder, ending, fancy);
+    }
+    everywhere(".", "md", fancy);
+}
+
+#[test]
 fn an_empty_array_is_no_fault_to_an_old_shell() {
     bites(array, "tests/run.sh", "left=()\nrun \"${left[@]}\"");
     bites(array, "tests/run.sh", "local -a left=() more\nrun \"${left[*]}\"");
@@ -326,6 +339,18 @@ fn workplace(_: &str, text: &str) -> Vec<String> {
     };
     in_text(text, "speaks of the place where it was written", |line| {
         places.iter().any(|place| names_a_place(line, &place.concat())) || numbers_an_issue(line)
+    })
+}
+
+/// A successor, one who tells, and work without a task: what is meant is said.
+fn fancy(_: &str, text: &str) -> Vec<String> {
+    let fancy = [["he", "ir"], ["tel", "ler"], ["err", "and"]].map(|halves| halves.concat());
+    let is_fancy = |word: &str| {
+        let word = word.to_lowercase();
+        fancy.iter().any(|name| word.strip_suffix('s').unwrap_or(&word) == name)
+    };
+    in_text(text, "has a name that nobody else gives to it", |line| {
+        line.split(|letter: char| !letter.is_alphabetic()).any(is_fancy)
     })
 }
 

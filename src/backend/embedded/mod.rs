@@ -12,7 +12,7 @@
 //! | `member` | one client as the store sees it: its links, and what is on its way |
 //! | `traffic` | commands from the first poll to the answer |
 //! | `breaks` | links that break, are given up and are replaced |
-//! | `ears` | subscriptions |
+//! | `subscribers` | subscriptions |
 //! | `pump` | what is told outside of the mutex, and what happens later |
 //! | `packet` | calls to words, replies to values |
 //! | `server` | keyspace, commands, scripts |
@@ -20,7 +20,6 @@
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
 mod breaks;
-mod ears;
 mod link;
 mod member;
 mod packet;
@@ -28,6 +27,7 @@ mod pump;
 mod ran;
 mod server;
 mod store;
+mod subscribers;
 mod support;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 //! All that a store is, under one mutex: the server, its clock, its clients, what happens later, and what is to be told. How
-//! things travel is in `traffic.rs`, `breaks.rs` and `ears.rs`.
+//! things travel is in `traffic.rs`, `breaks.rs` and `subscribers.rs`.
 
 use std::{
     cell::Cell,

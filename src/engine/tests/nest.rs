@@ -238,7 +238,7 @@ async fn however_many_nested_acquisitions_come_to_nothing_one_task_tells_the_cou
     sleep(5 * SECOND).await;
     assert_eq!(world.holder("a").map(|(_, count)| count), Some(1));
     assert_eq!(tasks(), before);
-    // And the next one that is not certain finds a teller again.
+    // And the next one that is not certain is told of again.
     assert!(polled(&mut lock.lock_as(&owner), 1).await.is_none());
     sleep(SECOND).await;
     assert_eq!(world.holder("a").map(|(_, count)| count), Some(1));

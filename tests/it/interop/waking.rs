@@ -31,15 +31,15 @@ async fn a_lock_that_is_passed_on_inside_rust_stays_as_it_is_for_java_which_ente
     let rust = connected(site.builder().handover_slice(Duration::from_secs(60))).await;
     let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
     let first = ours.lock().await.expect("it is free");
-    let mut heir = ours.lock();
-    assert!(poll_once(&mut heir).await.is_pending(), "it waits inside of this process");
+    let mut successor = ours.lock();
+    assert!(poll_once(&mut successor).await.is_pending(), "it waits inside of this process");
     let mut waiting = theirs.lock();
     listening(site, &name, 1).await;
     let before = held(site.server(), &name);
     assert!(before.is_of(&rust));
     let monitor = site.server().monitor();
     first.unlock().await.expect("it is held");
-    let second = tokio::time::timeout(SOON, heir).await.expect("it is its turn").expect("it is passed on");
+    let second = tokio::time::timeout(SOON, successor).await.expect("it is its turn").expect("it is passed on");
     let ran = monitor.ran();
     let id = rust.id().to_string();
     let ours = |ran: &&Ran| ran.words.iter().any(|word| word.starts_with(id.as_bytes())) || ran.name() == "PUBLISH";
@@ -58,13 +58,13 @@ async fn a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_mess
     let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
     let first = ours.lock().lease(LEASE).await.expect("it is free");
     let before = held(site.server(), &name);
-    let mut heir = ours.lock().lease(2 * LEASE);
-    assert!(poll_once(&mut heir).await.is_pending(), "it waits inside of this process");
+    let mut successor = ours.lock().lease(2 * LEASE);
+    assert!(poll_once(&mut successor).await.is_pending(), "it waits inside of this process");
     let mut waiting = theirs.lock();
     listening(site, &name, 1).await;
     let messages = site.server().count("publish");
     first.unlock().await.expect("it is held");
-    let second = heir.await.expect("it is handed over");
+    let second = successor.await.expect("it is handed over");
     let after = held(site.server(), &name);
     assert!(after.field != before.field && after.is_of(&rust), "the owner is another one");
     assert_eq!(site.server().count("publish"), messages);
@@ -83,21 +83,21 @@ async fn a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_ja
     let rust = connected(site.builder().handover_slice(Duration::from_secs(60))).await;
     let (theirs, ours) = (java.lock("one", &name), rust.mutex(&name));
     // The TTL that Java saw is the longer one, of which it is told, or the shorter one.
-    for heirs in [LEASE / 3, LEASE + LEASE / 3] {
+    for its_lease in [LEASE / 3, LEASE + LEASE / 3] {
         let first = ours.lock().lease(LEASE).await.expect("it is free");
-        let mut heir = ours.lock().lease(Lease::Fixed(heirs));
-        assert!(matches!(poll_once(&mut heir).await, Poll::Pending));
+        let mut successor = ours.lock().lease(Lease::Fixed(its_lease));
+        assert!(matches!(poll_once(&mut successor).await, Poll::Pending));
         let mut waiting = theirs.lock();
         listening(site, &name, 1).await;
         first.unlock().await.expect("it is held");
-        let second = heir.await.expect("it is handed over");
+        let second = successor.await.expect("it is handed over");
         let ends = held(site.server(), &name).expires;
         let (lag, now) = (Lag::watch(), (wall(), monotonic()));
         assert!(waiting.is_pending());
         let entered = waiting.await.ended;
         assert!(!second.is_held(), "nobody holds together with somebody else");
         let free = now.1 + ends.saturating_sub(now.0);
-        assert_prompt(free, entered, lag.added_to(if heirs < LEASE { AWAKE } else { EXPIRED }));
+        assert_prompt(free, entered, lag.added_to(if its_lease < LEASE { AWAKE } else { EXPIRED }));
         assert!(theirs.unlock().await.yes());
     }
 }

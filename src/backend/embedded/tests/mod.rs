@@ -232,9 +232,9 @@ async fn closing_answers_what_left_what_stands_in_line_and_what_comes_later() {
 
 /// Remembers what it heard.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct Recorder(Mutex<Vec<String>>);
 
-impl Listener for Ear {
+impl Listener for Recorder {
     fn hear(&self, heard: Heard<'_>) {
         self.0.lock().unwrap().push(match heard {
             Heard::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -246,8 +246,8 @@ impl Listener for Ear {
 #[tokio::test(start_paused = true)]
 async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next_link() {
     let bench = Bench::new();
-    let ear = Arc::new(Ear::default());
-    let subscription = bench.link.subscribe("", Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+    let recorder = Arc::new(Recorder::default());
+    let subscription = bench.link.subscribe("", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
     for message in [&b"1"[..], b"2"] {
         bench.store.with(|world| world.command(&[b"PUBLISH", b"c", message]));
     }
@@ -258,7 +258,7 @@ async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next
     drop(subscription);
     bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"4"]));
     sleep(MS).await;
-    assert_eq!(*ear.0.lock().unwrap(), ["Subscribed", "1", "2", "Interrupted", "Subscribed", "3"]);
+    assert_eq!(*recorder.0.lock().unwrap(), ["Subscribed", "1", "2", "Interrupted", "Subscribed", "3"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,19 +268,19 @@ async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_somet
     // Over before the silence is found, and after that, on the next link.
     for ((block, unblock), (long, link)) in blocks.into_iter().flat_map(|it| [(it, (MS, 1)), (it, (TIMEOUT * 3, 2))]) {
         let bench = Bench::new();
-        let (ear, deaf) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let (recorder, deaf) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
         let audience = || bench.store.look(|world| world.audience.keys().map(ToString::to_string).collect::<Vec<_>>());
         bench.store.with(|world| block(world, CLIENT));
-        let kept = bench.link.subscribe("", Arc::from("c"), Arc::clone(&ear) as Arc<dyn Listener>);
+        let kept = bench.link.subscribe("", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
         drop(bench.link.subscribe("", Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
         sleep(long).await;
-        assert!(ear.0.lock().unwrap().is_empty() && audience().is_empty());
+        assert!(recorder.0.lock().unwrap().is_empty() && audience().is_empty());
         bench.store.with(|world| unblock(world, CLIENT));
         sleep(TIMEOUT).await;
         assert_eq!(bench.store.look(|world| world.members[&CLIENT].messages.number), link);
         assert_eq!(audience(), ["c"]);
         bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"1"]));
-        assert_eq!(*ear.0.lock().unwrap(), ["Subscribed", "1"]);
+        assert_eq!(*recorder.0.lock().unwrap(), ["Subscribed", "1"]);
         assert!(deaf.0.lock().unwrap().is_empty());
         drop(kept);
         assert!(audience().is_empty());

@@ -244,9 +244,9 @@ mod tests {
 
     /// Remembers what it heard.
     #[derive(Default)]
-    struct Ear(Mutex<Vec<String>>);
+    struct Recorder(Mutex<Vec<String>>);
 
-    impl Listener for Ear {
+    impl Listener for Recorder {
         fn hear(&self, heard: Heard<'_>) {
             self.0.lock().unwrap().push(match heard {
                 Heard::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    impl Ear {
+    impl Recorder {
         fn heard(&self) -> Vec<String> {
             self.0.lock().unwrap().clone()
         }
@@ -276,7 +276,8 @@ mod tests {
     async fn listeners_hear_the_confirmation_and_every_message() {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
-        let (one, two, other) = (Arc::new(Ear::default()), Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let (one, two, other) =
+            (Arc::new(Recorder::default()), Arc::new(Recorder::default()), Arc::new(Recorder::default()));
         let first = backend.subscribe("", name("a"), one.clone());
         let _other = backend.subscribe("", name("b"), other.clone());
         one.hears(&["Subscribed"]).await;
@@ -301,7 +302,7 @@ mod tests {
         let clients = |kind: &str| -> String { server.ask(&["CLIENT", "LIST", "TYPE", kind]) };
         assert_eq!(clients("pubsub"), "");
         let subscriptions: Vec<_> =
-            (0..50).map(|n| backend.subscribe("", name(&format!("c{n}")), Arc::new(Ear::default()))).collect();
+            (0..50).map(|n| backend.subscribe("", name(&format!("c{n}")), Arc::new(Recorder::default()))).collect();
         eventually("all are subscribed", || channels(&server).len() == 50).await;
         assert_eq!(clients("pubsub").lines().count(), 1);
         drop(subscriptions);
@@ -313,12 +314,12 @@ mod tests {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
         for _ in 0..50 {
-            let first = Arc::new(Ear::default());
+            let first = Arc::new(Recorder::default());
             let subscription = backend.subscribe("", name("a"), first.clone());
             first.hears(&["Subscribed"]).await;
             drop(subscription);
             tokio::task::yield_now().await;
-            let second = Arc::new(Ear::default());
+            let second = Arc::new(Recorder::default());
             let subscription = backend.subscribe("", name("a"), second.clone());
             second.hears(&["Subscribed"]).await;
             let reached: i64 = server.ask(&["PUBLISH", "a", "0"]);
@@ -333,7 +334,7 @@ mod tests {
     async fn a_killed_link_is_replaced_and_every_channel_comes_back() {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
-        let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let (one, two) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
         let _one = backend.subscribe("", name("a"), one.clone());
         let _two = backend.subscribe("", name("b"), two.clone());
         one.hears(&["Subscribed"]).await;
@@ -351,8 +352,8 @@ mod tests {
     async fn a_link_that_is_cut_each_time_it_has_confirmed_is_opened_with_growing_pauses() {
         let server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
-        let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe("", name("a"), ear.clone());
+        let recorder = Arc::new(Recorder::default());
+        let _subscription = backend.subscribe("", name("a"), recorder.clone());
         let end = Instant::now() + Duration::from_secs(2);
         let mut cuts = 0;
         while Instant::now() < end {
@@ -368,41 +369,41 @@ mod tests {
     async fn a_restarted_server_is_listened_to_again() {
         let mut server = Server::start();
         let backend = connect(&server.target(), options(3000)).await.unwrap();
-        let ear = Arc::new(Ear::default());
-        let subscription = backend.subscribe("", name("a"), ear.clone());
-        ear.hears(&["Subscribed"]).await;
+        let recorder = Arc::new(Recorder::default());
+        let subscription = backend.subscribe("", name("a"), recorder.clone());
+        recorder.hears(&["Subscribed"]).await;
         server.kill();
-        ear.hears(&["Subscribed", "Interrupted"]).await;
-        let late = Arc::new(Ear::default());
+        recorder.hears(&["Subscribed", "Interrupted"]).await;
+        let late = Arc::new(Recorder::default());
         let _late = backend.subscribe("", name("b"), late.clone());
         drop(subscription);
         server.restart();
         late.hears(&["Subscribed"]).await;
         assert_eq!(channels(&server), ["b"]);
-        ear.hears(&["Subscribed", "Interrupted"]).await;
+        recorder.hears(&["Subscribed", "Interrupted"]).await;
     }
 
     #[tokio::test]
     async fn a_silent_link_is_found_and_replaced() {
         let server = Server::start();
         let backend = connect(&server.target(), options(300)).await.unwrap();
-        let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe("", name("a"), ear.clone());
-        ear.hears(&["Subscribed"]).await;
+        let recorder = Arc::new(Recorder::default());
+        let _subscription = backend.subscribe("", name("a"), recorder.clone());
+        recorder.hears(&["Subscribed"]).await;
         server.freeze();
-        ear.hears(&["Subscribed", "Interrupted"]).await;
+        recorder.hears(&["Subscribed", "Interrupted"]).await;
         server.thaw();
-        ear.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
+        recorder.hears(&["Subscribed", "Interrupted", "Subscribed"]).await;
     }
 
     #[tokio::test]
     async fn a_live_link_stays_however_long_nobody_speaks() {
         let server = Server::start();
         let backend = connect(&server.target(), options(100)).await.unwrap();
-        let ear = Arc::new(Ear::default());
-        let _subscription = backend.subscribe("", name("a"), ear.clone());
+        let recorder = Arc::new(Recorder::default());
+        let _subscription = backend.subscribe("", name("a"), recorder.clone());
         sleep(Duration::from_millis(600)).await;
-        ear.hears(&["Subscribed"]).await;
+        recorder.hears(&["Subscribed"]).await;
         let pings: String = server.ask(&["INFO", "commandstats"]);
         assert!(pings.contains("cmdstat_ping"));
     }
@@ -420,14 +421,14 @@ mod tests {
             let target = format!("{}?user={user}&pass=pw", server.url());
             let target = crate::backend::redis::address::Target::parse(&target).unwrap();
             let backend = connect(&target, options(100)).await.unwrap();
-            let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+            let (one, two) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
             let _one = backend.subscribe("", name("shut"), one.clone());
             one.hears(&["Refused"]).await;
             let _two = backend.subscribe("", name("open"), two.clone());
             two.hears(&[open]).await;
             sleep(Duration::from_millis(400)).await;
             one.hears(&["Refused"]).await;
-            let late = Arc::new(Ear::default());
+            let late = Arc::new(Recorder::default());
             let _late = backend.subscribe("", name("shut"), late.clone());
             late.hears(&["Refused"]).await;
         }
@@ -449,7 +450,7 @@ mod tests {
             let target = format!("{}?user=ann&pass=pw", server.url());
             let target = crate::backend::redis::address::Target::parse(&target).unwrap();
             let backend = connect(&target, options(300)).await.unwrap();
-            let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+            let (one, two) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
             let _one = backend.subscribe("", name("a"), one.clone());
             let _two = backend.subscribe("", name("b"), two.clone());
             one.hears(&["Refused"]).await;
@@ -465,7 +466,7 @@ mod tests {
             user(granted);
             one.hears(&["Refused", "Subscribed"]).await;
             two.hears(&["Refused", "Subscribed"]).await;
-            let late = Arc::new(Ear::default());
+            let late = Arc::new(Recorder::default());
             let _late = backend.subscribe("", name("c"), late.clone());
             late.hears(&["Subscribed"]).await;
         }
@@ -477,17 +478,17 @@ mod tests {
         let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let before = alive();
         let backend = Arc::new(connect(&server.target(), options(3000)).await.unwrap());
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(Recorder::default());
         let subscribe = {
-            let (backend, ear) = (backend.clone(), ear.clone());
-            move || backend.subscribe("", name("a"), ear)
+            let (backend, recorder) = (backend.clone(), recorder.clone());
+            move || backend.subscribe("", name("a"), recorder)
         };
         let subscription = std::thread::spawn(subscribe).join().unwrap();
-        ear.hears(&["Subscribed"]).await;
+        recorder.hears(&["Subscribed"]).await;
         backend.close();
         eventually("no task is left", || alive() == before).await;
         std::thread::spawn(move || drop(subscription)).join().unwrap();
-        drop(backend.subscribe("", name("b"), ear.clone()));
-        ear.hears(&["Subscribed"]).await;
+        drop(backend.subscribe("", name("b"), recorder.clone()));
+        recorder.hears(&["Subscribed"]).await;
     }
 }

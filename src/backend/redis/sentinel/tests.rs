@@ -36,9 +36,9 @@ async fn connected(sentinels: &[&Sentinel]) -> Standalone {
 }
 
 /// Listens, and that is all.
-struct Ear;
+struct Ignores;
 
-impl Listener for Ear {
+impl Listener for Ignores {
     fn hear(&self, _: Heard<'_>) {}
 }
 
@@ -84,7 +84,7 @@ async fn what_a_sentinel_says_by_itself_is_followed_at_once_and_nothing_is_waite
     servers.iter().for_each(|(server, _)| server.ask(&["ACL", "SETUSER", "default", "-info"]));
     let sentinel = Sentinel::new(0, servers[0].1);
     let backend = connected(&[&sentinel]).await;
-    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ear));
+    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ignores));
     eventually("it is listened to", || sentinel.is_listened_to() && is_listened_to(&servers[0].0)).await;
     // So often that no question of each second comes so well.
     for turn in 1..=6 {
@@ -115,7 +115,7 @@ async fn a_link_that_does_not_come_at_the_old_master_is_not_waited_for() {
     let fault = backend.run(&CALL).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Timeout, "{fault:?}");
     // A new link is tried for, for a second, and one to listen.
-    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ear));
+    let _subscription = backend.subscribe("n", "channel".into(), Arc::new(Ignores));
     sleep(SECOND / 5).await;
     let switched = Instant::now();
     sentinel.switches(1, at_new);

@@ -26,13 +26,13 @@ const POLLED: u8 = 1;
 const WOKEN: u8 = 2;
 
 /// Kept by its own waker, and by nothing else: it ends with its work, or with whatever was to wake it.
-pub(super) struct Errand {
+pub(super) struct Inline {
     engine: Arc<Engine>,
     stage: AtomicU8,
     work: Mutex<Option<Reused<()>>>,
 }
 
-impl Errand {
+impl Inline {
     /// Polls it here and now.
     pub(super) fn start(engine: &Arc<Engine>, work: Reused<()>) {
         if engine.is_home() {
@@ -60,8 +60,8 @@ impl Errand {
     fn poll_in_a_task(self: Arc<Self>) {
         let (engine, mut rest) = (Arc::clone(&self.engine), Rest(Some(self)));
         engine.spawn(Box::pin(async move {
-            if let Some(errand) = rest.0.take() {
-                errand.poll();
+            if let Some(inline) = rest.0.take() {
+                inline.poll();
             }
         }));
     }
@@ -77,7 +77,7 @@ impl Errand {
     }
 }
 
-impl Wake for Errand {
+impl Wake for Inline {
     fn wake(self: Arc<Self>) {
         if !self.is_woken() {
             return;
@@ -90,11 +90,11 @@ impl Wake for Errand {
     }
 }
 
-/// An errand on its way to a task. A runtime that ended takes it away, and with it all that its work keeps.
-struct Rest(Option<Arc<Errand>>);
+/// One on its way to a task. A runtime that ended takes it away, and with it all that its work keeps.
+struct Rest(Option<Arc<Inline>>);
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        drop(self.0.take().and_then(|errand| errand.take()));
+        drop(self.0.take().and_then(|inline| inline.take()));
     }
 }

@@ -4,12 +4,12 @@ use std::ops::{Deref, DerefMut};
 
 /// A list that most entries never put anything into. Its box stays once it was needed.
 #[derive(Debug)]
-pub(super) struct Seldom<T>(Option<Box<List<T>>>);
+pub(super) struct ThinVec<T>(Option<Box<List<T>>>);
 
 #[derive(Debug)]
 struct List<T>(Vec<T>);
 
-impl<T> Seldom<T> {
+impl<T> ThinVec<T> {
     pub(super) fn push(&mut self, it: T) {
         // One at a time, mostly.
         self.0.get_or_insert_with(|| Box::new(List(Vec::with_capacity(1)))).0.push(it);
@@ -42,13 +42,13 @@ impl<T> Seldom<T> {
     }
 }
 
-impl<T> Default for Seldom<T> {
+impl<T> Default for ThinVec<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T> Deref for Seldom<T> {
+impl<T> Deref for ThinVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -56,7 +56,7 @@ impl<T> Deref for Seldom<T> {
     }
 }
 
-impl<T> DerefMut for Seldom<T> {
+impl<T> DerefMut for ThinVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         self.0.as_mut().map_or(&mut [], |list| list.0.as_mut_slice())
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn it_is_a_list_that_takes_no_more_than_a_pointer() {
-        let mut list = Seldom::default();
+        let mut list = ThinVec::default();
         assert_eq!(size_of_val(&list), size_of::<usize>());
         assert!(list.is_empty() && list.remove(0).is_none() && list.swap_remove(0).is_none() && list.take().is_empty());
         list.push(5);
