@@ -329,12 +329,12 @@ fn next_term(
         }
         state.expire(place, fx);
         let hold = state.live(tenure)?;
-        let own = max_hold.map(|max_hold| clock.now() + max_hold);
+        let moment = clock.moment();
+        let own = max_hold.map(|max_hold| moment.now + max_hold);
         let bound = [hold.bound(), own].into_iter().flatten().min();
         // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
-        let moment = clock.moment();
         let left = hold.deadline(moment).saturating_duration_since(moment.now);
-        let Some(term) = Term::now(place.engine.lease(lease).max(left), bound, clock) else {
+        let Some(term) = Term::at(place.engine.lease(lease).max(left), bound, moment) else {
             // Less than a millisecond before its bound it is over: nothing can be asked for any more.
             state.lose(place, LostCause::MaxHold, fx);
             return None;

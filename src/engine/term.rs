@@ -45,7 +45,12 @@ pub(super) struct Raised {
 impl Term {
     /// A lease that is asked for now. It never reaches beyond `bound`; `None` if nothing is left before it.
     pub(crate) fn now(lease: Duration, bound: Option<Instant>, clock: &Clock) -> Option<Self> {
-        let Moment { now: sent, slept, .. } = clock.moment();
+        Self::at(lease, bound, clock.moment())
+    }
+
+    /// The same for one that is asked for at this moment.
+    pub(super) fn at(lease: Duration, bound: Option<Instant>, moment: Moment) -> Option<Self> {
+        let Moment { now: sent, slept, .. } = moment;
         let left = bound.map_or(Duration::MAX, |bound| bound.saturating_duration_since(sent));
         // Whole milliseconds are sent, rounded down here: the bound is a promise.
         let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
@@ -143,6 +148,10 @@ mod tests {
             let term = Term::first(lease, max_hold, &clock);
             assert_eq!((term.lease, term.cut), (asked, cut), "{lease:?}, {max_hold:?}");
             assert!(before <= term.sent && term.sent <= clock.now());
+            // A later one of the same hold, whose bound counts from its own moment.
+            let moment = clock.moment();
+            let term = Term::at(lease, max_hold.map(|max_hold| moment.now + max_hold), moment).expect("it is not over");
+            assert_eq!((term.lease, term.cut), (asked, cut), "{lease:?}, {max_hold:?}");
         }
     }
 }
