@@ -223,7 +223,8 @@ impl Departure {
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
 async fn queued(place: Place, ask: Ask, contender: u64, asked: Asked) -> Option<(Departure, Result<Attempt, Fault>)> {
-    let _place_in_line = place.engine.tries().queued(place.distance().tries()).await?;
+    let tries = place.tries();
+    let _place_in_line = tries.queued(place.distance().tries()).await?;
     let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));
     let departure = Departure::now(&place, &ask, contender, asked)?;
     let answer = place.entry.protocol.acquire(number, departure.term.lease, 1, &dispatch).await;
@@ -236,7 +237,8 @@ impl ContenderSlot {
         let place = &self.place;
         let engine = &place.engine;
         let dispatch = self.dispatch();
-        let asked = match engine.tries().at_hand(|| place.distance().tries()) {
+        let tries = place.tries();
+        let asked = match tries.at_hand(|| place.distance().tries()) {
             Some(_place_at_hand) => {
                 half.sent(engine.lease(ask.lease), &dispatch);
                 let departure = Departure::now(place, ask, self.id, half.asked(&dispatch));

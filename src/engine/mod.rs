@@ -44,7 +44,7 @@
 //! | a try without an answer, for those who wait for ever | `unreachable_after` | `pause.rs` |
 //! | an acquisition inside a hold, where the server answers nobody | `unreachable_after`, for those who wait for ever | `nest.rs` |
 //! | the turn of a command that changes a count | the command timeout, then it goes without | `commands.rs` |
-//! | tries in flight | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
+//! | tries in flight at one place | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
 //! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |

@@ -13,7 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     HoldNumber, Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold,
     outcome::Outcome, parked::Missed, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, shared::Engine,
-    slice::Slice, tenure::Tenure, thin::ThinVec, wake::Listening,
+    slice::Slice, tenure::Tenure, thin::ThinVec, tries::TriesAt, wake::Listening,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -207,6 +207,11 @@ impl Place {
     /// Which link the next command for this name takes.
     pub(super) fn link(&self) -> u64 {
         self.engine.line().link(self.entry.protocol.key())
+    }
+
+    /// For tries of this name, and of all others where it is.
+    pub(super) fn tries(&self) -> TriesAt<'_> {
+        self.engine.tries(self.engine.line().place(self.entry.protocol.key()))
     }
 
     /// When a script was last answered where this name is.

@@ -29,7 +29,7 @@ use super::{
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
-    tries::Tries,
+    tries::{TriesAt, TriesByPlace},
     unheard::Unheard,
     watchdog,
 };
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     schedule: Arc<Schedule>,
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
-    tries: Tries,
+    tries: TriesByPlace,
     /// No acquisition begins any more but nested ones.
     pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
@@ -104,7 +104,7 @@ impl Engine {
             made: AtomicU64::new(0),
             schedule: Arc::clone(&schedule),
             numbers: AtomicU64::new(1),
-            tries: Tries::default(),
+            tries: TriesByPlace::default(),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             era: Era::default(),
@@ -167,9 +167,9 @@ impl Engine {
         &self.schedule
     }
 
-    /// Places for tries.
-    pub(super) fn tries(&self) -> &Tries {
-        &self.tries
+    /// For tries at the servers of this place.
+    pub(super) fn tries(&self, place: u32) -> TriesAt<'_> {
+        self.tries.at(place)
     }
 
     /// The old copies of all names that are watched for.

@@ -1,6 +1,7 @@
 //! Locks on a cluster: their nodes change, their slots move, and who holds or waits notices as little as can be.
 
 mod failing;
+mod frozen;
 mod moving;
 
 use std::time::{Duration, Instant};

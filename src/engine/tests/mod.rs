@@ -173,7 +173,7 @@ impl Bench {
         note(scheduled.is_some(), format!("a look at nothing at {scheduled:?}"));
         let calls = self.world.under_way();
         note(calls > 0, format!("{calls} calls under way"));
-        let free = self.engine.tries().free().map(Semaphore::available_permits);
+        let free = self.engine.tries(0).free().map(Semaphore::available_permits);
         note(free != [TRIES; 2], format!("places for tries: {free:?}"));
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let own = self.world.server(|server| server.tasks()) + usize::from(!self.world.is_closed());
