@@ -7,14 +7,15 @@ mod moving;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use relatch::{Client, ClientBuilder, Error, Released, ShardedPubSub};
+use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, Released, RespVersion, ShardedPubSub};
 
 use crate::{
     harness::{
         Server,
-        cluster::{MASTERS, home, name_on},
-        deployment::Deployment,
+        cluster::{MASTERS, NODES, home, name_on},
+        deployment::{Deployment, Wishes},
         eventually_async,
+        server::free_port,
     },
     kept::{channel, connected},
 };
@@ -95,6 +96,71 @@ async fn a_server_that_is_of_no_cluster_is_refused_and_its_scheme_is_named() {
     let refused = Client::connect(server.tcp_url().replace("redis://", "redis-cluster://")).await;
     let Err(Error::Invalid { what: "url", why, .. }) = &refused else { panic!("{refused:?}") };
     assert!(why.contains("redis://"), "{why}");
+}
+
+/// Over the older protocol nothing is heard of sharded channels, and one node of many that are named is enough.
+#[tokio::test]
+async fn any_node_is_enough_and_the_older_protocol_too() {
+    let cluster = Deployment::shared_cluster();
+    let nobody = free_port();
+    for node in NODES {
+        let url = format!("redis-cluster://127.0.0.1:{nobody},127.0.0.1:{}", cluster.port(node));
+        let ours = connected(Client::builder().url(url)).await;
+        for node in MASTERS {
+            live(&ours, &name_on(node)).await;
+        }
+    }
+    let old = connected(Client::builder().url(format!("{}?protocol=resp2", cluster.url()))).await;
+    let name = name_on("node2");
+    let held = old.mutex(&name).lock().await.expect("it is free");
+    let waiting =
+        tokio::spawn(connected(builder(cluster).protocol(RespVersion::Resp2)).await.mutex(&name).lock().into_future());
+    eventually_async(SOON, async || cluster.listeners_on("node2", &channel(&name), false) == 1).await;
+    held.unlock().await.expect("it is held");
+    waiting.await.expect("no panic").expect("it is woken").unlock().await.expect("it is held");
+    let sharded = builder(cluster).protocol(RespVersion::Resp2).sharded_pubsub(ShardedPubSub::On).connect().await;
+    let Err(Error::Invalid { what: "url", why, .. }) = &sharded else { panic!("{sharded:?}") };
+    assert!(why.contains("RESP3"), "{why}");
+    let refused = Client::connect(format!("redis-cluster://127.0.0.1:{nobody}")).await;
+    assert!(matches!(refused, Err(Error::Unreachable { op: Op::Connect, .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_are_those_of_all_nodes_and_a_client_that_is_closed_or_dropped_leaves_nothing() {
+    let cluster = Deployment::cluster_with(&Wishes { password: Some("s3cret-of-all"), ..Wishes::default() });
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let idle = tasks();
+    let rows = [
+        (cluster.url().replace("of-all", "of-none"), "WRONGPASS"),
+        (cluster.url().replace(":s3cret-of-all@", ""), "NOAUTH"),
+    ];
+    for (url, code) in rows {
+        let answer = Client::connect(&url).await;
+        let Err(Error::Refused { kind: RefusedKind::Credentials, op: Op::Connect, source, .. }) = &answer else {
+            panic!("{url}: {answer:?}")
+        };
+        let shown = format!("{source} {answer:?}");
+        assert!(shown.contains(code) && !shown.contains("s3cret"), "{shown}");
+    }
+    // Those of the nodes themselves, and who asks.
+    let links = || -> usize {
+        let lists = NODES.iter().map(|node| cluster.ask::<String>(node, &["CLIENT", "LIST"]));
+        let ours = lists
+            .map(|list| list.lines().filter(|line| !line.contains("flags=S") && !line.contains("flags=M")).count());
+        ours.map(|ours| ours - 1).sum()
+    };
+    for closes in [true, false] {
+        let ours = connected(Client::builder().cluster_nodes([cluster.client_of("node4")])).await;
+        for node in MASTERS {
+            live(&ours, &name_on(node)).await;
+        }
+        assert!(tasks() > idle && links() >= MASTERS.len());
+        if closes {
+            ours.close().await;
+        }
+        drop(ours);
+        eventually_async(SOON, async || (tasks(), links()) == (idle, 0)).await;
+    }
 }
 
 fn is_sharded(cluster: &Deployment, sharded: ShardedPubSub) -> bool {

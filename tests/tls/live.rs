@@ -117,6 +117,28 @@ async fn sentinels_and_whichever_server_is_their_master_are_spoken_to_over_tls()
     };
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_nodes_of_a_cluster_are_spoken_to_over_tls() {
+    let cluster = Deployment::cluster_with(&Wishes { tls: true, ..Wishes::default() });
+    let nodes = [cluster.client_of("node1")];
+    let client = Client::builder().cluster_nodes(nodes).command_timeout(LOOK).connect().await.expect("it lets us in");
+    let other = Client::builder().cluster_nodes([cluster.client_of("node5")]).command_timeout(LOOK);
+    let other = other.connect().await.expect("it lets us in");
+    // Of so many names each node has some.
+    for name in (0..20).map(|_| unique_name()) {
+        let held = client.lock(&name).lock().await.expect("a free lock");
+        let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
+        tokio::task::yield_now().await;
+        held.unlock().await.expect("a hold of ours");
+        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
+    }
+    // Who trusts another issuer trusts none of them.
+    let answer = Client::builder().url(cluster.url()).command_timeout(LOOK).connect().await;
+    let Err(Error::Refused { op: Op::Connect, kind: RefusedKind::Certificate, .. }) = answer else {
+        panic!("{answer:?}")
+    };
+}
+
 /// What those get who come later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{MS, SOON, builder, is_sharded, live};
 use crate::{
-    harness::{cluster::name_on, deployment::Deployment, eventually_async},
+    harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag},
     kept::{channel, connected},
 };
 
@@ -16,8 +16,8 @@ const WATCHDOG: Duration = Duration::from_secs(2);
 const COMMAND: Duration = Duration::from_secs(1);
 /// How much later than its bound something may be seen on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
-/// How much slower a lock may be taken by chance on one.
-const NOISE: Duration = Duration::from_millis(20);
+/// How much slower a lock may be taken by chance.
+const NOISE: Duration = Duration::from_millis(10);
 
 /// What of a hundred locks of two shards, each taken and let go, the slowest but one took.
 async fn slow(client: &Client, rounds: u32) -> Duration {
@@ -55,12 +55,14 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     cluster.freeze("node0");
     let frozen = Instant::now();
     let waiters: Vec<_> = (0..1000).map(|_| tokio::spawn(ours.mutex(name_on("node0")).lock().into_future())).collect();
+    let lag = Lag::watch();
     let asked = timeout(SOON, ours.mutex(name_on("node0")).try_lock().into_future());
     let (during, refused) = tokio::join!(slow(&ours, 400), asked);
     let refused = refused.expect("it is told in time");
     assert!(matches!(refused, Err(Error::Unreachable { op: Op::Acquire, .. })), "{refused:?}");
     println!("p99 {before:?} before, {during:?} with a shard that stands still");
-    assert!(during < before * 2 + NOISE, "{before:?} before, {during:?} now");
+    let bound = lag.added_to(before * 2 + NOISE);
+    assert!(during < bound, "{before:?} before, {during:?} now, {bound:?} at most");
 
     for guard in &held {
         let told = timeout(SOON, guard.lost()).await.expect("it is told");
@@ -76,7 +78,6 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic");
     assert!(freed.elapsed() < SLACK, "after {:?}", freed.elapsed());
     entered.unlock().await.expect("it is held");
-    assert!(slow(&ours, 100).await < before * 2 + NOISE);
 
     cluster.thaw("node0");
     cluster.thaw(replica);

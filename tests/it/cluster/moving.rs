@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use relatch::{Client, LockGuard, Released, ShardedPubSub};
+use relatch::{Client, Error, LockGuard, LostCause, Released, ShardedPubSub};
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
@@ -87,6 +87,42 @@ async fn nothing_is_lost_and_everybody_is_woken_while_a_slot_moves_and_when_it_i
         for client in [&ann, &ben] {
             live(client, &name_in(slot)).await;
         }
+    }
+}
+
+/// They sleep for as long as the lease that they were told of, unless they hear something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_listens_where_a_slot_was_hears_of_a_release_where_its_keys_are_and_of_keys_that_are_gone() {
+    let cluster = Deployment::of_cluster();
+    let (from, to) = ("node0", "node1");
+    let slot = slot(&name_on(from));
+    for kind in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        let of = || connected(builder(&cluster).sharded_pubsub(kind));
+        let (ann, ben) = (of().await, of().await);
+        let [first, second] = [name_in(slot), name_in(slot)];
+        let at = (&cluster, from, is_sharded(&cluster, kind));
+        let held = ann.mutex(&first).lock().lease(SOON * 6).await.expect("it is free");
+        let waits = waiter(&ben, &first, at).await;
+        // Its first try since it listens is over.
+        sleep(MS * 300).await;
+        cluster.begin_migration(slot, from, to);
+        cluster.move_keys(slot, from, to);
+        hand_on(held, waits).await.unlock().await.expect("it is held");
+        cluster.end_migration(slot, from, to);
+        cluster.migrate(slot, to, from);
+
+        let held = ann.mutex(&second).lock().lease(SOON * 6).await.expect("it is free");
+        let other = ann.mutex(name_on(from)).lock().lease(SOON * 6).await.expect("it is free");
+        // The other node takes the slot, and not what is in it.
+        let () = cluster.ask(to, &["CLUSTER", "SETSLOT", &slot.to_string(), "IMPORTING", &cluster.id(from)]);
+        let () = cluster.ask(to, &["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &cluster.id(to)]);
+        eventually_async(SOON, async || cluster.ask::<Vec<String>>(from, &["KEYS", &second]).is_empty()).await;
+        cluster.all_agree(slot, to);
+        live(&ann, &name_in(slot)).await;
+        let told = timeout(MS * 1500, held.lost()).await.expect("it is asked for at once");
+        assert!(matches!(told, Error::Lost { cause: LostCause::Gone, .. }), "{told:?}");
+        assert!(other.is_held());
+        cluster.migrate(slot, to, from);
     }
 }
 

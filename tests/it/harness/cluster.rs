@@ -73,9 +73,23 @@ impl Deployment {
     }
 
     pub(crate) fn end_migration(&self, slot: u16, from: &str, to: &str) {
-        let (slot, id) = (slot.to_string(), self.id(to));
-        let () = self.ask(to, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
-        let () = self.ask(from, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        let (words, id) = (slot.to_string(), self.id(to));
+        let () = self.ask(to, &["CLUSTER", "SETSLOT", &words, "NODE", &id]);
+        let () = self.ask(from, &["CLUSTER", "SETSLOT", &words, "NODE", &id]);
+        self.all_agree(slot, to);
+    }
+
+    /// Until all nodes have heard that this one has the slot: what is told too soon after that may be taken for older.
+    pub(crate) fn all_agree(&self, slot: u16, owner: &str) {
+        let port = self.port(owner);
+        let agrees = |node: &&str| {
+            let rows: Vec<Vec<Value>> = self.ask(node, &["CLUSTER", "SLOTS"]);
+            rows.iter().any(|row| {
+                let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &row[..] else { return false };
+                (*first..=*last).contains(&slot.into()) && master.get(1) == Some(&Value::Int(port.into()))
+            })
+        };
+        eventually(LOOK, || NODES.iter().all(agrees));
     }
 
     /// The replica of this master, once it is in order.

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
+use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
 use super::{
     Routes,
     nodes::Member,
-    route::{Endpoint, HOPS, Next, Way, next},
+    route::{self, Endpoint, HOPS, Next, Way, next},
     slots::slot,
 };
 use crate::{
@@ -35,8 +36,9 @@ struct Journey {
     /// No other command shares them.
     alone: bool,
     hops: u32,
-    /// Who answered last.
+    /// Who answered last, and who did before.
     asked: Endpoint,
+    been: SmallVec<[Endpoint; HOPS as usize]>,
     /// Who has the slot, where another has the key already.
     source: Option<Arc<Member>>,
 }
@@ -71,6 +73,7 @@ impl Routes {
             alone: commands == 1,
             hops: 0,
             asked,
+            been: SmallVec::new(),
             source: None,
         };
         // A caller that is not polled would hold up others where there is no link.
@@ -88,6 +91,8 @@ impl Journey {
                 Next::Done | Next::BySource => return self.refused(reply, &words),
                 Next::Moved(slot, endpoint) => {
                     self.source = None;
+                    self.been.push(self.asked.clone());
+                    sleep(route::pause(&self.been, &endpoint, self.hops).min(left)).await;
                     let member = self.routes.moved(slot, &endpoint)?;
                     (member, self.routes.since(self.slot))
                 }

@@ -71,6 +71,11 @@ pub(super) fn next(words: &str, way: Way<'_>) -> Next {
     }
 }
 
+/// How long to wait before a command goes to a node where it has been: those who send it to and fro do not agree yet.
+pub(super) fn pause(been: &[Endpoint], to: &Endpoint, hops: u32) -> Duration {
+    if been.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
+}
+
 fn again(way: Way<'_>) -> Next {
     let pause = FIRST_PAUSE * (1 << way.hops);
     if pause < way.left { Next::Again(pause) } else { Next::Done }
@@ -164,6 +169,14 @@ mod tests {
             let expected = [20, 40, 80, 160, 320].map(|ms| Next::Again(ms * MS));
             assert_eq!(pauses[..5], expected, "{words}");
             assert_eq!(pauses[5], Next::Done, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_command_goes_on_at_once_and_back_after_pauses_that_grow() {
+        let been = [endpoint("a", 1), endpoint("b", 1)];
+        for (to, hops, ms) in [("c", 1, 0), ("a", 1, 40), ("b", 2, 80), ("a", 3, 160), ("b", 4, 320), ("a", 9, 640)] {
+            assert_eq!(pause(&been, &endpoint(to, 1), hops), ms * MS, "{to} after {hops}");
         }
     }
 
