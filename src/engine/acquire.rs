@@ -207,7 +207,7 @@ impl Departure {
         place.update(|state, _| {
             let due = term.sent + place.engine.settings().command_timeout + GRACE;
             state.tries(contender, asked, term.sent, due)?;
-            state.ear.clear_flag();
+            state.listening.clear_flag();
             let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
             let troubled = state.trouble.as_ref().map(|trouble| trouble.since);
             Some(Self {

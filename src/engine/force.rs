@@ -58,16 +58,16 @@ impl State {
             return self.force_out_later(sight).then(|| Forcing {
                 place: place.clone(),
                 turn: Turn::Keep,
-                own: self.ear.expect_own(),
+                own: self.listening.expect_own(),
                 over: false,
             });
         }
         let now = place.engine.clock().now();
         let turn = self.slice.turn(now);
-        let own = self.ear.expect_own();
+        let own = self.listening.expect_own();
         self.slice.released(now, turn);
         if turn == Turn::Yield {
-            self.ear.clear_flag();
+            self.listening.clear_flag();
         }
         self.lose(place, LostCause::Forced, fx);
         Some(Forcing { place: place.clone(), turn, own, over: false })
@@ -108,7 +108,7 @@ impl Forcing {
     fn answered(mut self, answer: &Result<Forced, Fault>) {
         match answer {
             Ok(Forced::Done { published }) => {
-                self.end(*published != Published::No, |state, own| state.ear.others(*published, own))
+                self.end(*published != Published::No, |state, own| state.listening.others(*published, own))
             }
             Ok(Forced::Gone) => self.end(false, |_, _| Listeners::None),
             Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::None),
@@ -122,7 +122,7 @@ impl Forcing {
         self.place.update(|state, fx| {
             let heard = heard(state, self.own);
             if self.own && !published {
-                state.ear.unexpect_own();
+                state.listening.unexpect_own();
             }
             if self.turn == Turn::Yield {
                 state.slice.answered(self.place.engine.clock().now(), heard);

@@ -131,8 +131,8 @@ impl ContenderSlot {
                 state.slice.comes_nearer(distance.shortest());
                 let gate = state.slice.gate(now);
                 match gate {
-                    Gate::Until(_) if ask.patience != Patience::Once => state.ear.open(fx),
-                    Gate::Rest(at) if !ask.patience.ends_by(at) => state.ear.close(fx),
+                    Gate::Until(_) if ask.patience != Patience::Once => state.listening.open(fx),
+                    Gate::Rest(at) if !ask.patience.ends_by(at) => state.listening.close(fx),
                     _ => {}
                 }
                 let out = match releases {
@@ -241,8 +241,8 @@ impl ContenderSlot {
         };
         loop {
             let (awake, hearing) = place.update(|state, fx| {
-                state.ear.open(fx);
-                (state.ear.flag(), state.ear.hearing())
+                state.listening.open(fx);
+                (state.listening.flag(), state.listening.hearing())
             });
             let now = clock.now();
             if place.engine.is_ending() {

@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(super) releases: ThinVec<Releasing>,
     pub(crate) reaps: Reaps,
     pub(crate) slice: Slice,
-    pub(crate) ear: Listening,
+    pub(crate) listening: Listening,
     /// Turns that nobody took, the latest ones.
     pub(super) missed: Option<Box<Missed>>,
     /// Of guards that are dropped at once there is nothing more to say.
@@ -118,7 +118,7 @@ impl State {
             releases: ThinVec::default(),
             reaps: Reaps::default(),
             slice: Slice::new(slice),
-            ear: Listening::default(),
+            listening: Listening::default(),
             missed: None,
             dropped_at_once_told: false,
             trouble: None,
@@ -283,7 +283,7 @@ impl Place {
     /// time. Where the entry stood in the schedule, and where it is to stand from now on.
     fn rest(&self, state: &mut State, fx: &mut Effects) -> Option<(Option<Date>, Date)> {
         if state.contender.is_none() && state.handing.is_none() && state.queue.is_empty() {
-            state.ear.close(fx);
+            state.listening.close(fx);
             state.trouble = None;
         }
         if fx.nudges() {

@@ -74,11 +74,11 @@ impl State {
         if why.old_copies != OldCopies::None {
             self.reaps.add(why.number, why.lease, place, now);
         }
-        let own = self.ear.expect_own();
+        let own = self.listening.expect_own();
         self.slice.released(now, why.turn);
         // Who sleeps already, while a hold that was lost is let go of, has no timer that stands for it.
         if why.turn == Turn::Yield && self.contender.is_none() {
-            self.ear.clear_flag();
+            self.listening.clear_flag();
         }
         self.releases.push(Releasing {
             number: why.number,
@@ -125,22 +125,22 @@ impl State {
             let freed = matches!(answer, Letting::Done { .. });
             let missing = if freed { Missing::Needless } else { Missing::Lost };
             if freed && release.moves_own {
-                self.ear.unexpect_own(); // it never ran
+                self.listening.unexpect_own(); // it never ran
             }
             (release.number, release.out_on, release.missing) = (then, None, missing);
             // The hand-over ran by now, or never will.
             release.until = release.until.min(place.engine.clock().now() + release.lease);
             if published {
                 // The message that was expected is the first half's: the second may publish one of its own.
-                release.own = self.ear.expect_own();
+                release.own = self.listening.expect_own();
             }
             return Answered::Then(then);
         }
         let Some(release) = self.releases.remove(at) else { return Answered::Over(Ok(Released::Freed)) };
         if release.own && !published {
-            self.ear.unexpect_own();
+            self.listening.unexpect_own();
         }
-        let heard = listeners(&release, answer, &self.ear);
+        let heard = listeners(&release, answer, &self.listening);
         match release.turn {
             Turn::Yield if self.was_the_last_turn(at) => self.slice.answered(place.engine.clock().now(), heard),
             _ => self.slice.told(heard),
@@ -161,7 +161,7 @@ impl State {
         if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
             release.outcome.leave(Rest { number: release.number, then: release.then, until: release.until });
             if release.own && release.missing != Missing::Copy {
-                self.ear.unexpect_own();
+                self.listening.unexpect_own();
             }
             if release.turn == Turn::Yield && at.is_some_and(|at| self.was_the_last_turn(at)) {
                 self.slice.answered(place.engine.clock().now(), Listeners::Unknown);

@@ -173,7 +173,7 @@ impl Channel {
 
 impl State {
     fn heard(&mut self, epoch: u64, heard: Heard<'_>, now: Instant, fx: &mut Effects) {
-        let Some(listening) = self.ear.hears(epoch) else { return };
+        let Some(listening) = self.listening.hears(epoch) else { return };
         let heard = listening.heard(heard);
         if heard == Some(Voice::Other) {
             self.slice.heard_other(now);
@@ -193,7 +193,7 @@ impl Place {
         &self,
         answer: Pending<Result<Moved, Fault>>,
     ) -> (Result<Moved, Fault>, bool) {
-        let own = self.entry.lock().ear.expect_own();
+        let own = self.entry.lock().listening.expect_own();
         let answer = answer.await;
         let comes = match &answer {
             Ok(Moved::Done { published }) => *published != Published::No,
@@ -201,7 +201,7 @@ impl Place {
             Err(fault) => fault.may_have_run,
         };
         if own && !comes {
-            self.entry.lock().ear.unexpect_own();
+            self.entry.lock().listening.unexpect_own();
         }
         let perhaps = own && comes && answer.is_err();
         (answer, perhaps)
@@ -212,7 +212,7 @@ impl Place {
         let listener = EntryListener { engine: self.engine.downgrade(), entry: self.entry_weak(), epoch };
         let protocol = &self.entry.protocol;
         let subscription = self.engine.line().subscribe(protocol.key(), protocol.channel(), Arc::new(listener));
-        let late = self.update(|state, _| state.ear.opened(epoch, subscription));
+        let late = self.update(|state, _| state.listening.opened(epoch, subscription));
         drop(late);
     }
 }
