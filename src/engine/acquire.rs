@@ -144,7 +144,7 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
             Tried::Outdated => {}
             Tried::Late => {
                 late += 1;
-                if late == LATE_ANSWERS || ask.patience == Patience::Once {
+                if late == LATE_ANSWERS || ask.patience.ends_by(place.engine.clock().now()) {
                     return Err(late_answer(place, ask));
                 }
                 // Finished: its release is on the way, and it is never asked for again.

@@ -124,6 +124,26 @@ async fn a_single_try_whose_answer_came_too_late_is_not_tried_again() {
     bench.nothing_is_left("a").await;
 }
 
+/// The server is far, and the lease short: each answer comes within the time that it may take, and none within its lease.
+#[tokio::test(start_paused = true)]
+async fn a_try_whose_answer_came_too_late_is_not_tried_again_once_the_wait_is_over() {
+    for (wait, tries) in [(50 * MS, 1), (200 * MS, 2)] {
+        let bench = Bench::new();
+        let world = &bench.world;
+        world.set_round_trip(Some(150 * MS));
+        world.always(Verb::Acquire, Fate::Slow(150 * MS));
+        let asked = Instant::now();
+        let error = bench.lock("a").try_lock().lease(100 * MS).wait(wait).await.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { may_have_run: true, .. }), "{error:?}");
+        assert!(format!("{error:?}").contains("the server is 150ms away"), "{error:?}");
+        assert_eq!((asked.elapsed(), world.sent(Verb::Acquire).len()), (150 * MS * tries, tries as usize));
+        world.heal();
+        turn().await;
+        assert_eq!(world.sent(Verb::Release).len(), tries as usize, "each of them is undone");
+        bench.nothing_is_left("a").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_try_whose_answer_was_lost_is_adopted_by_the_next_one_and_reaped_after_the_end() {
     let bench = Bench::new();
