@@ -187,6 +187,58 @@ async fn an_extension_that_an_earlier_server_granted_is_asked_of_the_new_one() {
     }
 }
 
+/// The answer is there before the new server comes, and is only looked at then: right away, or once that one was asked.
+async fn looked_at_late<T>(bench: &Bench, asked: bool, mut asking: impl Future<Output = T> + Unpin) -> T {
+    let (world, gate) = (&bench.world, Gate::new());
+    for verb in [Verb::Renew, Verb::Acquire] {
+        world.next(verb, [Fate::Held(gate.clone())]);
+    }
+    assert!(polled(&mut asking, 1).await.is_none());
+    turn().await;
+    assert!(world.ttl("a") > 50 * SECOND, "it was asked for more");
+    gate.open();
+    world.heal();
+    world.forget_record();
+    world.server(|server| server.forgets_extensions("a", 10 * SECOND));
+    world.eras.send_modify(|era| *era += 1);
+    if asked {
+        sleep(ROUND + 5 * MS).await;
+        let looks = world.sent(Verb::Renew).iter().filter(|sent| sent.lease.is_zero()).count();
+        assert!(looks > 0 && world.ttl("a") < 10 * SECOND, "it was only looked for");
+    }
+    let answer = asking.await;
+    sleep(ROUND + 5 * MS).await;
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_server_granted_a_parked_caller_is_believed_for_no_longer_than_the_new_one_keeps_it() {
+    for asked in [false, true] {
+        for nested in [false, true] {
+            let bench = Bench::new();
+            // Many: one alone is asked for what is left in any case.
+            let mut others = Vec::new();
+            for n in 0..60 {
+                others.push(bench.lock(&format!("{n}")).lock().lease(LEASE).await.unwrap());
+            }
+            let (owner, lock) = (Owner::new(), bench.lock("a"));
+            let guard = lock.lock_as(&owner).lease(10 * SECOND).await.unwrap();
+            let inner = if nested {
+                Some(
+                    looked_at_late(&bench, asked, lock.lock_as(&owner).lease(60 * SECOND).into_future()).await.unwrap(),
+                )
+            } else {
+                looked_at_late(&bench, asked, Box::pin(guard.extend(60 * SECOND))).await.unwrap();
+                None
+            };
+            let (left, ttl) = (guard.expires_in().unwrap(), bench.world.ttl("a"));
+            assert!(left > 50 * SECOND && left <= ttl, "asked: {asked}, nested: {nested}: {left:?} of {ttl:?}");
+            drop((inner, guard, others));
+            bench.nothing_is_left("a").await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_asked_twice_has_the_time_of_one_command() {
     let bench = Bench::new();
