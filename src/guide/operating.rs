@@ -2,9 +2,9 @@
 //!
 //! # Which server
 //!
-//! One Redis with Lua scripts, on its own or as a master with replicas, with or without sentinels: [`deployments`](super::deployments).
-//! The tests run on Redis 7.0; of Redis 6.2, 8.2 and Valkey 9.1 it is recorded what they say when they refuse something. Cluster is
-//! planned: a node of one is refused when connecting.
+//! One Redis with Lua scripts, on its own or as a master with replicas, with or without sentinels, or a cluster:
+//! [`deployments`](super::deployments). The tests run on Redis 7.0; of Redis 6.2, 8.2 and Valkey 9.1 it is recorded what they say
+//! when they refuse something.
 //!
 //! # Rights
 //!

@@ -12,7 +12,7 @@ use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, Released, RespVersi
 use crate::{
     harness::{
         Server,
-        cluster::{MASTERS, NODES, home, name_on},
+        cluster::{MASTERS, NODES, home, name_on, slot},
         deployment::{Deployment, Wishes},
         eventually_async,
         server::free_port,
@@ -161,6 +161,48 @@ async fn passwords_are_those_of_all_nodes_and_a_client_that_is_closed_or_dropped
         drop(ours);
         eventually_async(SOON, async || (tasks(), links()) == (idle, 0)).await;
     }
+}
+
+/// What the guide names, and no more: also where a slot is half moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_that_the_guide_asks_for_are_enough() {
+    let cluster = Deployment::of_cluster();
+    let page = include_str!("../../SECURITY.md").lines().find(|line| line.starts_with("user ")).expect("it has them");
+    let guide = include_str!("../../src/guide/deployments.rs").lines();
+    let more = guide.filter_map(|line| line.strip_prefix("//! +cluster")).next().expect("it has them");
+    let rights = format!("{} +cluster{more}", page.split(' ').skip(4).collect::<Vec<_>>().join(" "));
+    let old = cluster.flavour() == "redis62";
+    let is_known = |word: &&str| !old || !word.starts_with("+s") || *word == "+subscribe";
+    let words = format!("ACL SETUSER ann reset on >s3cret {rights}");
+    let words: Vec<_> = words.split(' ').filter(is_known).collect();
+    NODES.iter().for_each(|node| cluster.ask::<()>(node, &words));
+    let url = cluster.url().replace("://", "://ann:s3cret@");
+    let (ours, theirs) = tokio::join!(
+        connected(Client::builder().url(&url).name_prefix("app:")),
+        connected(Client::builder().url(&url).name_prefix("app:"))
+    );
+    let (slot, names) = (slot("app:job"), ["job", "a", "b", "c", "d", "e", "f", "g"]);
+    cluster.begin_migration(
+        slot,
+        home("app:job"),
+        MASTERS.into_iter().find(|node| *node != home("app:job")).expect("two"),
+    );
+    for name in names {
+        live(&ours, name).await;
+        let held = ours.lock(name).lock().await.expect("it is free");
+        let waiting = tokio::spawn(theirs.mutex(name).lock().into_future());
+        let heard = channel(&format!("app:{name}"));
+        let hears = || cluster.listeners_on(home(&format!("app:{name}")), &heard, !old);
+        eventually_async(SOON, async || hears() == 1).await;
+        held.unlock().await.expect("it is held");
+        waiting.await.expect("no panic").expect("it is woken").unlock().await.expect("it is held");
+    }
+    let denied = |node: &&str| {
+        let log: Vec<redis::Value> = cluster.ask(node, &["ACL", "LOG"]);
+        // The driver's own word, which is not essential.
+        log.iter().map(|entry| format!("{entry:?}")).filter(|entry| !entry.contains("client")).collect::<Vec<_>>()
+    };
+    assert_eq!(NODES.iter().flat_map(denied).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 fn is_sharded(cluster: &Deployment, sharded: ShardedPubSub) -> bool {
