@@ -22,6 +22,12 @@ use crate::{
 /// Of the clients here: several renewals of each hold fall into each step.
 const WATCHDOG: Duration = Duration::from_millis(900);
 
+/// So much longer a slot stays half moved: `RELATCH_HALF_MOVED` says how many seconds.
+fn half_moved() -> Duration {
+    std::env::var("RELATCH_HALF_MOVED")
+        .map_or(Duration::ZERO, |secs| Duration::from_secs(secs.parse().expect("a number")))
+}
+
 /// Somebody who waits and listens there.
 async fn waiter(client: &Client, name: &str, at: (&Deployment, &str, bool)) -> JoinHandle<LockGuard> {
     let acquiring = client.mutex(name).lock();
@@ -73,6 +79,7 @@ async fn nothing_is_lost_and_everybody_is_woken_while_a_slot_moves_and_when_it_i
         are_renewed(&[&kept, &held]).await;
         let held = hand_on(held, waits).await;
         let waits = waiter(&ann, &waited, (&cluster, from, sharded)).await;
+        sleep(half_moved()).await;
         are_renewed(&[&kept, &held]).await;
         let held = hand_on(held, waits).await;
 

@@ -81,10 +81,12 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
     let mut answers: FuturesUnordered<_> = members.iter().map(|member| member.node.ask(&asked, within)).collect();
     let (mut known, mut unknown, mut fault) = (0, 0, None);
     while let Some(answer) = answers.next().await {
-        match answer {
-            Ok(redis::Value::ServerError(_)) => unknown += 1,
-            Ok(_) => known += 1,
-            Err(other) => fault = Some(other),
+        match answer.map(|reply| codec::value(reply, routes.secrets())) {
+            Ok(Ok(_)) => known += 1,
+            Ok(Err(other)) if other.kind == FaultKind::Other => unknown += 1,
+            // Whoever may not ask does not know which channels the others take.
+            Ok(Err(other)) if !other.heals() && wanted == ShardedPubSub::Auto => return Err(other),
+            Ok(Err(other)) | Err(other) => fault = Some(other),
         }
     }
     match (known, unknown, fault) {
