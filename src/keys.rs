@@ -23,13 +23,24 @@ pub(crate) fn lock_channel(key: &str) -> Built {
 /// with another channel neither would wake the other.
 fn prefixed(prefix: &str, key: &str) -> Built {
     let parts = if key.contains('{') { [prefix, ":", key, ""] } else { [prefix, ":{", key, "}"] };
-    let mut built = SmallVec::new();
-    parts.iter().for_each(|part| built.extend_from_slice(part.as_bytes()));
+    let len = parts.iter().map(|part| part.len()).sum();
+    // Room for all of it at once: what grows part by part asks each time whether it fits.
+    let mut built =
+        if len <= USUAL { SmallVec::from_buf_and_len([0; USUAL], len) } else { SmallVec::from_elem(0, len) };
+    let mut rest = &mut built[..];
+    for part in parts {
+        let (here, behind) = rest.split_at_mut(part.len());
+        here.copy_from_slice(part.as_bytes());
+        rest = behind;
+    }
     Built(built)
 }
 
+/// So many bytes has what is built of a key of usual length.
+const USUAL: usize = 96;
+
 /// What is built for one command: of a key of usual length it takes no memory of its own.
-pub(crate) struct Built(SmallVec<[u8; 96]>);
+pub(crate) struct Built(SmallVec<[u8; USUAL]>);
 
 impl Built {
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -1,12 +1,12 @@
 //! The one way to wait for a lock: try, listen, try again, sleep. Who does so for this process is decided in `admit.rs`,
 //! when to try in `pause.rs`.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, ops::ControlFlow, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Attempt, HoldNumber,
+    Attempt,
     acquisition::Acquisition,
     admit::ContenderSlot,
     ask::{Ask, Patience},
@@ -17,18 +17,16 @@ use super::{
     hold::{Hold, Term, Ticket},
     home::Attended,
     parked::Asked,
-    pause::{Opened, Pauses, Releases, Slept, bounded_by, unanswered},
+    pause::{Opened, Pauses, Releases, Slept, bounded_by},
     registry::Place,
     tenure::Tenure,
+    tried::{Contended, Next, Reached, SoFar, Tried, half_built},
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind},
-    error::{Error, LostCause, Op},
+    error::{Error, LostCause},
     rules::{Rule, without},
 };
-
-/// So many answers in a row may come later than their own lease before the acquisition gives up. A single try has one.
-const LATE_ANSWERS: u32 = 5;
 
 /// The answer, but never in the same poll as the question: two branches of one task that ask in one turn are to find each
 /// other asking, however fast the server is.
@@ -52,140 +50,47 @@ fn later<F: Future + Unpin>(mut answer: F) -> impl Future<Output = F::Output> {
     })
 }
 
-/// What came of one try.
-enum Tried {
-    Granted(LockGuard),
-    Busy {
-        retry_in: Option<Duration>,
-    },
-    /// Busy, but a release of ours was still unanswered when it left. Where the server does not know that release's
-    /// script it is sent again, behind the try, and the lock that was busy is our own.
-    Overtook,
-    /// The answer came later than its own lease.
-    Late,
-    Fault(Fault),
-    /// The wait ended before the answer.
-    CutOff(Reached),
-    /// The client was closed meanwhile.
-    Closed,
-    /// It came, or was not sent, and others had gone first meanwhile.
-    PassedOver,
-    /// An earlier server granted it, and the one that answers now may not know of that.
-    Outdated,
-}
-
-/// How far a try had come when its wait ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reached {
-    /// It waited until fewer of this client are under way: all that is known is what others of them hear.
-    Line,
-    /// There was no link all the time.
-    NoLink,
-    /// It left.
-    Server,
-}
-
-impl Reached {
-    fn why(self) -> &'static str {
-        match self {
-            Self::NoLink => "there was no link to the server until the wait was over",
-            Self::Line | Self::Server => "no answer before the wait was over",
-        }
-    }
-}
-
-/// How a contender's life ends.
-pub(super) enum Contended {
-    Over(Option<LockGuard>),
-    /// It was not polled for so long that others went first.
-    PassedOver,
-}
-
 /// The contender's life. What it leaves half done is undone by [`HalfBuilt`] and [`ContenderSlot`], in that order.
 pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> Result<Contended, Error> {
-    let ask = &acquisition.ask;
-    let place = &slot.place;
-    let mut half = half_built(place, ask, None);
+    let (ask, place) = (&acquisition.ask, &slot.place);
     let chance = place.engine.chance();
-    let (mut late, mut pauses, mut polls) = (0, Pauses::after_faults(chance), Pauses::between_polls(chance));
-    // Somebody else had it, the last time that the server was heard.
-    let mut was_busy = false;
-    let (mut releases, mut again) = (Releases::Sent, false);
+    // Most are granted at once, and need none.
+    let (mut pauses, mut polls) = (None, None);
+    let mut so_far = SoFar::nothing(half_built(place, ask, None));
     loop {
-        let asked = match slot.gate(ask, releases).await? {
+        let asked = match slot.gate(ask, so_far.releases).await? {
             Opened::At(now) => now,
             Opened::Busy => return Ok(Contended::Over(None)),
             Opened::WaitOver => return slot.wait_over().map(Contended::Over),
         };
         // What somebody frees by force is not asked for again: its number would count as freed.
-        if std::mem::replace(&mut again, true) && slot.is_forced(half.number()) {
-            (half, again) = (half_built(place, ask, None), false);
+        if so_far.again && slot.is_forced(so_far.half.number()) {
+            (so_far.half, so_far.again) = (half_built(place, ask, None), false);
             continue;
         }
-        releases = Releases::Sent;
-        match slot.attempt(ask, &mut half).await {
-            Tried::Granted(guard) => return Ok(Contended::Over(Some(guard))),
-            Tried::Fault(_) | Tried::CutOff(Reached::Line | Reached::NoLink) if !slot.stands() => {
-                return Ok(Contended::PassedOver);
-            }
-            Tried::PassedOver => return Ok(Contended::PassedOver),
-            Tried::Busy { retry_in } => {
-                acquisition.say_contended();
-                was_busy = true;
-                pauses = Pauses::after_faults(chance);
-                if ask.patience == Patience::Once
-                    || Box::pin(slot.sleep(ask, half.may_sleep(retry_in), &mut polls)).await? == Slept::WaitOver
-                {
+        (so_far.again, so_far.releases) = (true, Releases::Sent);
+        let tried = slot.attempt(ask, &mut so_far.half).await;
+        // Decided apart from what is awaited next: else the future had room for what the try brought, at every await.
+        let next = match so_far.after(tried, &slot, acquisition, asked)? {
+            ControlFlow::Break(over) => return Ok(over),
+            ControlFlow::Continue(next) => next,
+        };
+        match next {
+            Next::Try => {}
+            Next::Sleep(retry_in) => {
+                let polls = polls.get_or_insert_with(|| Pauses::between_polls(chance));
+                if Box::pin(slot.sleep(ask, retry_in, polls)).await? == Slept::WaitOver {
                     return Ok(Contended::Over(None));
                 }
+                pauses = None;
             }
-            Tried::Overtook => releases = Releases::Answered,
-            // The present server is asked for the same hold.
-            Tried::Outdated => {}
-            Tried::Late => {
-                late += 1;
-                if late == LATE_ANSWERS || ask.patience.ends_by(place.engine.clock().now()) {
-                    return Err(late_answer(place, ask));
-                }
-                // Finished: its release is on the way, and it is never asked for again.
-                let again = without(Rule::LateAnswerEndsNumber).then(|| half.number());
-                half = half_built(place, ask, again);
-            }
-            Tried::Closed => return Err(Error::Closed),
-            Tried::CutOff(reached) => {
-                // It asked nothing: what the server said to the try before it stands.
-                if let Some(error) = slot.refused_before().filter(|_| reached != Reached::Server) {
-                    return Err(slot.give_up(ask, error, asked));
-                }
-                // The server answers, only not this one yet: what it said before stands, and what waits in line asked nothing.
-                let waits = matches!(ask.patience, Patience::Until(_));
-                if waits && (was_busy || reached == Reached::Line) && asked < place.last_answer() {
-                    return Ok(Contended::Over(None));
-                }
-                let error = unanswered(place, reached == Reached::Server, reached.why());
-                return Err(slot.give_up(ask, error, asked));
-            }
-            Tried::Fault(fault) => {
-                let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
-                if !fault.heals() || ask.patience == Patience::Once {
-                    return Err(error);
-                }
-                Box::pin(slot.troubled(ask, &fault, error, asked, &mut pauses)).await?;
+            Next::Pause(trouble) => {
+                let (fault, error) = *trouble;
+                let pauses = pauses.get_or_insert_with(|| Pauses::after_faults(chance));
+                Box::pin(slot.troubled(ask, fault, error, asked, pauses)).await?;
             }
         }
     }
-}
-
-/// Its answers came later than its own lease.
-fn late_answer(place: &Place, ask: &Ask) -> Error {
-    let lease = place.engine.lease(ask.lease);
-    let fault = Fault::of(FaultKind::Timeout, true, place.distance().of_late_answers(lease));
-    Error::from_fault(fault, place.name(), Op::Acquire)
-}
-
-fn half_built(place: &Place, ask: &Ask, number: Option<HoldNumber>) -> HalfBuilt {
-    let number = number.unwrap_or_else(|| place.engine.draw_hold());
-    HalfBuilt::new(place.clone(), number, place.engine.lease(ask.lease))
 }
 
 /// A try as it leaves.

@@ -1,9 +1,12 @@
 //! One acquisition from the first poll to the guard: it is admitted, and waits in the local queue where it has to. How the
 //! one who tries at the server does that is in `acquire.rs`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::time::Instant;
@@ -11,8 +14,8 @@ use tracing::Instrument;
 
 use super::{
     Protocol,
-    acquire::{Contended, contend},
-    admit::Admission,
+    acquire::contend,
+    admit::{Admission, ContenderSlot},
     ask::{Ask, Patience},
     distance::{Distance, GRACE},
     effects::millis,
@@ -23,6 +26,7 @@ use super::{
     registry::{Place, State},
     shared::Engine,
     tenure::Tenure,
+    tried::Contended,
 };
 use crate::{
     backend::FaultKind,
@@ -37,6 +41,7 @@ pub(super) type Acquiring = Reused<Result<Option<LockGuard>>>;
 thread_local! {
     static QUEUED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
     static REFUSED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
+    static CONTENDING: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
     static GOING_ON: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
 }
 
@@ -57,7 +62,8 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     /// Asks to be admitted at once, and acquires for as long as the caller waits. `Ok(None)`: somebody else has it.
     ///
-    /// A future has room for all that may come of it. The one of somebody who queues and is passed the lock is small.
+    /// A future has room for all that may come of it, and is moved with all of it. So the usual ones have no room for the
+    /// others: of somebody who queues and is passed the lock, and of somebody who tries at the server.
     pub(crate) fn start(engine: Arc<Engine>, protocol: Arc<dyn Protocol>, ask: Ask) -> Acquiring {
         let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         // A clock is not read for what nobody hears.
@@ -68,6 +74,10 @@ impl Acquisition {
             Admission::Queue(waiting) => {
                 let queued = async move { this.acquired(asked, this.queue(waiting).await) };
                 Reused::new(&QUEUED, queued.instrument(span))
+            }
+            Admission::Contend(slot) => {
+                let contending = async move { this.acquired(asked, this.contend(slot).await) };
+                Reused::new(&CONTENDING, contending.instrument(span))
             }
             admission => {
                 let going_on = async move { this.acquired(asked, this.go_on(admission).await) };
@@ -109,7 +119,22 @@ impl Acquisition {
             },
             Some(Told::Failed(error)) => return Err(error),
         };
-        Box::pin(self.go_on(admission)).await
+        self.anew(admission).await
+    }
+
+    async fn contend(&self, slot: ContenderSlot) -> Result<Option<LockGuard>> {
+        match contend(slot, self).await? {
+            Contended::Over(answer) => Ok(answer),
+            Contended::PassedOver => self.anew(self.admission(None)).await,
+        }
+    }
+
+    /// What follows once it was in line, or was passed over.
+    fn anew(&self, admission: Admission) -> Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send + '_>> {
+        match admission {
+            Admission::Contend(slot) => Box::pin(self.contend(slot)),
+            admission => Box::pin(self.go_on(admission)),
+        }
     }
 
     async fn go_on(&self, mut admission: Admission) -> Result<Option<LockGuard>> {
@@ -120,10 +145,7 @@ impl Acquisition {
                     return Ok(None);
                 }
                 Admission::Refused(error) => return Err(error),
-                Admission::Contend(slot) => match contend(slot, self).await? {
-                    Contended::Over(answer) => return Ok(answer),
-                    Contended::PassedOver => None,
-                },
+                Admission::Contend(_) => return self.anew(admission).await,
                 Admission::Nest(nest) => match nest.acquire(&self.ask).await? {
                     Nested::Granted(guard) => Some(guard),
                     Nested::OuterLost => None,

@@ -168,18 +168,22 @@ impl Engine {
         Anywhere { engine: Arc::clone(self), at: At::Home(call), watch: Watch::default() }
     }
 
-    /// For a call that needs nothing of the runtime that polls it, and is answered from home.
-    pub(super) async fn heard<F: Future>(&self, call: F) -> Result<F::Output, Silence> {
-        self.heard_within(self.settings().unreachable_after, call).await
+    /// For a call that needs nothing of the runtime that polls it, and is answered from home. It stays where it is: a future
+    /// that is handed about takes room for each hand.
+    pub(super) fn heard<F: Future>(&self, call: Pin<&mut F>) -> impl Future<Output = Result<F::Output, Silence>> {
+        self.heard_within(self.settings().unreachable_after, call)
     }
 
-    pub(super) async fn heard_within<F: Future>(&self, patience: Duration, call: F) -> Result<F::Output, Silence> {
-        let (mut call, mut watch) = (pin!(call), Watch::default());
-        poll_fn(|cx| match call.as_mut().poll(cx) {
+    pub(super) fn heard_within<F: Future>(
+        &self,
+        patience: Duration,
+        mut call: Pin<&mut F>,
+    ) -> impl Future<Output = Result<F::Output, Silence>> {
+        let mut watch = Watch::default();
+        poll_fn(move |cx| match call.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
             Poll::Pending => watch.poll_within(patience, self, cx).map(Err),
         })
-        .await
     }
 }
 

@@ -7,7 +7,7 @@
 //! | the runtime ended | `Closed` | lost (Closed) | nothing |
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering, fence},
@@ -103,7 +103,7 @@ impl Engine {
             self.wind_down(&shutdown, grace);
         }
         // Where home makes no progress nobody renews or releases.
-        if self.heard(shutdown.reported()).await.is_err() {
+        if self.heard(pin!(shutdown.reported())).await.is_err() {
             drop(self.end());
             self.leave();
         }
@@ -143,8 +143,8 @@ impl Engine {
         if let Ok(home) = self.home().runtime() {
             let engine = Arc::clone(self);
             // Not to be taken back by whoever stops waiting for it.
-            let ending = home.spawn(async move { engine.finish(places).await });
-            let _ = self.heard_within(self.settings().command_timeout, ending).await;
+            let mut ending = home.spawn(async move { engine.finish(places).await });
+            let _ = self.heard_within(self.settings().command_timeout, Pin::new(&mut ending)).await;
         }
         self.leave();
     }

@@ -214,9 +214,14 @@ impl HandOver {
 
     /// Sends it in the background, where nobody's pause holds the waiter up, and waits for what comes of it.
     pub(super) async fn once(self) -> Result<Released> {
+        self.begin().await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Sends it in the background, and says there what comes of it.
+    pub(super) fn begin(self) -> oneshot::Receiver<Result<Released>> {
         let (first, answer) = oneshot::channel();
         self.start(Some(first));
-        answer.await.unwrap_or(Err(Error::Closed))
+        answer
     }
 
     /// Sends it in the background.

@@ -6,7 +6,7 @@
 //! | what the server was told of a hold's count | `counting.rs`, who tells it in `telling.rs` |
 //! | the turns of the commands that change a count | `commands.rs` |
 //! | one acquisition, from the first poll to the guard | `acquisition.rs` |
-//! | try, listen, try again, sleep | `acquire.rs` |
+//! | try, listen, try again, sleep | `acquire.rs`, what follows from a try in `tried.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `plan.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
@@ -45,7 +45,7 @@
 //! | an acquisition inside a hold, where the server answers nobody | `unreachable_after`, for those who wait for ever | `nest.rs` |
 //! | the turn of a command that changes a count | the command timeout, then it goes without | `commands.rs` |
 //! | tries in flight at one place | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
-//! | answers later than their own lease | `LATE_ANSWERS` | `acquire.rs` |
+//! | answers later than their own lease | `LATE_ANSWERS` | `tried.rs` |
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
 //! | releases of a name that are not answered | `UNANSWERED`, then tries wait | `release.rs` |
@@ -113,6 +113,7 @@ mod tenure;
 mod term;
 mod thin;
 mod ticket;
+mod tried;
 mod tries;
 mod unheard;
 mod unlock;

@@ -114,8 +114,8 @@ impl Outcome {
     }
 
     /// What comes of the first sending.
-    pub(super) async fn first(&self) -> Result<Released> {
-        self.known(&self.first).await
+    pub(super) fn first(&self) -> impl Future<Output = Result<Released>> {
+        self.known(&self.first)
     }
 
     async fn known(&self, what: &OnceLock<Result<Released>>) -> Result<Released> {

@@ -270,7 +270,7 @@ impl ContenderSlot {
     pub(super) async fn troubled(
         &self,
         ask: &Ask,
-        fault: &Fault,
+        fault: Fault,
         error: Error,
         asked: Instant,
         pauses: &mut Pauses,

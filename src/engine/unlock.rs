@@ -1,11 +1,16 @@
 //! The end of a guard: what its first `unlock` decides, what a later one asks, what its drop leaves to the background.
 //! How a hold ends is decided in `hand_over.rs`, and sent by `release.rs`.
 
-use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
+use std::{
+    pin::{Pin, pin},
+    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+use tokio::sync::oneshot;
 
 use super::{
     effects::Effects,
-    elsewhere::Silence,
+    elsewhere::Anywhere,
     guard::LockGuard,
     hand_over::{Ending, HandOver},
     outcome::{Outcome, Released, not_yet},
@@ -53,18 +58,35 @@ enum Step {
     Ask(Arc<Outcome>),
 }
 
+/// What `unlock` waits for. Whoever awaits it has no room for what only led there.
+enum LettingGo<F> {
+    Told(Anywhere<Reused<Result<Released>>>),
+    Released(Arc<Outcome>),
+    HandedOver(oneshot::Receiver<Result<Released>>),
+    Asked(Pin<Box<F>>),
+}
+
 impl LockGuard {
     /// [`LockGuard::unlock`].
     pub(super) async fn let_go(&self) -> Result<Released> {
         let engine = &self.place.engine;
-        let silent = |silence: Silence| Err(silence.error(self.place.name(), Op::Release));
-        let result = match self.step(Asks::Unlock) {
+        let under_way = match self.step(Asks::Unlock) {
             Step::Answer(result) => return result,
-            Step::Tell(left) => engine.anywhere(self.tell(left)).await.unwrap_or_else(silent),
-            Step::Release(job) => engine.heard(job.begin().first()).await.unwrap_or_else(silent),
-            Step::HandOver(hand_over) => engine.heard(hand_over.once()).await.unwrap_or_else(silent),
-            Step::Ask(outcome) => self.ask(outcome).await,
+            Step::Tell(left) => LettingGo::Told(engine.anywhere(self.tell(left))),
+            Step::Release(job) => LettingGo::Released(job.begin()),
+            Step::HandOver(hand_over) => LettingGo::HandedOver(hand_over.begin()),
+            // Rare, and large.
+            Step::Ask(outcome) => LettingGo::Asked(Box::pin(self.ask(outcome))),
         };
+        let heard = match under_way {
+            LettingGo::Told(told) => told.await,
+            LettingGo::Released(outcome) => engine.heard(pin!(outcome.first())).await,
+            LettingGo::HandedOver(mut answer) => {
+                engine.heard(Pin::new(&mut answer)).await.map(|answer| answer.unwrap_or(Err(Error::Closed)))
+            }
+            LettingGo::Asked(asked) => Ok(asked.await),
+        };
+        let result = heard.unwrap_or_else(|silence| Err(silence.error(self.place.name(), Op::Release)));
         if result.as_ref().err().is_none_or(Error::is_lost) {
             *self.stage() = Stage::Over(result.clone());
         }
@@ -151,7 +173,7 @@ impl LockGuard {
             None => Err(not_yet(place.name())),
             Some(Err(error)) if !error.is_lost() => match self.again(&outcome) {
                 Some(job) => {
-                    let answer = place.engine.heard(job.once()).await;
+                    let answer = place.engine.heard(pin!(job.once())).await;
                     answer.unwrap_or_else(|silence| Err(silence.error(place.name(), Op::Release)))
                 }
                 None => Err(error),

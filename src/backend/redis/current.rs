@@ -2,7 +2,10 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -46,6 +49,8 @@ impl Numbers {
 /// The current link, and those that wait for one.
 pub(super) struct Current {
     state: Mutex<State>,
+    /// Which link is the current one, or was the last. Changed under the mutex, before anybody finds that link.
+    number: AtomicU64,
     /// Lets the commands that found no link go in the order in which they came.
     turnstile: Arc<Semaphore>,
     /// The phase changed. Only the first in the turnstile listens.
@@ -55,8 +60,6 @@ pub(super) struct Current {
 
 struct State {
     phase: Phase,
-    /// Which link this is.
-    number: u64,
     /// There was none yet: the first has the number that those who wait for it have seen.
     first: bool,
     /// Another node answers for what this one had.
@@ -87,10 +90,12 @@ impl Current {
         let state = |number| {
             link.iter().for_each(|link| link.set_number(number));
             let phase = link.map_or(Phase::Down, Phase::Up);
-            State { phase, number, first, retired: false, waiting: 0, fault: None }
+            (State { phase, first, retired: false, waiting: 0, fault: None }, number)
         };
+        let (state, number) = numbers.draw(state);
         Self {
-            state: Mutex::new(numbers.draw(state)),
+            state: Mutex::new(state),
+            number: AtomicU64::new(number),
             turnstile: Arc::new(Semaphore::new(1)),
             changed: Notify::new(),
             numbers: Arc::clone(numbers),
@@ -98,7 +103,7 @@ impl Current {
     }
 
     pub(super) fn number(&self) -> u64 {
-        self.state().number
+        self.number.load(Ordering::Acquire)
     }
 
     /// The greatest number that began an era, as it changes.
@@ -149,8 +154,9 @@ impl Current {
             let mut state = self.state();
             let open = !matches!(state.phase, Phase::Closed);
             if let Some(link) = link.take_if(|_| open) {
-                state.number = number.unwrap_or(state.number);
-                link.set_number(state.number);
+                let number = number.unwrap_or_else(|| self.number());
+                link.set_number(number);
+                self.number.store(number, Ordering::Release);
                 state.phase = Phase::Up(link);
                 state.fault = None;
             }

@@ -126,40 +126,42 @@ impl Node {
         node
     }
 
-    pub(super) async fn run(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async fn has room for its arguments twice, and every command carries it"
+    )]
+    pub(super) fn run(
         self: Arc<Self>,
         cmd: Spared,
         script: &'static Script,
         dispatches: Dispatches,
         polled: Polled,
-    ) -> Result<Value, Fault> {
-        let started = Instant::now();
-        // What is rare is boxed, and what is not stands here in full: every command carries the room for it.
-        let (link, mut turn) = match self.way()? {
-            Way::Open(link, turn) => (link, turn),
-            Way::Wait(wait) => return Box::pin(self.run_waiting(wait, started, cmd, script, dispatches)).await,
-        };
-        let mut timer = Timer::started(started, self.command_timeout);
-        let mut connection = link.connection();
-        let mut send = pin!(connection.send_packed_command(&cmd));
-        dispatches.leave(link.number())?;
-        let mut under_way = UnderWay::new(&link, started, self.command_timeout);
-        let mut wait = link.waiting().until(timer.deadline());
-        let outcome = poll_fn(|cx| {
-            let polled = self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx);
-            dispatches.are_with(link.number());
-            polled
-        });
-        let outcome = outcome.await?;
-        under_way.over = true;
-        let (reply, at) = self.noted(&link, outcome)?;
-        if polled == Polled::ByUs {
-            self.round_trips.note(at - timer.sent);
+    ) -> impl Future<Output = Result<Value, Fault>> {
+        async move {
+            let started = Instant::now();
+            // What is rare is boxed, and what is not stands here in full.
+            let (link, mut turn) = match self.way()? {
+                Way::Open(link, turn) => (link, turn),
+                Way::Wait(wait) => return Box::pin(self.run_waiting(wait, started, cmd, script, dispatches)).await,
+            };
+            let mut timer = Timer::started(started, self.command_timeout);
+            let mut connection = link.connection();
+            let mut send = pin!(connection.send_packed_command(&cmd));
+            dispatches.leave(link.number())?;
+            let mut under_way = UnderWay::new(&link, started, self.command_timeout);
+            let mut wait = link.waiting().until(timer.deadline());
+            let sent = (&*link, &dispatches);
+            let outcome = poll_fn(|cx| self.poll_answer(sent, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+            under_way.over = true;
+            let (reply, at) = self.noted(&link, outcome)?;
+            if polled == Polled::ByUs {
+                self.round_trips.note(at - timer.sent);
+            }
+            if !codec::is_refusal(&reply) {
+                return codec::value(reply, self.secrets());
+            }
+            Box::pin(self.refused(reply, &link, &cmd, script, &mut timer, &dispatches)).await
         }
-        if !codec::is_refusal(&reply) {
-            return codec::value(reply, self.secrets());
-        }
-        Box::pin(self.refused(reply, &link, &cmd, script, &mut timer, &dispatches)).await
     }
 
     async fn run_waiting(
@@ -297,12 +299,8 @@ impl Node {
     ) -> Result<(T, Instant), Fault> {
         let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
-        let outcome = poll_fn(|cx| {
-            let polled = self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx);
-            dispatches.are_with(link.number());
-            polled
-        });
-        let outcome = outcome.await?;
+        let sent = (link, dispatches);
+        let outcome = poll_fn(|cx| self.poll_answer(sent, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
         self.noted(link, outcome)
     }
@@ -310,7 +308,7 @@ impl Node {
     /// An error unless there is an answer, or may be one yet.
     fn poll_answer<T>(
         &self,
-        link: &Link,
+        (link, dispatches): (&Link, &Dispatches),
         send: Pin<&mut impl Future<Output = RedisResult<T>>>,
         turn: &mut Option<Turn>,
         timer: Timer,
@@ -318,6 +316,7 @@ impl Node {
         cx: &mut Context<'_>,
     ) -> Poll<Result<RedisResult<T>, Fault>> {
         let polled = send.poll(cx);
+        dispatches.are_with(link.number());
         // The first poll has sent: the next one in line may.
         drop(turn.take());
         if let Poll::Ready(outcome) = polled {

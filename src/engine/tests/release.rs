@@ -8,6 +8,16 @@ use std::{
 use super::*;
 
 #[tokio::test(start_paused = true)]
+async fn an_unlock_has_no_room_for_what_is_rare() {
+    let bench = Bench::new();
+    let guard = bench.lock("a").lock().await.unwrap();
+    let unlock = guard.unlock();
+    let room = size_of_val(&unlock);
+    assert!(room <= 320, "every caller's future carries it: {room} bytes");
+    unlock.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_is_repeated_with_growing_pauses_until_it_is_answered() {
     let bench = Bench::new();
     let world = &bench.world;
