@@ -97,8 +97,8 @@ pub(super) struct Book {
     /// Since when nothing has befallen anybody.
     pub(super) calm: Option<Duration>,
     pub(super) losses: Vec<Loss>,
-    /// Holds that the store was seen to lose, and when.
-    pub(super) doomed: Vec<(Field, Duration)>,
+    /// Holds that the store was seen to lose.
+    pub(super) doomed: Vec<Doomed>,
     pub(super) forces: BTreeMap<u64, Force>,
     /// Every client, and its watchdog's lease.
     pub(super) clients: BTreeMap<Uuid, Duration>,
@@ -134,6 +134,15 @@ pub(super) struct Complaint {
 pub(super) struct Loss {
     pub(super) name: Option<usize>,
     pub(super) at: Duration,
+}
+
+/// A hold that the store was seen to lose.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    pub(super) field: Field,
+    pub(super) at: Duration,
+    /// How often it had come to be by then.
+    times: u32,
 }
 
 #[derive(Debug)]
@@ -335,7 +344,10 @@ impl Referee {
         let seen: Vec<_> = names.filter_map(|name| self.peek(name)).collect();
         let at = self.now();
         let mut book = self.up_to_date();
-        book.doomed.extend(seen.into_iter().map(|kept| (kept.field, at)));
+        for Kept { field, .. } in seen {
+            let times = book.shadow.times(&field);
+            book.doomed.push(Doomed { field, at, times });
+        }
         book.losses.push(Loss { name, at });
         for holder in name.map_or(0..NAMES.len(), |name| name..name + 1) {
             book.shadow.holders[holder] = None;
@@ -455,6 +467,12 @@ impl Book {
     pub(super) fn gives(&self, client: Uuid, name: usize) -> Duration {
         let others = self.clients.len().saturating_sub(1).min(STEPS) as u32;
         self.shadow.had(client, name).min(LONGEST) * others.saturating_sub(1).max(1)
+    }
+
+    /// When the store was seen to lose this hold, unless it was made anew since.
+    pub(super) fn lost_at(&self, hold: &Field) -> impl Iterator<Item = Duration> {
+        let times = self.shadow.times(hold);
+        self.doomed.iter().filter(move |doomed| doomed.field == *hold && doomed.times == times).map(|doomed| doomed.at)
     }
 
     pub(super) fn crashed(&self, now: Duration) -> usize {

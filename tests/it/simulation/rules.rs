@@ -121,7 +121,7 @@ impl Referee {
         let seat = &book.seats[&number];
         let believed = seat.believes();
         let wrong = book
-            .grown_from_nothing(seat, renewed, hold.as_ref(), since)
+            .grown_from_nothing(renewed, hold.as_ref(), since)
             .or_else(|| if believed && renewed { book.overlaps(number, seat, now) } else { None })
             .or_else(|| if let (Some(since), true) = waited { book.overtakes(number, seat, since, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
@@ -157,7 +157,7 @@ impl Referee {
     pub(super) fn extended(&self, number: u64, since: Duration) {
         let book = self.up_to_date();
         let Some(seat) = book.seats.get(&number) else { return };
-        let wrong = book.grown_from_nothing(seat, false, seat.hold.as_ref(), since);
+        let wrong = book.grown_from_nothing(false, seat.hold.as_ref(), since);
         let name = seat.name;
         drop(book);
         if let Some((rule, what)) = wrong {
@@ -260,9 +260,7 @@ impl Book {
     /// The store has what a section believes in, as often as it does.
     fn believes_rightly(&self, seat: &Seat, kept: Option<&Kept>, now: Duration) -> Wrong {
         let hold = seat.hold.as_ref()?;
-        let born = self.shadow.birth(hold).map_or(seat.asked, |birth| birth.at);
-        let mut doomed = self.doomed.iter().filter(|(field, at)| field == hold && born <= *at);
-        if let Some((_, at)) = doomed.find(|(_, at)| now > *at + seat.longest) {
+        if let Some(at) = self.lost_at(hold).find(|at| now > *at + seat.longest) {
             return Some(("a loss is told too late", format!("{hold} was lost at {at:?}")));
         }
         match kept {
@@ -279,10 +277,9 @@ impl Book {
     }
 
     /// A nested acquisition or an extension was granted for a hold that had been lost before it was asked.
-    fn grown_from_nothing(&self, seat: &Seat, renewed: bool, hold: Option<&Field>, since: Duration) -> Wrong {
+    fn grown_from_nothing(&self, renewed: bool, hold: Option<&Field>, since: Duration) -> Wrong {
         let hold = hold.filter(|_| !renewed)?;
-        let born = self.shadow.birth(hold).map_or(seat.asked, |birth| birth.at);
-        let (_, at) = self.doomed.iter().find(|(field, at)| field == hold && born < *at && *at < since)?;
+        let at = self.lost_at(hold).find(|at| *at < since)?;
         Some(("more of a hold that is not there", format!("{hold} was lost at {at:?}, asked for more at {since:?}")))
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Birth {
     /// The newest time; an old copy may have made it again.
     pub(super) at: Duration,
     pub(super) first: Duration,
+    /// How often it was made: what was lost in the very instant in which it was made anew was the one before.
+    pub(super) times: u32,
     /// The road of the old acquire that made it, or what was moved to it: nobody may be behind it.
     pub(super) ghost: Option<Road>,
     /// An old copy of its acquire found it, or made it.
@@ -69,6 +71,11 @@ pub(super) struct Birth {
 impl Shadow {
     pub(super) fn birth(&self, field: &str) -> Option<&Birth> {
         self.births.get(field)
+    }
+
+    /// How often this hold came to be.
+    pub(super) fn times(&self, field: &str) -> u32 {
+        self.births.get(field).map_or(0, |birth| birth.times)
     }
 
     /// The hold of a name that a client was given last.
@@ -201,7 +208,8 @@ impl Shadow {
         let most = before.map_or(1, |birth| birth.most);
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
         let copied = road != Road::Link;
-        let birth = Birth { at, first, ghost, copied, most, lowered: copied, until: at };
+        let times = self.times(field) + 1;
+        let birth = Birth { at, first, times, ghost, copied, most, lowered: copied, until: at };
         self.births.insert(field.to_owned(), birth);
     }
 }
