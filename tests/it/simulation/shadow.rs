@@ -22,7 +22,7 @@ pub(super) struct Shadow {
     /// Who took each name last, unless it was freed since.
     pub(super) holders: [Option<Field>; NAMES.len()],
     births: BTreeMap<Field, Birth>,
-    /// Holds that a copy of their own release freed: the release itself finds nothing any more.
+    /// Holds that a copy of their own release freed, or one of their hand-over moved: that itself finds nothing any more.
     pub(super) freed_by_copy: BTreeSet<Field>,
     newest: BTreeMap<(Uuid, usize), Field>,
     /// Who took each name last.
@@ -142,6 +142,8 @@ impl Shadow {
                 self.lasts(&args[1], traced.at, &args[2]);
                 if *road == Road::Link {
                     self.newest.insert((traced.client, name), args[1].clone());
+                } else {
+                    self.freed_by_copy.insert(args[0].clone());
                 }
             }
             "release.lua" if reply.starts_with(&[1, 0]) => {
