@@ -114,6 +114,8 @@ impl Referee {
         seat.owner = Some(owner.clone());
         let hold = seat.hold.clone();
         if renewed {
+            // Passed on, it is held anew.
+            book.let_go.retain(|field, _| newest.as_ref() != Some(field));
             (seat.hold, seat.over, seat.tickets) = (newest, false, 1);
             seat.watched = u32::from(asking.watched);
             book.holds += 1;
@@ -334,8 +336,8 @@ impl Book {
             LostCause::Gone => {
                 let lost = self.losses.iter().any(|it| it.name.is_none_or(|name| name == seat.name) && born <= it.at);
                 let forced = forces.any(|force| force.until.is_none_or(|until| born <= until));
-                let until = hold.and_then(|hold| self.shadow.birth(hold)).map(|birth| birth.until);
-                let over = until.is_none_or(|until| until <= now);
+                let birth = hold.and_then(|hold| self.shadow.birth(hold));
+                let over = birth.is_none_or(|birth| birth.ran_out || birth.until <= now);
                 let copied = hold.is_some_and(|hold| self.shadow.freed_by_copy.contains(hold));
                 (!lost && !forced && !over && !copied).then_some("the store lost nothing")
             }

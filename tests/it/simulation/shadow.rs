@@ -66,6 +66,8 @@ pub(super) struct Birth {
     pub(super) lowered: bool,
     /// When its time is over, by the newest call that gave it more.
     pub(super) until: Duration,
+    /// That came when its time was over, and may have made it anew.
+    pub(super) ran_out: bool,
 }
 
 impl Shadow {
@@ -190,6 +192,7 @@ impl Shadow {
     fn lasts(&mut self, field: &str, at: Duration, lease_ms: &str) {
         let lease = Duration::from_millis(lease_ms.parse().unwrap_or_default());
         if let Some(birth) = self.births.get_mut(field) {
+            birth.ran_out |= birth.until < at;
             birth.until = birth.until.max(at + lease);
         }
     }
@@ -210,8 +213,8 @@ impl Shadow {
         let most = before.map_or(1, |birth| birth.most);
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
         let copied = road != Road::Link;
-        let times = self.times(field) + 1;
-        let birth = Birth { at, first, times, ghost, copied, most, lowered: copied, until: at };
+        let (times, ran_out) = (self.times(field) + 1, before.is_some_and(|birth| birth.ran_out || birth.until < at));
+        let birth = Birth { at, first, times, ghost, copied, most, lowered: copied, until: at, ran_out };
         self.births.insert(field.to_owned(), birth);
     }
 }
