@@ -224,6 +224,7 @@ mod tests {
     };
 
     use futures_util::FutureExt;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -269,6 +270,27 @@ mod tests {
                 assert_eq!(poll(wait, woken), over, "after {passed} ms");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_is_somebody_who_waits_for_long_while_nothing_is_answered() {
+        let (waiting, answers, woken) = (Waiting::default(), Answers::new(), Arc::default());
+        let mut stall = Box::pin(waiting.stall(&answers, 200 * MS));
+        assert!(timeout(1000 * MS, &mut stall).await.is_err(), "nobody waits");
+        for _ in 0..5 {
+            let mut short = waiting.until(Instant::now() + 3_600_000 * MS);
+            assert_eq!(poll(&mut short, &woken), Poll::Pending);
+            assert!(timeout(150 * MS, &mut stall).await.is_err(), "nobody waits for long");
+        }
+        let mut long = waiting.until(Instant::now() + 3_600_000 * MS);
+        assert_eq!(poll(&mut long, &woken), Poll::Pending);
+        for _ in 0..5 {
+            answers.note();
+            assert!(timeout(150 * MS, &mut stall).await.is_err(), "others are answered");
+        }
+        let since = answers.last();
+        stall.await;
+        assert!((200..=400).contains(&since.elapsed().as_millis()), "{:?}", since.elapsed());
     }
 
     #[test]
