@@ -197,7 +197,7 @@ impl ContenderSlot {
                         return Tried::Overtook;
                     }
                     if !may_find_own {
-                        state.slice.busy();
+                        state.slice.busy(term.sent);
                     }
                     Tried::Busy { retry_in }
                 })

@@ -17,7 +17,7 @@
 //! | waiters of this process, first come first served | `queue.rs`, their owners by the hashes of `mix.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
 //! | the loss of a hold | `loss.rs` |
-//! | how long a process may keep a name to itself | `slice.rs` |
+//! | how long a process may keep a name to itself | `slice.rs`, and what others are to have of it: `turns.rs` |
 //! | tickets, count, deadline, loss, `max_hold` | `hold.rs`, `ticket.rs` |
 //! | what a command asks for, and what its answer promises | `term.rs` |
 //! | what the guards of one owner share | `tenure.rs` |
@@ -115,6 +115,7 @@ mod thin;
 mod ticket;
 mod tried;
 mod tries;
+mod turns;
 mod unheard;
 mod unlock;
 mod wake;

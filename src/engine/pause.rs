@@ -115,6 +115,21 @@ pub(super) enum Slept {
     WaitOver,
 }
 
+impl Gate {
+    /// What it is to whoever waits for so long.
+    fn to(self, patience: Patience, now: Instant) -> Self {
+        match self {
+            // Who asks once, or does not wait for so long, gives those that were told no more than a slice.
+            Self::Until { soon, at } if soon <= now && patience.ends_by(at) => Self::Open,
+            Self::Until { soon, at } if patience.ends_by(at) => Self::Until { soon, at: soon },
+            // Who asks once asks now, and so does who would have no time left to.
+            Self::After(at) if patience.ends_by(at + GRACE) => Self::Open,
+            Self::Rest(at) if patience.ends_by(at) => Self::Open,
+            gate => gate,
+        }
+    }
+}
+
 impl ContenderSlot {
     /// Waits until this process may try: the cool-down is over, and what was released is as far as it must be. For an
     /// answer it waits as a try does: a wait that ends meanwhile is over with the answer, and unanswered where none comes.
@@ -131,7 +146,7 @@ impl ContenderSlot {
                 state.slice.comes_nearer(distance.shortest());
                 let gate = state.slice.gate(now);
                 match gate {
-                    Gate::Until(_) if ask.patience != Patience::Once => state.listening.open(fx),
+                    Gate::Until { .. } if ask.patience != Patience::Once => state.listening.open(fx),
                     Gate::Rest(at) if !ask.patience.ends_by(at) => state.listening.close(fx),
                     _ => {}
                 }
@@ -150,33 +165,28 @@ impl ContenderSlot {
             if place.engine.is_ending() {
                 return Err(Error::Closed);
             }
-            let gate = match gate {
-                // Who asks once asks now, and so does who would have no time left to.
-                Gate::After(at) if ask.patience.ends_by(at + GRACE) => Gate::Open,
-                Gate::Rest(at) if ask.patience.ends_by(at) => Gate::Open,
-                gate => gate,
-            };
+            let gate = gate.to(ask.patience, now);
             let at = match gate {
                 Gate::Open if out => {
                     let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
                     return Ok(if over && !held_up { Opened::WaitOver } else { Opened::At(now) });
                 }
-                Gate::Until(_) if ask.patience == Patience::Once => return Ok(Opened::Busy),
-                Gate::Until(at) | Gate::After(at) | Gate::Rest(at) => Some(at),
+                Gate::Until { .. } if ask.patience == Patience::Once => return Ok(Opened::Busy),
+                Gate::Until { at, .. } | Gate::After(at) | Gate::Rest(at) => Some(at),
                 Gate::Open | Gate::Unanswered => None,
             };
             let bound = match (ask.patience, gate) {
-                (Patience::Until(until), Gate::Until(_) | Gate::After(_) | Gate::Rest(_)) => until,
+                (Patience::Until(until), Gate::Until { .. } | Gate::After(_) | Gate::Rest(_)) => until,
                 // It was answered busy before.
                 (Patience::Until(until), _) if releases == Releases::Answered => until,
                 (Patience::Until(until), _) => distance.cut_off(until, started),
-                (Patience::ForEver, Gate::Until(at) | Gate::After(at) | Gate::Rest(at)) => at,
+                (Patience::ForEver, Gate::Until { at, .. } | Gate::After(at) | Gate::Rest(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
             };
             if bound <= now {
                 return match gate {
-                    Gate::Until(_) | Gate::After(_) | Gate::Rest(_) => Ok(Opened::WaitOver),
+                    Gate::Until { .. } | Gate::After(_) | Gate::Rest(_) => Ok(Opened::WaitOver),
                     // It was answered busy before.
                     _ if releases == Releases::Answered && ask.patience != Patience::ForEver => Ok(Opened::WaitOver),
                     _ => {

@@ -5,23 +5,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::date::{Date, nanos};
+use super::{
+    date::{Date, nanos},
+    turns::{LONGEST, Others, Stand},
+};
 use crate::rules::{Rule, without};
-
-/// Who hears a message goes later by this part of a slice for each process whose turn comes first, and by no more than a
-/// moment: a try is sooner answered than a timer is set.
-const STEP: u32 = 10;
-const LONGEST_STEP: Duration = Duration::from_millis(1);
 
 /// So many others go first at most, and once each: not all who listen want it, and of a crowd the order is left to chance.
 const STEPS: u32 = 3;
-
-/// Whoever had the lock for long can wait for longer: by this part of that, for the others' tries to come.
-const PART: u32 = 32;
-
-/// Where others listen and are not heard, what they are given grows, and so does what this process takes; but no further.
-/// Whoever is not farther than this from the server gets the lock in the end, whatever chance does.
-const LONGEST: Duration = Duration::from_millis(500);
 
 /// Whoever needs more than a slice for so many round trips is far: giving the key up and coming back takes two, and what is
 /// left of the slice is for whatever else takes time.
@@ -29,12 +20,6 @@ const FAR: u32 = 4;
 
 /// A process that is far keeps the name for so many round trips at least: the key is on its way for one of them.
 const KEEPS: u32 = 2;
-
-/// And after its turn it neither tries nor listens for so many, for each that listens: while it asks, everybody nearer
-/// stands still for longer than a turn of theirs takes. However far it is, it does not rest for longer than this: what it
-/// measured may be true no more, and while it rests nobody need be there.
-const RESTS: u32 = 4;
-const LONGEST_REST: Duration = Duration::from_millis(2_400);
 
 /// The fairness towards other processes, for one name.
 ///
@@ -45,18 +30,23 @@ const LONGEST_REST: Duration = Duration::from_millis(2_400);
 /// | running | took it after busy, or a slice after that end | running, restarted |
 /// | running | the hold is lost | running, not restarted: an end like any other |
 /// | running, over | the hold ends by our own hand | cooling: unanswered |
+/// | running, freed | busy: somebody else took what some listeners were told of | cooling: listeners |
 /// | cooling: unanswered | no listeners, or not held | none |
 /// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
 /// | cooling: listeners | somebody else's message, or the slice is over | none |
+/// | cooling: listeners | took the key all the same: a wait was nearly over | over |
 ///
 /// All who wait hear the same message, and the first to try gets the lock. So that it is not the same few again and again,
 /// those whose own slice is over for longer go first: a process that was told how many others listened lets so many have
 /// their turn, and tries a little later until then.
 ///
 /// A process whose round trip is longer than a quarter of a slice is far: after a message its try comes when those that are near
-/// have taken the key again. So where fewer were heard than listen, cool-down and steps double from turn to turn, up to what
-/// this process itself had, and where nobody was heard so does the slice; once all were heard everything is as it was. In
-/// return a far process whose turn is over rests for some round trips.
+/// have taken the key again. So where fewer were heard than listen, cool-down and steps grow from turn to turn, up to what
+/// this process itself had, and so does the slice. Whoever takes a key that lay free for as long as it gives has not given
+/// enough to those that are still to come: of all who let others go first it is the one that gives least, and gives more than
+/// twice as much the next time. Where all were heard it gives an eighth less. So the least that anybody gives grows until
+/// those that are far come, though whoever hears one process twice takes it for two. In return a far process whose turn is
+/// over rests for some round trips, and lets those who listened go first when it listens again.
 #[derive(Debug)]
 pub(crate) struct Slice {
     length_ns: u64,
@@ -66,40 +56,16 @@ pub(crate) struct Slice {
     cooling: Option<Cooling>,
     /// How far the server was when the key was taken last, or nearer by what was measured since.
     round_trip_us: u32,
-    /// Whether others listened to the last release that was answered.
-    heard: bool,
+    /// How many others listened to the last release that was answered, as far as they go first.
+    listeners: u32,
     /// Most names are never given up while others listen.
     others: Option<Box<Others>>,
-}
-
-/// What others are to have of a name.
-#[derive(Clone, Copy, Debug)]
-struct Others {
-    round: Option<Round>,
-    /// How long this process had the lock before.
-    had: Duration,
-    /// So many times as long as usual they are waited for.
-    patience: u32,
-    /// So many times as long as usual this process keeps the name: nobody came the last time.
-    keeps: u32,
-}
-
-/// The turns of others since the slice of this process was over.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    since: Instant,
-    /// How many others listened then, as far as they go first.
-    others: u32,
-    /// How many of them let go since.
-    had: u32,
-    /// When the last of them did.
-    told: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Cooling {
     Unanswered { had_ns: u64 },
-    Listeners { until: Date },
+    Listeners,
 }
 
 /// How a hold of this process ends.
@@ -126,18 +92,15 @@ pub(crate) enum Gate {
     Open,
     /// Not before the release is answered.
     Unanswered,
-    /// Others were told: not before somebody else's message, or this instant.
-    Until(Instant),
+    /// Others were told: not before somebody else's message, or `at`; who would not wait for that, not before `soon`.
+    Until {
+        soon: Instant,
+        at: Instant,
+    },
     /// The key may be free, and others who have waited longer go first until then.
     After(Instant),
     /// Those who are nearer have it to themselves until then: who waits here does not even listen.
     Rest(Instant),
-}
-
-impl Default for Others {
-    fn default() -> Self {
-        Self { round: None, had: Duration::ZERO, patience: 1, keeps: 1 }
-    }
 }
 
 impl Listeners {
@@ -150,24 +113,6 @@ impl Listeners {
     }
 }
 
-impl Others {
-    /// This process has the lock again, and the round is over. Whether anything is to be remembered of it.
-    fn taken(&mut self, far: bool) -> bool {
-        if let Some(Round { others, had, .. }) = self.round.take() {
-            let most = LONGEST.as_millis() as u32;
-            self.patience = if had < others { (self.patience * 2).min(most) } else { 1 };
-            self.keeps = if had == 0 && !far { (self.keeps * 2).min(most) } else { 1 };
-        }
-        self.patience > 1 || self.keeps > 1
-    }
-
-    /// What one of these spans is for this process now: never more than it had itself.
-    fn given(&self, usual: Duration) -> Duration {
-        let part = (self.had / PART).min(LONGEST / (PART / 2));
-        (usual.max(part) * self.patience).min(self.had.min(LONGEST)).max(usual)
-    }
-}
-
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
         Self {
@@ -176,7 +121,7 @@ impl Slice {
             ended: None,
             cooling: None,
             round_trip_us: 0,
-            heard: false,
+            listeners: 0,
             others: None,
         }
     }
@@ -194,32 +139,46 @@ impl Slice {
         self.length_ns > 0 && self.usual() < self.round_trip() * FAR
     }
 
+    fn stand(&self) -> Stand {
+        Stand { slice: self.usual(), far: self.is_far().then(|| self.round_trip()) }
+    }
+
     fn length(&self) -> Duration {
         if self.length_ns == 0 {
             return Duration::ZERO;
         }
-        let keeps = u64::from(self.round_trip_us) * u64::from(KEEPS) * 1_000;
-        let length = Duration::from_nanos(self.length_ns.max(keeps));
-        self.others.as_ref().map_or(length, |others| (length * others.keeps).min(LONGEST).max(length))
+        if self.is_far() {
+            return self.usual().max(self.round_trip() * KEEPS);
+        }
+        let length = self.usual();
+        self.others.as_ref().map_or(length, |others| (length + others.longer()).min(LONGEST).max(length))
     }
 
     /// An acquire of ours took the free key, which took about such a round trip.
     pub(crate) fn taken(&mut self, now: Instant, round_trip: Duration) {
-        let now = Date::from(now);
-        let took_back = self.ended.is_some_and(|ended| now < ended + self.length());
+        let date = Date::from(now);
+        let took_back = self.ended.is_some_and(|ended| date < ended + self.length());
         if self.started.is_none() || !took_back {
-            self.started = Some(now);
+            self.started = Some(date);
+        }
+        // In the time of others: its own is over with this hold.
+        if self.cool_down().is_some_and(|(_, at)| now < at) {
+            self.started = None;
         }
         self.cooling = None;
         self.round_trip_us = micros(round_trip);
-        let far = self.is_far();
-        if self.others.as_mut().is_some_and(|others| !others.taken(far)) {
-            self.others = None;
-        }
+        let stand = self.stand();
+        self.others.take_if(|others| !others.taken(now, stand));
     }
 
-    /// A try was answered busy: others have had their turn.
-    pub(crate) fn busy(&mut self) {
+    /// A try that left at `sent` was answered busy: others have their turn, or had it.
+    pub(crate) fn busy(&mut self, sent: Instant) {
+        let soon = self.ended.filter(|ended| Date::from(sent) < *ended + self.length());
+        if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0 && self.length_ns > 0) {
+            let had = ended.saturating_duration_since(started);
+            self.others.get_or_insert_default().are_told(ended.into(), self.listeners, had);
+            self.cooling = Some(Cooling::Listeners);
+        }
         self.started = None;
         self.ended = None;
     }
@@ -235,7 +194,7 @@ impl Slice {
     /// The same for one that nobody of this process has next. Whoever is far gives the key up for a round trip anyway, so
     /// it was its turn.
     pub(crate) fn turn_of_last(&self, turn: Turn) -> Turn {
-        if self.is_far() && self.heard { Turn::Yield } else { turn }
+        if self.is_far() && self.listeners > 0 { Turn::Yield } else { turn }
     }
 
     /// The release that a hold ends with was decided, of its owner's will or by force.
@@ -250,34 +209,29 @@ impl Slice {
 
     /// A release that began no cool-down was answered.
     pub(crate) fn told(&mut self, listeners: Listeners) {
-        self.heard = listeners != Listeners::None;
+        self.listeners = listeners.count();
     }
 
     /// The release that began the cool-down was answered, or given up as unknown.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
         self.told(listeners);
         let Some(Cooling::Unanswered { had_ns }) = self.cooling else { return };
-        if listeners == Listeners::None {
+        if listeners == Listeners::None || self.length_ns == 0 {
             self.cooling = None;
             self.others = None;
             return;
         }
-        let (usual, count) = (self.usual(), listeners.count());
-        let others = self.others.get_or_insert_default();
-        others.had = Duration::from_nanos(had_ns);
-        others.round = Some(Round { since: now, others: count, had: 0, told: None });
-        let span = if usual.is_zero() { usual } else { others.given(usual) };
-        let patience = if without(Rule::CoolDownEnds) { 1_000_000 } else { 1 };
-        self.cooling = Some(Cooling::Listeners { until: Date::from(now) + span * patience });
+        self.others.get_or_insert_default().are_told(now, self.listeners, Duration::from_nanos(had_ns));
+        self.cooling = Some(Cooling::Listeners);
     }
 
     /// Somebody else's release was heard.
     pub(crate) fn heard_other(&mut self, now: Instant) {
-        if let Some(round) = self.others.as_mut().and_then(|others| others.round.as_mut()) {
-            round.had = round.had.saturating_add(1);
-            round.told = Some(now);
+        let stand = self.stand();
+        if let Some(others) = &mut self.others {
+            others.heard(now, stand);
         }
-        if let Some(Cooling::Listeners { .. }) = self.cooling {
+        if matches!(self.cooling, Some(Cooling::Listeners)) && self.rests_until().is_none_or(|rest| rest <= now) {
             self.cooling = None;
         }
     }
@@ -299,47 +253,43 @@ impl Slice {
     }
 
     pub(crate) fn gate(&mut self, now: Instant) -> Gate {
-        let date = Date::from(now);
-        if let Some(rest) = self.rests_until().filter(|rest| date < *rest && !self.awaits_answer()) {
-            return Gate::Rest(rest.into());
+        if let Some(rest) = self.rests_until().filter(|rest| now < *rest && !self.awaits_answer()) {
+            return Gate::Rest(rest);
         }
-        match self.cooling {
+        match (self.cooling, self.cool_down()) {
             // It is far, and nobody listened the last time: its try goes right behind its release, this once.
-            Some(Cooling::Unanswered { .. }) if self.is_far() && !self.heard => {}
-            Some(Cooling::Unanswered { .. }) => return Gate::Unanswered,
-            Some(Cooling::Listeners { until }) if date < until => return Gate::Until(until.into()),
-            Some(Cooling::Listeners { .. }) | None => self.cooling = None,
+            (Some(Cooling::Unanswered { .. }), _) if self.is_far() && self.listeners == 0 => {}
+            (Some(Cooling::Unanswered { .. }), _) => return Gate::Unanswered,
+            (_, Some((soon, at))) if now < at => return Gate::Until { soon, at },
+            _ => self.cooling = None,
         }
-        self.goes_after().filter(|at| now < *at).map_or(Gate::Open, Gate::After)
+        let goes = self.others.as_ref().and_then(|others| others.goes_after(self.stand()));
+        goes.filter(|at| now < *at).map_or(Gate::Open, Gate::After)
     }
 
-    /// When it is this process's turn to try, after what it was told last.
-    fn goes_after(&self) -> Option<Instant> {
-        let waiting = self.others.as_ref()?;
-        let Round { since, others, had, told } = waiting.round?;
-        let told = told?;
-        // Whoever gave nothing up in the time that this process had, or within its slice, had its turn all the same.
-        let turn = self.usual().max(waiting.had);
-        let turns = told.saturating_duration_since(since).div_duration_f64(turn) as u32;
-        let first = others.saturating_sub(had.max(turns));
-        Some(told + waiting.given((self.usual() / STEP).min(LONGEST_STEP)) * first)
+    /// How long those who were told are waited for: at least, and at most.
+    fn cool_down(&self) -> Option<(Instant, Instant)> {
+        let others = self.others.as_ref().filter(|_| matches!(self.cooling, Some(Cooling::Listeners)))?;
+        let (soon, at) = others.come_by(self.stand())?;
+        let longer = if without(Rule::CoolDownEnds) {
+            at.saturating_duration_since(soon) + LONGEST * 1_000_000
+        } else {
+            Duration::ZERO
+        };
+        Some((soon + longer, at + longer))
     }
 
     /// Until when a far process lets the others alone.
-    fn rests_until(&self) -> Option<Date> {
-        let Round { since, others, .. } = self.others.as_ref()?.round?;
-        let rest = || (self.round_trip() * RESTS * others).min(LONGEST_REST);
-        self.is_far().then(|| Date::from(since) + rest())
+    fn rests_until(&self) -> Option<Instant> {
+        let others = self.others.as_ref().filter(|_| self.is_far())?;
+        others.listens_at(self.stand())
     }
 
     /// Until when there is something to remember although nobody holds or waits.
     pub(crate) fn remembers_until(&self) -> Option<Date> {
-        let cooling = match self.cooling {
-            Some(Cooling::Listeners { until }) => Some(until),
-            _ => None,
-        };
+        let cooling = self.cool_down().map(|(_, at)| Date::from(at));
         let ended = self.ended.map(|ended| ended + self.length());
-        cooling.max(ended).max(self.rests_until())
+        cooling.max(ended).max(self.rests_until().map(Date::from))
     }
 }
 
@@ -349,13 +299,18 @@ fn micros(round_trip: Duration) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::turns::LONGEST_REST, *};
 
     const SLICE: Duration = Duration::from_millis(10);
     const MS: Duration = Duration::from_millis(1);
 
     fn fresh() -> (Slice, Instant) {
         (Slice::new(SLICE), Instant::now())
+    }
+
+    /// Until then, whoever asks.
+    fn until(at: Instant) -> Gate {
+        Gate::Until { soon: at, at }
     }
 
     #[test]
@@ -382,7 +337,7 @@ mod tests {
         let (mut slice, t) = fresh();
         slice.taken(t, Duration::ZERO);
         slice.released(t + 5 * MS, Turn::Keep);
-        slice.busy();
+        slice.busy(t + 5 * MS);
         slice.taken(t + 6 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 15 * MS), Turn::Keep);
         slice.released(t + 15 * MS, Turn::Keep);
@@ -425,7 +380,7 @@ mod tests {
         slice.released(t + 10 * MS, Turn::Yield);
         assert_eq!(slice.gate(t + 500 * MS), Gate::Unanswered);
         slice.answered(t + 500 * MS, Listeners::Some(1));
-        assert_eq!(slice.gate(t + 501 * MS), Gate::Until(t + 510 * MS));
+        assert_eq!(slice.gate(t + 501 * MS), until(t + 510 * MS));
         assert_eq!(slice.gate(t + 510 * MS), Gate::Open);
 
         slice.taken(t + 510 * MS, Duration::ZERO);
@@ -433,7 +388,7 @@ mod tests {
         slice.heard_other(t + 520 * MS);
         assert_eq!(slice.gate(t + 520 * MS), Gate::Unanswered, "a message before the answer may be our own");
         slice.answered(t + 521 * MS, Listeners::Unknown);
-        assert_eq!(slice.gate(t + 521 * MS), Gate::Until(t + 531 * MS));
+        assert_eq!(slice.gate(t + 521 * MS), until(t + 531 * MS));
         slice.heard_other(t + 521 * MS);
         assert_eq!(slice.gate(t + 521 * MS), Gate::Open);
     }
@@ -463,14 +418,14 @@ mod tests {
         let (mut slice, t) = yielded(3);
         let mut told = t;
         for steps in [2, 1, 0] {
-            told += 2 * MS;
+            told += SLICE;
             slice.heard_other(told);
             let at = told + steps * MS;
             if steps > 0 {
                 assert_eq!(slice.gate(told), Gate::After(at));
             }
             assert_eq!(slice.gate(at), Gate::Open);
-            slice.busy();
+            slice.busy(told);
         }
         slice.heard_other(told + 2 * MS);
         assert_eq!(slice.gate(told + 2 * MS), Gate::Open, "it is its turn until it had it");
@@ -486,20 +441,56 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_as_many_slices_as_others_listened_goes_at_once_whatever_it_heard() {
-        let (mut slice, t) = yielded(3);
-        slice.heard_other(t + 30 * MS);
-        assert_eq!(slice.gate(t + 30 * MS), Gate::Open);
+    fn each_of_several_is_taken_to_have_a_slice_s_time_however_often_it_frees_the_name_and_a_single_one_is_not() {
+        for trip in [Duration::ZERO, 5 * MS] {
+            for (others, waits) in [(1, [0, 0, 0, 0]), (2, [2, 2, 1, 0])] {
+                let (mut slice, mut t) = fresh();
+                let stands_back = turn_of(&mut slice, &mut t, SLICE, others, trip);
+                if trip > Duration::ZERO {
+                    t += stands_back;
+                }
+                for (ms, waits) in [1, 2, 10, 20].into_iter().zip(waits) {
+                    let heard = t + ms * MS;
+                    slice.heard_other(heard);
+                    let expected = if waits > 0 { Gate::After(heard + waits * MS) } else { Gate::Open };
+                    assert_eq!(slice.gate(heard), expected, "{trip:?}, {others}, {ms}");
+                }
+            }
+        }
+        // However long it takes, a turn is one that is heard.
+        let (mut slice, t) = yielded(2);
+        slice.heard_other(t + 1000 * MS);
+        assert_eq!(slice.gate(t + 1000 * MS), Gate::After(t + 1001 * MS));
+    }
+
+    #[test]
+    fn whoever_loses_the_name_within_its_slice_lets_those_go_first_who_were_told_and_others_not() {
+        for (told, since, first) in [(Listeners::Some(2), 1, 1), (Listeners::Some(2), 11, 0), (Listeners::None, 1, 0)] {
+            let (mut slice, t) = fresh();
+            slice.taken(t, Duration::ZERO);
+            slice.released(t + 5 * MS, Turn::Keep);
+            slice.told(told);
+            let sent = t + 5 * MS + since * MS;
+            slice.busy(sent);
+            let expected = if first > 0 { until(t + 15 * MS) } else { Gate::Open };
+            assert_eq!(slice.gate(sent), expected, "its subscription may be confirmed, and it tries again");
+            let heard = t + 20 * MS;
+            slice.heard_other(heard);
+            let expected = if first > 0 { Gate::After(heard + first * MS) } else { Gate::Open };
+            assert_eq!(slice.gate(heard), expected, "{told:?}, {since}");
+            slice.taken(heard + 5 * MS, Duration::ZERO);
+            assert_eq!(slice.turn(heard + 14 * MS), Turn::Keep, "a slice like any other");
+        }
     }
 
     #[test]
     fn a_crowd_of_listeners_holds_nobody_up_for_more_than_a_moment() {
         let (mut slice, t) = yielded(10_000);
         slice.heard_other(t + MS);
-        assert_eq!(slice.gate(t + MS), Gate::After(t + 3 * MS));
-        slice.heard_other(t + 2 * MS);
-        slice.heard_other(t + 3 * MS);
-        assert_eq!(slice.gate(t + 3 * MS), Gate::Open, "three were before us");
+        assert_eq!(slice.gate(t + MS), Gate::After(t + 4 * MS));
+        slice.heard_other(t + 2 * SLICE);
+        slice.heard_other(t + 3 * SLICE);
+        assert_eq!(slice.gate(t + 3 * SLICE), Gate::Open, "three were before us");
         // Who had it for a minute can wait for longer, and yet not long.
         let mut long = Slice::new(Duration::from_secs(60));
         long.taken(t, Duration::ZERO);
@@ -507,7 +498,7 @@ mod tests {
         long.released(over, Turn::Yield);
         long.answered(over, Listeners::Some(10_000));
         long.heard_other(over + MS);
-        assert_eq!(long.gate(over + MS), Gate::After(over + MS + 2 * LONGEST / 16));
+        assert_eq!(long.gate(over + MS), Gate::After(over + MS + LONGEST / 16));
     }
 
     /// A turn of this process that begins at `t` and ends after `had`, while `others` listen; how long it then stands back.
@@ -518,8 +509,34 @@ mod tests {
         slice.released(*t, slice.turn_of_last(turn));
         slice.answered(*t, Listeners::Some(others));
         match slice.gate(*t) {
-            Gate::Until(at) | Gate::Rest(at) => at - *t,
+            Gate::Until { at, .. } | Gate::Rest(at) => at - *t,
             gate => panic!("{gate:?}"),
+        }
+    }
+
+    /// The same of a process that is near and keeps the name for as long as it may; how long it had it, too.
+    fn whole_turn_of(slice: &mut Slice, t: &mut Instant, others: u32) -> (Duration, Duration) {
+        slice.taken(*t, Duration::ZERO);
+        let had = slice.length();
+        *t += had;
+        slice.released(*t, slice.turn(*t));
+        slice.answered(*t, Listeners::Some(others));
+        match slice.gate(*t) {
+            Gate::Until { at, .. } => (had, at - *t),
+            gate => panic!("{gate:?}"),
+        }
+    }
+
+    /// Turns of a process that is near until it gives others so much, while one listens and does not come.
+    fn in_vain_until(given: Duration) -> (Slice, Instant) {
+        let (mut slice, mut t) = fresh();
+        loop {
+            let (had, gave) = whole_turn_of(&mut slice, &mut t, 1);
+            assert_eq!(gave, had, "no more than it had");
+            if gave == given {
+                return (slice, t);
+            }
+            t += gave;
         }
     }
 
@@ -527,55 +544,64 @@ mod tests {
     fn whoever_listens_and_is_not_heard_is_given_more_each_time_but_no_more_than_this_process_had() {
         let (mut slice, mut t) = fresh();
         for given in [10, 20, 40, 80, 160, 320, 500, 500] {
-            let had = slice.length().max(given * MS);
-            assert_eq!(turn_of(&mut slice, &mut t, had, 1, Duration::ZERO), given * MS);
+            slice.taken(t, Duration::ZERO);
+            assert_eq!(slice.turn(t + (given - 1) * MS), Turn::Keep, "it keeps the name for as long");
+            t += given * MS;
+            assert_eq!(slice.turn(t), Turn::Yield);
+            slice.released(t, Turn::Yield);
+            slice.answered(t, Listeners::Some(1));
+            assert_eq!(slice.gate(t), Gate::Until { soon: t + SLICE, at: t + given * MS });
             t += given * MS;
         }
-        // Heard at last, all is as it was.
-        slice.heard_other(t);
-        assert_eq!(slice.gate(t), Gate::Open);
-        assert_eq!(turn_of(&mut slice, &mut t, SLICE, 1, Duration::ZERO), SLICE);
-        t += SLICE;
-        // A short turn gives others no more than it took.
         slice.taken(t, Duration::ZERO);
+        // A short turn gives others no more than the usual.
         slice.released(t + 3 * MS, Turn::Yield);
         slice.answered(t + 3 * MS, Listeners::Some(1));
-        assert_eq!(slice.gate(t + 3 * MS), Gate::Until(t + 13 * MS), "the usual");
+        assert_eq!(slice.gate(t + 3 * MS), until(t + 13 * MS));
     }
 
     #[test]
-    fn a_process_keeps_a_name_for_longer_while_nobody_comes_and_for_a_slice_once_somebody_did() {
-        let (mut slice, mut t) = fresh();
-        for keeps in [10, 20, 40, 80, 160, 320, 500, 500] {
-            slice.taken(t, Duration::ZERO);
-            assert_eq!(slice.turn(t + (keeps - 1) * MS), Turn::Keep);
-            assert_eq!(slice.turn(t + keeps * MS), Turn::Yield);
-            slice.released(t + keeps * MS, Turn::Yield);
-            slice.answered(t + keeps * MS, Listeners::Some(2));
-            t += 2 * keeps * MS;
+    fn once_all_who_listened_were_heard_they_are_given_an_eighth_less_each_time_and_the_usual_in_the_end() {
+        let (mut slice, mut t) = in_vain_until(160 * MS);
+        for more in [131, 114, 100] {
+            slice.heard_other(t);
+            assert_eq!(slice.gate(t), Gate::Open);
+            assert_eq!(whole_turn_of(&mut slice, &mut t, 1).0.as_millis(), 10 + more);
         }
-        // One of the two: the other is waited for, but the slice is as it was.
-        slice.heard_other(t);
-        slice.taken(t + 2 * MS, Duration::ZERO);
-        assert_eq!(slice.turn(t + 12 * MS), Turn::Yield);
-        slice.released(t + 12 * MS, Turn::Yield);
-        slice.answered(t + 12 * MS, Listeners::None);
-        slice.taken(t + 12 * MS, Duration::ZERO);
-        slice.released(t + 22 * MS, Turn::Yield);
-        slice.answered(t + 22 * MS, Listeners::Some(2));
-        assert_eq!(slice.gate(t + 22 * MS), Gate::Until(t + 32 * MS), "nobody listened: nothing is left of it");
+        for _ in 0..40 {
+            slice.heard_other(t);
+            let _ = whole_turn_of(&mut slice, &mut t, 1);
+        }
+        assert_eq!(slice.gate(t), until(t + SLICE));
+        // Where nobody listens, nothing is left of it at once.
+        let (mut slice, t) = in_vain_until(160 * MS);
+        slice.taken(t, Duration::ZERO);
+        slice.released(t + 500 * MS, Turn::Yield);
+        slice.answered(t + 500 * MS, Listeners::None);
+        assert!(slice.others.is_none());
     }
 
     #[test]
-    fn steps_grow_while_fewer_were_heard_than_listen() {
+    fn those_who_come_later_than_the_first_are_given_more_too() {
         let (mut slice, mut t) = fresh();
-        for steps in [1, 2, 4, 8, 10, 10] {
-            let _ = turn_of(&mut slice, &mut t, SLICE, 2, Duration::ZERO);
+        for more in [0, 10, 30, 70, 150, 310, 500] {
+            let (had, _) = whole_turn_of(&mut slice, &mut t, 2);
             slice.heard_other(t + MS);
-            let at = t + MS + steps * MS;
-            assert_eq!(slice.gate(t + MS), Gate::After(at));
+            let steps = (2 * MS).max(had / 32);
+            let at = t + MS + (steps + more * MS).min(had);
+            assert_eq!(slice.gate(t + MS), Gate::After(at), "{more}");
             t = at;
         }
+    }
+
+    #[test]
+    fn whoever_takes_the_name_before_its_time_learns_nothing_of_the_others_and_gives_it_up_at_its_end() {
+        let (mut slice, t) = yielded(1);
+        slice.taken(t + SLICE / 2, Duration::ZERO);
+        assert_eq!(slice.turn(t + SLICE / 2), Turn::Yield);
+        slice.released(t + SLICE, Turn::Yield);
+        slice.answered(t + SLICE, Listeners::Some(1));
+        assert_eq!(slice.gate(t + SLICE), until(t + 2 * SLICE));
     }
 
     #[test]
@@ -588,12 +614,28 @@ mod tests {
             assert_eq!(slice.turn(t + 200 * MS), Turn::Yield);
             assert_eq!(turn_of(&mut slice, &mut t, 200 * MS, others, trip), rest * MS);
             assert_eq!(slice.remembers_until(), Some(Date::from(t + rest * MS)));
-            assert_eq!(slice.gate(t + rest * MS), Gate::Open);
+            // What is on its way from before it stopped listening is nobody's turn.
+            slice.heard_other(t + MS);
+            t += rest * MS;
+            assert_eq!(slice.gate(t), Gate::Open);
         }
         // A quarter of a slice is not far yet.
         let mut near = Slice::new(SLICE);
         assert_eq!(turn_of(&mut near, &mut t, SLICE, 1, SLICE / 4), SLICE);
-        assert!(matches!(near.gate(t), Gate::Until(_)));
+        assert!(matches!(near.gate(t), Gate::Until { .. }));
+    }
+
+    #[test]
+    fn a_far_process_whose_rest_is_over_waits_for_longer_each_time_for_those_who_do_not_come_up_to_a_bound() {
+        let (mut slice, mut t, trip) = (Slice::new(SLICE), Instant::now(), 5 * MS);
+        for more in [0, 10, 30, 70, 100, 100] {
+            let rest = turn_of(&mut slice, &mut t, SLICE, 2, trip);
+            t += rest;
+            let expected = if more > 0 { Gate::Until { soon: t, at: t + more * MS } } else { Gate::Open };
+            assert_eq!(slice.gate(t), expected);
+            t += more * MS;
+        }
+        assert_eq!(slice.length(), SLICE, "and keeps the name no longer");
     }
 
     #[test]
@@ -610,6 +652,7 @@ mod tests {
         slice.comes_nearer(10 * MS);
         assert_eq!(slice.gate(over + 50 * MS), Gate::Rest(over + 80 * MS), "from the same moment on");
         slice.comes_nearer(MS);
+        assert_eq!(slice.gate(over + 9 * MS), Gate::Until { soon: over + SLICE, at: over + SLICE });
         assert_eq!(slice.gate(over + 50 * MS), Gate::Open);
         // As before with the next turn.
         slice.taken(over + 50 * MS, 100 * MS);

@@ -17,7 +17,7 @@
 //! 3. **A longer slice.** [`handover_slice`](crate::ClientBuilder::handover_slice) is how long a process may pass the lock
 //!    around among its own tasks while others wait, without freeing it. With many tasks in each process, near the server,
 //!    50 ms instead of 10 ms means a fifth of the releases, and a longer wait for the other processes. (A slice grows by
-//!    itself, to two round trips where the server is far, and up to 500 ms while none of the others comes.)
+//!    itself, to two round trips where the server is far, and up to 500 ms while not all of the others come.)
 //! 4. **A bounded wait.** `try_lock().wait(d)` takes a process off the channel after `d`.
 //! 5. **One process that asks for all.** A queue in front of one worker needs no lock.
 //!
@@ -31,5 +31,5 @@
 //!
 //! Tasks of one process queue, first come first served. Between processes no order is promised: one whose slice is over lets
 //! up to three of those that listen go first, so that nobody keeps a lock for ever. It gives them a moment each, and more
-//! from turn to turn, up to 500 ms, while fewer come than listen. One that is far from the server rests between its turns. A
+//! from turn to turn, up to 500 ms, while some of them do not come. One that is far from the server rests between its turns. A
 //! lock that serves processes in the order in which they asked (Redisson's fair lock) is planned.

@@ -35,7 +35,7 @@
 //! - A **lease** is how long the server keeps a hold for us without hearing from us. The **watchdog** renews it in the
 //!   background, unless you ask for a fixed lease.
 //! - A **slice** is how long one process may pass a lock around among its own tasks while other processes wait: 10 ms by
-//!   default, but two round trips at least, and up to 500 ms while none of those that wait comes.
+//!   default, but two round trips at least, and up to 500 ms while not all of those that wait come.
 
 pub mod big_fleets;
 pub mod deployments;

@@ -14,7 +14,7 @@
 //! | `watchdog_timeout` | 30 s | 100 ms to 365 days | the lease of a hold that is renewed, and how long the locks of a dead process stay |
 //! | `command_timeout` | 3 s | 1 ms to 365 days | how long one command may take |
 //! | `unreachable_after` | 9 s | 1 ms to 365 days | how long `lock()` puts up with a server that does not answer |
-//! | `handover_slice` | 10 ms | 0 to 60 s | how long a process may keep a lock among its own tasks while others wait; two round trips at least, and up to 500 ms while none of them comes; zero: not at all |
+//! | `handover_slice` | 10 ms | 0 to 60 s | how long a process may keep a lock among its own tasks while others wait; two round trips at least, and up to 500 ms while not all of them come; zero: not at all |
 //! | `own_thread` | off | – | the client lives on a thread and a runtime of its own: see [`runtimes`](super::runtimes) |
 //! | `name_prefix` | empty | – | put before every name; Redisson's name mapper |
 //!

@@ -66,7 +66,7 @@
 //! - Tasks of one Rust process hand a lock over without a message, unless that leaves the lock a shorter life. A Java waiter
 //!   does not see it; it enters after the next message, or when the TTL that it saw last is over and nobody holds the lock.
 //! - A Java process frees the lock after each section. A Rust process passes it on among its own tasks for a slice while
-//!   others wait: 10 ms, or two round trips if those are longer, and up to 500 ms while none of the others comes. See
+//!   others wait: 10 ms, or two round trips if those are longer, and up to 500 ms while not all of the others come. See
 //!   [`handover_slice`](crate::ClientBuilder::handover_slice).
 //! - Redisson tells a holder nothing when its lock is forced away or expires: its `unlock()` throws. Its own `forceUnlock()` frees
 //!   the lock, whoever holds it.

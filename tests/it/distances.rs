@@ -331,7 +331,10 @@ async fn a_lease_that_is_long_enough_is_not_called_short_after_one_late_answer()
 /// What a process keeps a lock for while others want it, by default.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// What came of a process whose one task takes the lock over and over.
+/// A process: its round trip in milliseconds, and how many tasks of it take the lock over and over.
+type Crew = (u32, usize);
+
+/// What came of a process whose tasks take the lock over and over.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     trip: Duration,
@@ -355,37 +358,50 @@ async fn share(far: Client, trip: Duration, section: Duration, span: Duration) -
     }
 }
 
-/// One process at each of these distances, all of which want one lock. `uneven`: no two answers take the same time.
-async fn shares(trips: &[Duration], section: Duration, span: Duration, uneven: bool) -> Vec<Share> {
-    let store = EmbeddedStore::seeded(7);
+/// All of these want one lock. With a seed, no two answers take the same time.
+async fn shares(crews: &[Crew], section: Duration, span: Duration, seed: Option<u64>) -> Vec<Share> {
+    let store = EmbeddedStore::seeded(seed.unwrap_or_default());
     let mut processes = Vec::new();
-    for &trip in trips {
-        let client = client(&store).await;
-        let way = trip / 2..=if uneven { trip * 11 / 20 } else { trip / 2 };
+    for &(trip, tasks) in crews {
+        let (client, trip) = (client(&store).await, MS * trip);
+        let way = trip / 2..=if seed.is_some() { trip * 11 / 20 } else { trip / 2 };
         let weather = Weather::fair().request_delay(way.clone()).reply_delay(way);
         store.set_weather_of(&client, weather).expect("a client of this store");
-        processes.push(tokio::spawn(share(client, trip, section, span)));
+        let work = |_| tokio::spawn(share(client.clone(), trip, section, span));
+        processes.push((0..tasks).map(work).collect::<Vec<_>>());
     }
     let mut shares = Vec::new();
     for process in processes {
-        shares.push(process.await.expect("no panic"));
+        let mut all = Vec::new();
+        for task in process {
+            all.push(task.await.expect("no panic"));
+        }
+        let together = |one: Share, other: Share| Share {
+            sections: one.sections + other.sections,
+            longest_wait: one.longest_wait.max(other.longest_wait),
+            ..one
+        };
+        shares.extend(all.into_iter().reduce(together));
     }
     shares
 }
 
-/// Nobody is kept out, and what the nearest makes alone is not lost in waiting for those that are far.
-async fn everybody_has_its_turn(trips: &[u32]) {
+/// Nobody is kept out, and what the nearest makes alone is not lost in waiting for those that are far: on ways of one length, and
+/// on those that chance makes uneven.
+async fn everybody_has_its_turn(crews: &[Crew]) {
+    let processes = u32::try_from(crews.len()).expect("a few");
     // The clock of these tests goes by whole milliseconds: a tenth of one is none.
-    let trips: Vec<_> = trips.iter().map(|trip| MS * *trip).collect();
-    for (section, span) in [(1, 12), (20, 40), (100, 100), (1000, 300)] {
-        let (section, span) = (MS * section, Duration::from_secs(span));
-        let alone = shares(&trips[..1], section, span, false).await[0].sections;
-        for uneven in [false, true] {
-            let shares = shares(&trips, section, span, uneven).await;
-            let what = format!("sections of {section:?}, uneven: {uneven}: alone {alone}, {shares:?}");
-            let processes = u32::try_from(trips.len()).expect("a few");
+    for (section, seeds) in [(1, 2), (20, 8), (100, 8), (1000, 8)] {
+        let section = MS * section;
+        let bound = |trip: Duration| Duration::from_secs(1) + 12 * (SLICE + section + trip) * processes;
+        // Nobody can wait for longer than it lasts.
+        let span = bound(MS * crews.iter().map(|crew| crew.0).max().unwrap_or_default()) * 4 / 3;
+        let alone = shares(&crews[..1], section, span, None).await[0].sections;
+        for seed in [None].into_iter().chain((0..seeds).map(Some)) {
+            let shares = shares(crews, section, span, seed).await;
+            let what = format!("sections of {section:?}, seed {seed:?}: alone {alone}, {shares:?}");
             for share in &shares {
-                let bound = Duration::from_secs(1) + 12 * (SLICE + section + share.trip) * processes;
+                let bound = bound(share.trip);
                 assert!(share.longest_wait <= bound, "{:?} waited for more than {bound:?}: {what}", share.trip);
             }
             let all: u32 = shares.iter().map(|share| share.sections).sum();
@@ -397,29 +413,46 @@ async fn everybody_has_its_turn(trips: &[u32]) {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_at_16_ms_and_a_near_one_both_have_their_turn() {
-    everybody_has_its_turn(&[0, 16]).await;
+    everybody_has_its_turn(&[(0, 1), (16, 1)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_at_50_ms_and_a_near_one_both_have_their_turn() {
-    everybody_has_its_turn(&[0, 50]).await;
+    everybody_has_its_turn(&[(0, 1), (50, 1)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_at_200_ms_and_a_near_one_both_have_their_turn() {
-    everybody_has_its_turn(&[0, 200]).await;
+    everybody_has_its_turn(&[(0, 1), (200, 1)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_tasks_of_a_process_at_200_ms_and_a_near_one_all_have_their_turn() {
+    everybody_has_its_turn(&[(0, 1), (200, 4)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn four_processes_at_four_distances_all_have_their_turn() {
-    everybody_has_its_turn(&[0, 10, 50, 200]).await;
+    everybody_has_its_turn(&[(0, 1), (10, 1), (50, 1), (200, 1)]).await;
+}
+
+/// Those that are as near as can be hear and try in the same moment: chance decides nothing between them.
+#[tokio::test(start_paused = true)]
+async fn three_processes_that_are_all_near_share_the_lock_evenly_and_lose_nothing() {
+    let alone = shares(&[(0, 1)], MS, Duration::from_secs(5), None).await[0].sections;
+    let shares = shares(&[(0, 1), (0, 1), (0, 1)], MS, Duration::from_secs(5), None).await;
+    let sections = || shares.iter().map(|share| share.sections);
+    let (least, most) = (sections().min().unwrap_or_default(), sections().max().unwrap_or_default());
+    assert!(least * 5 >= most * 3, "{shares:?}");
+    assert!(sections().sum::<u32>() * 10 >= alone * 9, "{alone}: {shares:?}");
+    assert!(shares.iter().all(|share| share.longest_wait <= 8 * SLICE), "{shares:?}");
 }
 
 /// Those that are equally far do not wait for each other for longer than they need.
 #[tokio::test(start_paused = true)]
 async fn two_processes_that_are_equally_far_share_the_lock_evenly() {
-    for trip in [20, 200].map(|trip| MS * trip) {
-        let shares = shares(&[trip, trip], MS, Duration::from_secs(60), true).await;
+    for trip in [20, 200] {
+        let shares = shares(&[(trip, 1), (trip, 1)], MS, Duration::from_secs(60), Some(7)).await;
         let (least, most) = (shares[0].sections.min(shares[1].sections), shares[0].sections.max(shares[1].sections));
         assert!(least * 5 >= most * 3, "{shares:?}");
     }

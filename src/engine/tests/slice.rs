@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sections of a millisecond, one after the other.
-async fn work(lock: Lock, sections: usize) {
+pub(super) async fn work(lock: Lock, sections: usize) {
     for _ in 0..sections {
         let guard = lock.lock().await.unwrap();
         sleep(MS).await;
@@ -108,7 +108,7 @@ async fn whoever_was_served_last_lets_all_who_listened_go_first_and_tries_a_step
     let waiter = one_of_four(&bench, Duration::MAX).await;
     for steps in [2, 1, 0] {
         world.other_takes("a", LEASE);
-        sleep(2 * MS).await;
+        sleep(SLICE + MS).await;
         let freed = Instant::now();
         world.other_frees("a");
         if steps > 0 {

@@ -176,7 +176,9 @@ impl Mix {
     pub(super) fn habits(&self) -> Habits {
         let longest = |of: &[u64]| Duration::from_millis(of.iter().copied().max().unwrap_or_default());
         let way = Duration::from_millis(self.way);
-        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices), way }
+        // One of no length is none, however far the server is.
+        let far = self.slices.iter().any(|slice| (1..8 * self.way).contains(slice));
+        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices), way, far }
     }
 }
 

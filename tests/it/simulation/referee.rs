@@ -41,6 +41,8 @@ pub(super) struct Habits {
     pub(super) slice: Duration,
     /// The longest way to the store, while nothing befalls anybody.
     pub(super) way: Duration,
+    /// Some are far by that: four ways there and back take longer than a slice of theirs.
+    pub(super) far: bool,
 }
 
 impl Habits {
@@ -50,10 +52,12 @@ impl Habits {
         Duration::from_millis(2_350) + self.watchdog / 3
     }
 
-    /// After its own turn, or another's, a process leaves a lock to others for no longer: a slice, what a process that is far by
-    /// the way of this day rests for, or what it gives others that it did not hear.
+    /// After its own turn, or another's, a process leaves a lock to others for no longer: a slice, or what it gives others that it
+    /// did not hear. One that is far by the way of this day rests, and then gives them up to twice what it had and rested.
     pub(super) fn leaves(self, gives: Duration) -> Duration {
-        self.slice.max(2 * self.way * RESTS).max(gives)
+        let rest = 2 * self.way * RESTS;
+        let far = if self.far { rest + (2 * (rest + gives)).min(LONGEST) } else { Duration::ZERO };
+        self.slice.max(far).max(gives)
     }
 
     /// A process keeps a lock among its own tasks for no longer: where nobody comes, or for two round trips, of which none is

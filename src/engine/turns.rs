@@ -1,0 +1,152 @@
+//! What others are to have of a name after the turn of this process: how long they are waited for, and whom it lets go
+//! first. Pure: every call gets its `now`, nothing is sent or slept here. When a turn is over is decided in `slice.rs`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Who hears a message goes later by this part of a slice for each process whose turn comes first, and by no more than a
+/// moment: a try is sooner answered than a timer is set.
+const STEP: u32 = 10;
+const LONGEST_STEP: Duration = Duration::from_millis(1);
+
+/// Whoever had the lock for long can wait for longer: by this part of that, for the others' tries to come.
+const PART: u32 = 32;
+
+/// While some of those that listen do not come, what they are given grows, and so does what this process takes; but no
+/// further. Whoever is not farther than this from the server gets the lock in the end, whatever chance does.
+pub(super) const LONGEST: Duration = Duration::from_millis(500);
+
+/// Where all came, what was added to it falls by this part: messages can be counted, those who sent them cannot, and whoever
+/// has twice the lock before another one comes is taken for two. So it falls by less than it grows.
+const FALLS: u32 = 8;
+
+/// After its turn a process that is far neither tries nor listens for so many round trips, for each that listens: while it
+/// asks, everybody nearer stands still for longer than a turn of theirs takes. However far it is, it does not rest for longer
+/// than this: what it measured may be true no more, and while it rests nobody need be there.
+const RESTS: u32 = 4;
+pub(super) const LONGEST_REST: Duration = Duration::from_millis(2_400);
+
+/// How a process stands to a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stand {
+    /// A slice, as it was asked for.
+    pub(super) slice: Duration,
+    /// Its round trip, if it is far.
+    pub(super) far: Option<Duration>,
+}
+
+/// What others are to have of a name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Others {
+    round: Option<Round>,
+    /// How long this process had the lock before.
+    had: Duration,
+    /// By so much longer than usual they are waited for.
+    longer: Duration,
+}
+
+/// The turns of others since that of this process was over.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    since: Instant,
+    /// How many others listened then, as far as they go first.
+    others: u32,
+    /// How many of them let go since.
+    had: u32,
+    /// When the last of them did.
+    told: Option<Instant>,
+}
+
+impl Others {
+    /// The turn of this process is over after it had the lock for so long, and so many others were told.
+    pub(super) fn are_told(&mut self, now: Instant, others: u32, had: Duration) {
+        self.had = had;
+        self.round = Some(Round { since: now, others, had: 0, told: None });
+    }
+
+    /// Somebody else's release was heard.
+    pub(super) fn heard(&mut self, now: Instant, stand: Stand) {
+        let listens = self.listens_at(stand);
+        if let Some(round) = self.round.as_mut().filter(|_| listens.is_some_and(|at| at <= now)) {
+            round.had = round.had.saturating_add(1);
+            round.told = Some(now);
+        }
+    }
+
+    /// This process has the lock again, and the round is over. Whether anything is to be remembered of it.
+    pub(super) fn taken(&mut self, now: Instant, stand: Stand) -> bool {
+        let goes = self.goes_after(stand).or(self.come_by(stand).map(|(_, at)| at));
+        if let Some((round, listens)) = self.round.zip(self.listens_at(stand)) {
+            if round.missing(listens, stand) == 0 {
+                let less = self.longer - self.longer / FALLS;
+                self.longer = if less < LONGEST_STEP { Duration::ZERO } else { less };
+            } else if goes.is_some_and(|at| at <= now) {
+                self.longer = (self.longer * 2 + stand.slice.max(self.part())).min(LONGEST);
+            }
+        }
+        self.round = None;
+        !self.longer.is_zero()
+    }
+
+    /// How much longer than usual a process that is near keeps the name.
+    pub(super) fn longer(&self) -> Duration {
+        self.longer
+    }
+
+    fn part(&self) -> Duration {
+        (self.had / PART).min(LONGEST / (PART / 2))
+    }
+
+    /// What one of these spans is for this process now. Whoever is near gives no more than it had itself; whoever is far, and
+    /// keeps the name no longer for it, than twice what it had and rested.
+    fn given(&self, span: Duration, stand: Stand) -> Duration {
+        let (part, most) = match self.rest(stand) {
+            Some(rest) => (Duration::ZERO, ((self.had + rest) * 2).min(LONGEST)),
+            None => (self.part(), self.had.min(LONGEST)),
+        };
+        (span.max(part) + self.longer).min(most).max(span)
+    }
+
+    /// How long a process that is far lets the others alone.
+    fn rest(&self, stand: Stand) -> Option<Duration> {
+        Some((stand.far? * RESTS * self.round?.others).min(LONGEST_REST))
+    }
+
+    /// Until when it does: from then on it listens.
+    pub(super) fn listens_at(&self, stand: Stand) -> Option<Instant> {
+        Some(self.round?.since + self.rest(stand).unwrap_or_default())
+    }
+
+    /// Until when those who were told are waited for if none of them is heard: at least, and at most.
+    pub(super) fn come_by(&self, stand: Stand) -> Option<(Instant, Instant)> {
+        let (listens, usual) = (self.listens_at(stand)?, stand.far.map_or(stand.slice, |_| Duration::ZERO));
+        Some((listens + usual, listens + self.given(usual, stand)))
+    }
+
+    /// When it is this process's turn to try, after what it was told last.
+    pub(super) fn goes_after(&self, stand: Stand) -> Option<Instant> {
+        let (round, listens) = (self.round?, self.listens_at(stand)?);
+        let told = round.told?;
+        let steps = (stand.slice / STEP).min(LONGEST_STEP) * round.first(listens, stand.slice);
+        Some(told + if round.missing(listens, stand) > 0 { self.given(steps, stand) } else { steps })
+    }
+}
+
+impl Round {
+    /// How many of those that were told go before this process, which listens since then. One that frees the lock and takes
+    /// it back in its slice is heard over and over, so each of several is taken to have a slice's time.
+    fn first(&self, listens: Instant, slice: Duration) -> u32 {
+        let lasted = self.told.map_or(Duration::ZERO, |told| told.saturating_duration_since(listens));
+        let turns = if self.others > 1 { lasted.div_duration_f64(slice) as u32 } else { u32::MAX };
+        self.others.saturating_sub(self.had.min(turns))
+    }
+
+    /// How many of them did not come. Whoever is near hears all of them, and need not take short turns for none.
+    fn missing(&self, listens: Instant, stand: Stand) -> u32 {
+        match stand.far {
+            Some(_) => self.first(listens, stand.slice),
+            None => self.others.saturating_sub(self.had),
+        }
+    }
+}
