@@ -1,5 +1,8 @@
 //! The options of a client, and how it is connected: here, or on a thread of its own.
 
+mod connecting;
+mod label;
+
 use std::{
     sync::{Arc, mpsc},
     time::Duration,
@@ -9,11 +12,9 @@ use super::{Client, RespVersion, ShardedPubSub};
 #[cfg(feature = "embedded")]
 use crate::backend::embedded::EmbeddedStore;
 use crate::{
-    backend::{FaultKind, redis as server},
-    chance::Chance,
-    engine::{Clock, Settings, while_driven},
-    error::{Error, Op, Result},
-    keys, lease,
+    backend::redis as server,
+    engine::while_driven,
+    error::{Error, Result},
     runtime::{self, OwnThread},
 };
 
@@ -44,6 +45,7 @@ pub struct ClientBuilder {
     pub(super) unreachable_after: Duration,
     pub(super) handover_slice: Duration,
     pub(super) name_prefix: Arc<str>,
+    label: Option<Box<str>>,
     protocol: RespVersion,
     sharded: ShardedPubSub,
     own_thread: bool,
@@ -67,6 +69,7 @@ impl Default for ClientBuilder {
             unreachable_after: Duration::from_secs(9),
             handover_slice: Duration::from_millis(10),
             name_prefix: Arc::from(""),
+            label: None,
             protocol: RespVersion::Auto,
             sharded: ShardedPubSub::Auto,
             own_thread: false,
@@ -222,6 +225,26 @@ impl ClientBuilder {
         self
     }
 
+    /// What an operator tells this process by: its connections are called `relatch:LABEL:CLIENT` in the server's `CLIENT LIST`, and the client's id stands in the locks that it holds. The host's name and the process's id, `host:pid`, by default; 1 to
+    /// 64 characters from `!` to `~`.
+    ///
+    /// Connections that subscribe have no name, apart from those for a cluster's sharded channels. None has one where the user has no
+    /// right to `CLIENT SETNAME`, or a client object of the driver was made with `set_skip_set_lib_name()`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> relatch::Result<()> {
+    /// let client = relatch::Client::builder().url("redis://127.0.0.1/").label("orders-7f9c").connect().await?;
+    /// println!("relatch:orders-7f9c:{}", client.id()); // as in the server's list
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.label = Some(label.as_ref().into());
+        self
+    }
+
     /// Which version of the server's protocol is spoken on the link for commands; the newest that the server knows by
     /// default. What is asked for here goes before what the URL says.
     ///
@@ -345,54 +368,5 @@ impl ClientBuilder {
         let runtime = own.runtime().clone();
         runtime.spawn(async move { drop(tell.send(self.connect_on(own).await)) });
         told.recv().unwrap_or(Err(Error::Closed))
-    }
-
-    /// On that thread, which ends if this comes to nothing.
-    async fn connect_on(self, own: OwnThread) -> Result<Client> {
-        let client = self.connect_here().await?;
-        client.engine.set_own_thread(own);
-        Ok(client)
-    }
-
-    async fn connect_here(self) -> Result<Client> {
-        let settings = Settings {
-            watchdog_timeout: lease::watchdog(self.watchdog_timeout)?,
-            command_timeout: lease::timeout("command_timeout", self.command_timeout)?,
-            unreachable_after: lease::timeout("unreachable_after", self.unreachable_after)?,
-            handover_slice: lease::slice(self.handover_slice)?,
-        };
-        let Some(target) = self.target else {
-            return Err(Error::invalid(
-                "url",
-                "no server was named: give a url(..), a redis_client(..), cluster_nodes(..), sentinels(..) or an \
-                 embedded(..) store",
-            ));
-        };
-        match target? {
-            Target::Server(address) => {
-                let address = match &self.nodes_like {
-                    Some(like) => address.with_nodes_like(like)?,
-                    None => *address,
-                };
-                runtime::with_sockets()?;
-                let (command_timeout, version) = (settings.command_timeout, self.protocol);
-                let probe_key = &keys::probe_key(&self.name_prefix);
-                let options = server::Options { command_timeout, version, probe_key, sharded: self.sharded };
-                let connected = server::connect(&address, options).await;
-                let backend = connected.map_err(|fault| match fault.kind {
-                    FaultKind::Invalid => Error::invalid(address.option(), fault.source.to_string()),
-                    _ => Error::from_fault(fault, &Arc::from(""), Op::Connect),
-                })?;
-                let chance = Chance::default();
-                Ok(Client::start(chance.uuid(), backend, settings, Clock::new(), chance, self.name_prefix))
-            }
-            #[cfg(feature = "embedded")]
-            Target::Store(store) => {
-                runtime::here()?;
-                let (id, chance) = (store.chance().uuid(), store.chance().clone());
-                let link = Arc::new(store.open(id, settings.command_timeout)?);
-                Ok(Client::start(id, link, settings, Clock::of_this_process(), chance, self.name_prefix))
-            }
-        }
     }
 }

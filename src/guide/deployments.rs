@@ -51,11 +51,12 @@
 //! A client has two connections to each sentinel. A user there needs these rights:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetchannels &+switch-master &+sentinel -@all +sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe
+//! user locks on >a-long-random-secret resetchannels &+switch-master &+sentinel -@all +sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe +client|setname
 //! ```
 //!
 //! Without `+subscribe` a failover is noticed up to a second later, and one event says so; without `sentinels` nobody but those
-//! in the URL is asked; without `myid` a sentinel that is reached by two addresses counts twice. At the master the rights are
+//! in the URL is asked; without `myid` a sentinel that is reached by two addresses counts twice;
+//! without `client|setname` the one that asks has no name. At the master the rights are
 //! those of [`operating`](super::operating#rights): that it is one is said by `HELLO`, which needs no right, or by `+role`.
 //!
 //! # Cluster

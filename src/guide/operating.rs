@@ -11,7 +11,7 @@
 //! A client that only locks needs these rights, here for the name prefix `app:` in an ACL file of Redis 7:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping +info
+//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping +info +client|setname
 //! ```
 //!
 //! `SECURITY.md` says what each one is for, and what is missing without it. Give locks a prefix that nothing else writes to:
@@ -57,16 +57,18 @@
 //!
 //! # Proxies
 //!
-//! When it connects, the client sends `HELLO`, or `AUTH` and `SELECT`, then `CLIENT SETINFO` with the driver's name, and runs one
-//! script on the key `relatch:probe`. A proxy that only refuses some of that does no harm. One that ends the connection for
-//! `HELLO` needs `?protocol=resp2`; one that ends it for `CLIENT` needs a client object of the driver with
+//! When it connects, the client sends `HELLO`, or `AUTH` and `SELECT`, then `CLIENT SETINFO` with the driver's name and
+//! `CLIENT SETNAME` with the client's, and runs one script on the key `relatch:probe`. A proxy that only refuses some of that
+//! does no harm. One that ends the connection for `HELLO` needs `?protocol=resp2`; one that ends it for `CLIENT` needs a client object of the driver with
 //! `set_skip_set_lib_name()`, given to [`redis_client`](crate::ClientBuilder::redis_client).
 //!
 //! # What a client costs the server
 //!
 //! Two connections. One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
 //! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes; for a
-//! moment after connecting a third one asks for `INFO`.
+//! moment after connecting a third one asks for `INFO`. They are called `relatch:LABEL:CLIENT`: the label is
+//! [`ClientBuilder::label`](crate::ClientBuilder::label), by default the host's name and the process's id, and the client's id is the
+//! one that `HGETALL` of a lock shows. The one that subscribes has no name, unless it is for a cluster's sharded channels.
 //!
 //! # Looking, and freeing by force
 //!

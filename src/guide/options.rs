@@ -9,6 +9,7 @@
 //! | `url`, or `redis_client` | – | `redis://`, `redis+unix://`, `redis-sentinel://`, with TLS `rediss://`, `rediss-sentinel://` | where the server is; or the driver's own client object, with its TLS and credentials |
 //! | `sentinels` | – | one or more | where sentinels are, as the driver's client objects, and what they call their master: [`deployments`](super::deployments) |
 //! | `nodes_like` | the first of them | – | how the servers that are found are spoken to, as a client object |
+//! | `label` | `host:pid` | 1 to 64 characters from `!` to `~` | how an operator knows this client's connections: `relatch:LABEL:CLIENT` in `CLIENT LIST` |
 //! | `protocol` | the newest | RESP2, RESP3 | which protocol is spoken on the command connection; goes before the URL's `?protocol=` |
 //! | `embedded` (feature) | – | – | a store in this process instead; of several targets the last one counts |
 //! | `watchdog_timeout` | 30 s | 100 ms to 365 days | the lease of a hold that is renewed, and how long the locks of a dead process stay |

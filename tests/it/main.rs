@@ -36,6 +36,7 @@ mod guards;
 mod harness;
 mod interop;
 mod kept;
+mod labels;
 mod late;
 mod leaks;
 mod listening;

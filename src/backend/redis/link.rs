@@ -1,4 +1,6 @@
-//! One connection for commands: how it is opened, and how its end is noticed. It is never mended, only replaced.
+//! One connection for commands, and how its end is noticed. It is never mended, only replaced.
+
+mod opening;
 
 use std::{
     borrow::Cow,
@@ -6,23 +8,22 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
-use redis::{
-    Client, ConnectionAddr, ErrorKind, PushInfo, PushKind, RedisConnectionInfo, RedisError, aio::MultiplexedConnection,
-};
+use redis::aio::MultiplexedConnection;
 use tokio::{
-    sync::{Notify, Semaphore, oneshot},
-    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+    sync::Notify,
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
+use self::opening::connect;
 use super::{
     codec, faults,
     identity::{self, NO_SCRIPT},
-    options::{Clients, link_config},
+    naming::Named,
+    options::Clients,
     waiting::Waiting,
 };
 use crate::backend::{Fault, FaultKind};
@@ -32,16 +33,9 @@ use crate::backend::{Fault, FaultKind};
 /// hardly ever.
 const KEYS: usize = 8;
 
-/// So long a server that took up a connection is listened to for why it ended another one.
-const ALERT: Duration = Duration::from_secs(1);
-
-/// So many of a process listen at most: one TLS library waits for as long as the other side says nothing, and nothing ends
-/// that.
-static LISTENERS: Semaphore = Semaphore::const_new(16);
-
 /// One connection, and all that is known of its health.
 pub(super) struct Link {
-    connection: MultiplexedConnection,
+    connection: Named,
     /// Which link of its node this is, once it is the current one.
     number: AtomicU64,
     /// Cancelled when the link is over: commands under way end at once rather than at their own deadlines.
@@ -113,7 +107,7 @@ impl Link {
 
     /// A handle to send on.
     pub(super) fn connection(&self) -> MultiplexedConnection {
-        self.connection.clone()
+        self.connection.get()
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -258,88 +252,8 @@ impl Link {
     }
 }
 
-/// RESP3 first: only there the driver tells of a cut connection before something is sent.
-async fn connect(clients: &Clients, parent: &CancellationToken) -> Result<Link, RedisError> {
-    let gone = parent.child_token();
-    if let Some(client) = &clients.resp3 {
-        let told = gone.clone();
-        let config = link_config().set_push_sender(move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                told.cancel();
-            }
-            Ok::<(), redis::aio::SendError>(())
-        });
-        match client.get_multiplexed_async_connection_with_config(&config).await {
-            Ok(connection) => return Ok(Link::new(connection, gone, true)),
-            Err(error) if clients.falls_back && refuses_hello(&error) => {}
-            Err(error) => return Err(in_the_servers_alert(&clients.resp2, error).await),
-        }
-    }
-    let config = link_config();
-    match clients.resp2.get_multiplexed_async_connection_with_config(&config).await {
-        Ok(connection) => Ok(Link::new(connection, gone, false)),
-        Err(error) => {
-            let error = in_the_servers_words(&clients.resp2, error).await;
-            Err(in_the_servers_alert(&clients.resp2, error).await)
-        }
-    }
-}
-
-/// With TLS 1.3 a client speaks before the server has looked at its certificate, and a connection that is ended under what was
-/// said takes along what the server thinks of it. So it is listened to once more, by somebody who says nothing.
-async fn in_the_servers_alert(client: &Client, error: RedisError) -> RedisError {
-    let info = client.get_connection_info();
-    let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
-    if !dropped || !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-        return error;
-    }
-    let Ok(permit) = LISTENERS.try_acquire() else { return error };
-    let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
-    let info = info.clone().set_redis_settings(silent);
-    let listens = move || {
-        let _permit = permit;
-        let mut connection = Client::open(info)?.get_connection_with_timeout(ALERT)?;
-        connection.set_read_timeout(Some(ALERT))?;
-        connection.recv_response()
-    };
-    let (tell, told) = oneshot::channel();
-    // Only there the driver tells what it reads while nothing is asked. A thread, since no runtime is to wait for its end.
-    let listener = thread::Builder::new().name("relatch-tls".into()).spawn(move || drop(tell.send(listens())));
-    // To connect it has as long as to listen.
-    match (listener, timeout(2 * ALERT, told).await) {
-        (Ok(_), Ok(Ok(Err(alert)))) if faults::is_about_certificates(&alert.to_string()) => alert,
-        _ => error,
-    }
-}
-
-/// Of credentials that are refused in the older protocol, the driver tells only that they are. So they are shown once
-/// more, by hand.
-async fn in_the_servers_words(client: &Client, error: RedisError) -> RedisError {
-    let info = client.get_connection_info();
-    let credentials = info.redis_settings();
-    let Some(password) = credentials.password().filter(|_| error.kind() == ErrorKind::AuthenticationFailed) else {
-        return error;
-    };
-    let mut auth = redis::cmd("AUTH");
-    auth.arg(credentials.username()).arg(password);
-    let asked = async {
-        let bare = Client::open(info.clone().set_redis_settings(RedisConnectionInfo::default()))?;
-        let mut connection = bare.get_multiplexed_async_connection_with_config(&link_config()).await?;
-        connection.send_packed_command(&auth).await
-    };
-    match asked.await {
-        Ok(redis::Value::ServerError(refusal)) => refusal.into(),
-        _ => error,
-    }
-}
-
-/// An old server, or something in front of it, that knows no HELLO. Refused credentials are no reason to ask again.
-fn refuses_hello(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::RESP3NotSupported || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
-}
-
 impl Link {
-    fn new(connection: MultiplexedConnection, gone: CancellationToken, tells: bool) -> Self {
+    fn new(connection: Named, gone: CancellationToken, tells: bool) -> Self {
         let (number, cause, refusal) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
         let (suspicion, waiting) = (Suspicion::default(), Waiting::default());
         Self { connection, number, gone, cause, refusal, suspicion, waiting, pongs: Answers::new(), tells }

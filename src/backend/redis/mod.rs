@@ -20,6 +20,7 @@
 //! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
+//! | `naming` | how connections are called in the server's list |
 //! | `identity` | what a server is that does not say so |
 //! | `waiting` | who is woken when a command's time is over, or its link is |
 //! | `pubsub` | all subscriptions, over a connection of their own |
@@ -41,6 +42,7 @@ mod info;
 mod keeper;
 mod link;
 mod many;
+mod naming;
 mod node;
 mod options;
 mod outage;

@@ -1,6 +1,6 @@
 //! How a link to a server is set up. Opens nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ProtocolVersion,
@@ -28,12 +28,14 @@ pub(crate) struct Options<'a> {
     pub(crate) probe_key: &'a str,
     /// Of a cluster.
     pub(crate) sharded: ShardedPubSub,
+    /// How all connections are called in the servers' lists of them; empty: not at all.
+    pub(crate) name: &'a str,
 }
 
-impl Options<'_> {
+impl<'a> Options<'a> {
     /// For links to one of several servers, beside what holds for all of them.
-    pub(super) fn of_a_node(command_timeout: Duration, version: RespVersion) -> Self {
-        Self { command_timeout, version, probe_key: "", sharded: ShardedPubSub::default() }
+    pub(super) fn of_a_node(command_timeout: Duration, version: RespVersion, name: &'a str) -> Self {
+        Self { command_timeout, version, probe_key: "", sharded: ShardedPubSub::default(), name }
     }
 }
 
@@ -83,12 +85,15 @@ impl Target {
             Client::open(info.clone().set_redis_settings(redis))
         };
         let version = if options.version == RespVersion::Auto { self.version } else { options.version };
+        // Whoever has the driver not send `CLIENT` has a reason to.
+        let is_named = !options.name.is_empty() && !info.redis_settings().skip_set_lib_name();
         Ok(Clients {
             resp2: speaking(ProtocolVersion::RESP2)?,
             resp3: (version != RespVersion::Resp2).then(|| speaking(ProtocolVersion::RESP3)).transpose()?,
             falls_back: version != RespVersion::Resp3,
             of_a_master: false,
             secrets: Secrets::of(info.redis_settings()),
+            name: is_named.then(|| options.name.into()),
         })
     }
 }
@@ -115,6 +120,8 @@ pub(super) struct Clients {
     /// Whether the server has to say that it is a master.
     pub(super) of_a_master: bool,
     pub(super) secrets: Secrets,
+    /// How its connections are called.
+    pub(super) name: Option<Arc<str>>,
 }
 
 impl Clients {

@@ -130,7 +130,7 @@ impl Drop for Server {
 
 pub(super) fn options(milliseconds: u64) -> Options<'static> {
     let (command_timeout, version) = (Duration::from_millis(milliseconds), RespVersion::Auto);
-    Options { command_timeout, version, probe_key: "probe", sharded: ShardedPubSub::Auto }
+    Options { command_timeout, version, probe_key: "probe", sharded: ShardedPubSub::Auto, name: "" }
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

@@ -39,6 +39,8 @@ pub(in crate::backend::redis) struct Routes {
     /// Those that the user named. All nodes are spoken to as the first of them is.
     pub(super) seeds: Vec<Target>,
     version: RespVersion,
+    /// How its connections are called.
+    name: Box<str>,
     secrets: Secrets,
     tls: bool,
     resp3: bool,
@@ -76,6 +78,7 @@ impl Routes {
         Ok(Arc::new(Self {
             seeds: seeds.to_vec(),
             version: options.version,
+            name: options.name.into(),
             tls: matches!(clients.address(), ConnectionAddr::TcpTls { .. }),
             resp3: clients.resp3.is_some(),
             secrets: clients.secrets,
@@ -268,7 +271,7 @@ impl Routes {
     }
 
     fn clients(&self, target: &Target) -> Result<Clients, Fault> {
-        let options = Options::of_a_node(self.command_timeout, self.version);
+        let options = Options::of_a_node(self.command_timeout, self.version, &self.name);
         target.clients(options).map_err(|error| faults::unopened(&error))
     }
 

@@ -10,7 +10,11 @@ use tokio::sync::mpsc;
 use super::requests::Verb;
 use crate::backend::{
     Publish,
-    redis::{codec, options::Clients, options::link_config},
+    redis::{
+        codec,
+        naming::Named,
+        options::{Clients, link_config},
+    },
 };
 
 /// What is said over a link.
@@ -18,7 +22,7 @@ pub(super) enum Subscriber {
     /// What is told to all servers of a deployment.
     Classic(PubSubStream),
     /// What is told to one node of a cluster.
-    Sharded(mpsc::UnboundedReceiver<PushInfo>),
+    Sharded { pushes: mpsc::UnboundedReceiver<PushInfo>, _connection: Named },
 }
 
 /// What is asked over it.
@@ -48,7 +52,8 @@ pub(super) async fn open(clients: &Clients, kind: Publish) -> RedisResult<(Sink,
     let (sender, pushes) = mpsc::unbounded_channel();
     let config = link_config().set_push_sender(sender);
     let connection = resp3.get_multiplexed_async_connection_with_config(&config).await?;
-    Ok((Sink::Sharded(connection), Subscriber::Sharded(pushes)))
+    let named = Named::new(connection, clients);
+    Ok((Sink::Sharded(named.get()), Subscriber::Sharded { pushes, _connection: named }))
 }
 
 impl Subscriber {
@@ -56,7 +61,7 @@ impl Subscriber {
     pub(super) async fn next(&mut self) -> Option<Said> {
         match self {
             Self::Classic(stream) => stream.next().await.map(Said::Classic),
-            Self::Sharded(pushes) => loop {
+            Self::Sharded { pushes, .. } => loop {
                 let push = pushes.recv().await?;
                 match push.kind {
                     PushKind::Disconnection => return None,

@@ -31,6 +31,7 @@ pub(super) struct Follower {
     sentinels: Sentinels,
     command_timeout: Duration,
     version: RespVersion,
+    name: Box<str>,
     closed: CancellationToken,
     missed: Missed,
     roster: Roster,
@@ -60,6 +61,7 @@ impl Follower {
             sentinels: sentinels.clone(),
             command_timeout: options.command_timeout,
             version: options.version,
+            name: options.name.into(),
             closed: closed.clone(),
             missed,
             roster: Roster::of(named.iter().map(|(at, _)| at.clone())),
@@ -142,7 +144,7 @@ impl Follower {
     }
 
     fn clients(&self, target: &Target) -> Result<Clients, Fault> {
-        let options = Options::of_a_node(self.command_timeout, self.version);
+        let options = Options::of_a_node(self.command_timeout, self.version, &self.name);
         target.clients(options).map_err(|error| faults::unopened(&error))
     }
 
