@@ -58,19 +58,21 @@ pub(crate) struct Reused<T: 'static> {
 }
 
 impl<T: 'static> Reused<T> {
-    /// All futures of one kind should be as large: another size takes a new box.
+    /// All futures of one kind should be as large: another size takes a new box. Inlined, a future is moved into its box from
+    /// where it is made, and not from hand to hand before.
+    #[inline(always)]
     pub(crate) fn new(
         kind: Kind<ReusableBoxFuture<'static, T>>,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Self {
+        let kept = Spare::take(kind);
         // What has answered goes with its answer, whatever it is: some would keep what they had, as one with a span does.
-        let future = future.fuse();
-        let future = match Spare::take(kind) {
+        let future = match kept {
             Some(mut kept) => {
-                kept.set(future);
+                kept.set(future.fuse());
                 kept
             }
-            None => ReusableBoxFuture::new(future),
+            None => ReusableBoxFuture::new(future.fuse()),
         };
         Self { future, answered: false, kind, _not_sync: PhantomData }
     }

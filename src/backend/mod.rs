@@ -38,6 +38,7 @@ thread_local! {
 }
 
 /// In a box that an earlier one had.
+#[inline(always)]
 fn answer(future: impl Future<Output = Result<Value, Fault>> + Send + 'static) -> Answer {
     Reused::new(&ANSWERS, future)
 }
