@@ -75,10 +75,14 @@ fn round_trips(log: &[Entry], until: impl Fn(&Event) -> bool) -> usize {
     let last = log.iter().position(|entry| until(&entry.event)).expect("it was answered");
     let on_link = log[..=last].iter().filter(|entry| entry.connection == log[last].connection);
     let (mut round_trips, mut waits) = (0, false);
+    // A question for what the server is, and how the connection is called: nobody waits for either.
+    let is_aside = |of: &[Vec<u8>]| {
+        let starts = |words: &[&str]| of.iter().zip(words).all(|(of, word)| of.eq_ignore_ascii_case(word.as_bytes()));
+        starts(&["info"]) || starts(&["client", "setname"])
+    };
     for entry in on_link {
         match &entry.event {
-            // A question that nobody waits for.
-            Event::Request { words: of, .. } | Event::Reply { to: of, .. } if of[0].eq_ignore_ascii_case(b"info") => {}
+            Event::Request { words: of, .. } | Event::Reply { to: of, .. } if is_aside(of) => {}
             Event::Request { .. } => waits = true,
             Event::Reply { .. } => round_trips += usize::from(std::mem::take(&mut waits)),
             _ => {}
