@@ -7,48 +7,52 @@
 //! cargo bench --bench contention
 //! ```
 //!
-//! Printed by it in one run (Redis 7.0.15 on a unix socket, 1 CPU for the clients, one more for the server), before calls from
-//! other runtimes and measured round trips came in:
+//! Printed by it in one run (Redis 7.0.15 on a unix socket, 1 CPU for the clients, one more for the server):
 //!
 //! | case | what | figure | must be | reached |
 //! | --- | --- | ---: | ---: | --- |
-//! | serial | lock + unlock, p50 to two raw EVALSHA | 1.013 | ≤ 1.100 | yes |
+//! | serial | lock + unlock, p50 to two raw EVALSHA | 1.010 | ≤ 1.100 | yes |
 //! | serial | EVALSHA for a lock + unlock | 2 | ≤ 2 | yes |
-//! | drop | drop of a guard, p50 | 1.0 µs | ≤ 5.0 µs | yes |
-//! | drop | from the drop until it is free, in round trips, p50 | 0.956 | ≤ 2.000 | yes |
-//! | distinct 64 | pairs a second to two raw EVALSHA's | 0.977 | ≥ 0.950 | yes |
-//! | distinct 64 | stretch: pairs a second to rslock's | 0.915 | ≥ 1.000 | no |
-//! | hot 16 | sections a second to the best of rslock and rlock | 61.427 | ≥ 30.000 | yes |
-//! | hot 16 | longest wait of all rounds | 2.9 ms | ≤ 10.0 ms | yes |
+//! | drop | drop of a guard, p50 | 1.2 µs | ≤ 5.0 µs | yes |
+//! | drop | from the drop until it is free, in round trips, p50 | 1.064 | ≤ 2.000 | yes |
+//! | distinct 64 | pairs a second to two raw EVALSHA's | 0.973 | ≥ 0.950 | yes |
+//! | distinct 64 | stretch: pairs a second to rslock's | 0.908 | ≥ 1.000 | no |
+//! | hot 16 | sections a second to the best of rslock and rlock | 70.355 | ≥ 30.000 | yes |
+//! | hot 16 | longest wait of all rounds | 3.5 ms | ≤ 10.0 ms | yes |
 //! | hot 16 | least to most served task, worst round | 1.000 | ≥ 0.900 | yes |
 //! | hot 16 | EVALSHA a section, worst round | 0.0002 | ≤ 0.1000 | yes |
-//! | hot 64 | sections a second to the best of rslock and rlock | 79.802 | ≥ 30.000 | yes |
-//! | hot 64 | longest wait of all rounds | 3.2 ms | ≤ 10.0 ms | yes |
+//! | hot 64 | sections a second to the best of rslock and rlock | 91.191 | ≥ 30.000 | yes |
+//! | hot 64 | longest wait of all rounds | 4.4 ms | ≤ 10.0 ms | yes |
 //! | hot 64 | least to most served task, worst round | 1.000 | ≥ 0.900 | yes |
 //! | hot 64 | EVALSHA a section, worst round | 0.0002 | ≤ 0.1000 | yes |
-//! | leased 64 | round trips (EVALSHA) a section, worst round | 1.0057 | ≤ 1.1500 | yes |
+//! | leased 64 | round trips (EVALSHA) a section, worst round | 1.0063 | ≤ 1.1500 | yes |
 //! | leased 64 | sections that came out of turn | 0 | ≤ 0 | yes |
-//! | hold 16 | gap between two sections, p50 | 4.2 µs | ≤ 50.0 µs | yes |
-//! | hold 16 | gap between two sections, mean | 64.2 µs | ≤ 80.0 µs | yes |
-//! | procs 16 | sections a second to the best of rslock and rlock | 21.309 | ≥ 10.000 | yes |
-//! | procs 16 | least to most served process | 0.992 | ≥ 0.800 | yes |
-//! | procs 16 | longest wait, of 12 slices | 53.2 ms | ≤ 120.0 ms | yes |
-//! | hand-over | from the release to the section, in idle round trips, p50 | 1.491 | ≤ 3.000 | yes |
+//! | hold 16 | gap between two sections, p50 | 12.3 µs | ≤ 50.0 µs | yes |
+//! | hold 16 | gap between two sections, mean | 131.8 µs | ≤ 80.0 µs | no |
+//! | procs 16 | sections a second to the best of rslock and rlock | 25.844 | ≥ 10.000 | yes |
+//! | procs 16 | least to most served process | 0.750 | ≥ 0.800 | no |
+//! | procs 16 | longest wait, of 12 slices | 80.4 ms | ≤ 120.0 ms | yes |
+//! | hand-over | from the release to the section, in idle round trips, p50 | 0.973 | ≤ 3.000 | yes |
 //! | renew | holds lost, by their guards | 0 | ≤ 0 | yes |
 //! | renew | holds lost, by the server | 0 | ≤ 0 | yes |
-//! | renew | memory a hold | 668 B | ≤ 700 B | yes |
+//! | renew | memory a hold | 711 B | ≤ 700 B | no |
 //! | renew | tasks beyond those of an idle client | 0 | ≤ 1 | yes |
-//! | renew | CPU of the process | 1.51 % | ≤ 2.00 % | yes |
+//! | renew | CPU of the process | 1.45 % | ≤ 2.00 % | yes |
 //! | renew | holds that one EVALSHA renews | 100 | ≥ 100 | yes |
 //! | waiters | subscription connections | 1 | ≤ 1 | yes |
-//! | waiters | tries a name in the shortest TTL that it was told | 0.5333 | ≤ 1 | yes |
-//! | preheld | lock + unlock, p50 to that with none held | 0.998 | ≤ 1.100 | yes |
-//! | nested | nested lock + unlock, p50 to two raw EVALSHA | 1.031 | ≤ 1.100 | yes |
+//! | waiters | tries a name in the shortest TTL that it was told | 0.5334 | ≤ 1 | yes |
+//! | preheld | lock + unlock, p50 to that with none held | 1.001 | ≤ 1.100 | yes |
+//! | relinked | until every holder is told | 55.6 µs | ≤ 1.50 s | yes |
+//! | relinked 1000 | until every holder is told | 78.6 ms | ≤ 1.50 s | yes |
+//! | relinked 100000 | until every holder is told | 973.5 ms | ≤ 1.50 s | yes |
+//! | relinked 100000 | lock + unlock meanwhile, p99 to that before | 1.347 | ≤ 2.000 | yes |
+//! | nested | nested lock + unlock, p50 to two raw EVALSHA | 1.030 | ≤ 1.100 | yes |
 //! | nested | EVALSHA for a nested lock + unlock | 2 | ≤ 2 | yes |
 //!
-//! 32 of 33 reached; in all cases 0 violations of exclusion and 0 errors. The one that misses its mark is printed as it is: a
-//! lock and unlock of ours is eight commands for the server, two scripts and six inside of them; one of `rslock` is four. Under
-//! that load the CPUs of both sides are busy all the time.
+//! 33 of 37 reached; in all cases 0 violations of exclusion and 0 errors. What misses its mark is printed as it is. A lock and
+//! unlock of ours is eight commands for the server, two scripts and six inside of them; one of `rslock` is four, and under that
+//! load the CPUs of both sides are busy all the time. The mean gap of `hold`, the share of the least served process and the
+//! memory of a hold were within their bounds in an earlier version (64.2 µs, 0.992 and 668 bytes), and are to be again.
 //!
 //! # How to read it
 //!
@@ -73,5 +77,5 @@
 //!   the plot, `slices` for what a slice gives and takes. `--tasks`, `--secs` and `--json` go with it.
 //! - `cargo bench -p foreign --bench latency` measures single steps with criterion.
 //! - `cargo bench --bench allocations` counts what a lock and unlock ask of the allocator, on one thread:
-//!   14 times, of which the driver's two commands alone make 12.
+//!   13 times, of which the driver's two commands alone make 12.
 //! - The example `bench_peer` puts the same load on a server that you started, for comparisons with other languages.
