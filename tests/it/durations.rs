@@ -148,7 +148,9 @@ async fn a_bad_lease_or_bound_is_refused_by_its_name_and_nothing_is_sent() {
             assert!(said.ends_with(&format!(", for lock {name:?}")), "{said}");
         }
     }
-    assert_eq!(proxy.log().len(), 0, "something was sent");
+    // What a client asks and says of itself, once connected, may still be on its way.
+    let scripts = proxy.log().into_iter().filter(|it| matches!(it.command().as_deref(), Some("EVALSHA" | "EVAL")));
+    assert_eq!(scripts.count(), 0, "something was sent");
     assert!(held.is_held());
 }
 
