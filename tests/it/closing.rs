@@ -65,7 +65,9 @@ async fn a_closed_client_answers_closed_to_everything_and_sends_nothing() {
     closed(mutex.try_lock().await);
     closed(mutex.inspect().await);
     assert!(!lock.is_held() && lock.hold_count() == 0 && lock.attach(&Owner::new()).is_none());
-    let sent = proxy.log().iter().filter(|entry| entry.command().is_some()).count();
+    // What it asked and said of itself, once connected, may still be on its way.
+    let asks = |command: String| !matches!(&*command, "INFO" | "CLIENT");
+    let sent = proxy.log().iter().filter(|entry| entry.command().is_some_and(asks)).count();
     assert_eq!(sent, 0);
 }
 
