@@ -127,8 +127,10 @@ impl Listening {
         match published {
             Published::No | Published::Uncounted => Listeners::Unknown,
             Published::To(0) => Listeners::None,
-            // Our own subscription is counted once it is confirmed, and perhaps while it is pending.
-            Published::To(_) if !own && self.hearing() == Hearing::Waiting => Listeners::Unknown,
+            // Our own subscription is counted once it is confirmed, and perhaps while it is pending: as it may have been until now.
+            Published::To(_) if !own && matches!(self.hearing(), Hearing::Waiting | Hearing::Live) => {
+                Listeners::Unknown
+            }
             Published::To(count) => match count.saturating_sub(u32::from(own)) {
                 0 => Listeners::None,
                 others => Listeners::Some(others),

@@ -2,21 +2,25 @@
 
 use super::{slice::work, *};
 
-/// While our own subscription is pending nobody knows whether it was counted: so many others are not let in first, who may
-/// be fewer.
+/// While our own subscription is pending nobody knows whether it was counted, nor when it is confirmed before the count comes:
+/// so many others are not let in first, who may be fewer.
 #[tokio::test(start_paused = true)]
 async fn a_count_of_listeners_is_believed_only_while_our_own_subscription_is_confirmed() {
-    for (confirmed, pause) in [(false, Duration::ZERO), (true, 2 * MS)] {
+    let when = [("before", 2 * MS), ("meanwhile", Duration::ZERO), ("after", Duration::ZERO)];
+    for (confirmed, pause) in when {
         let bench = Bench::new();
         let (world, lock) = (&bench.world, bench.lock("a"));
         world.server(|server| server.others = 3);
-        world.hearing(if confirmed { Hearing::Prompt } else { Hearing::ByHand });
+        world.hearing(if confirmed == "before" { Hearing::Prompt } else { Hearing::ByHand });
         world.other_takes("a", LEASE);
         let waiters = [start(lock.lock()).await, start(lock.lock()).await, start(lock.lock()).await];
         world.other_frees("a");
         let [first, second, third] = waiters;
         let guard = first.await.unwrap().unwrap();
         sleep(2 * SLICE).await;
+        if confirmed == "meanwhile" {
+            world.next(Verb::Release, [Fate::Slow(MS)]);
+        }
         drop(guard);
         turn().await;
         world.confirm();
@@ -28,7 +32,7 @@ async fn a_count_of_listeners_is_believed_only_while_our_own_subscription_is_con
         world.other_frees("a");
         let told = Instant::now();
         drop(second.await.unwrap().unwrap());
-        assert_eq!(told.elapsed(), pause, "confirmed: {confirmed}");
+        assert_eq!(told.elapsed(), pause, "confirmed {confirmed}");
         drop(third.await.unwrap().unwrap());
         bench.nothing_is_left("a").await;
     }
