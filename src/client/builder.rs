@@ -211,7 +211,7 @@ impl ClientBuilder {
     /// How long this client may keep a lock among its own tasks while others wait; 10 ms by default, 60 s at most.
     ///
     /// The longer, the fewer round trips under contention, and the longer other processes wait. It is two round trips at
-    /// least, and more than doubles from turn to turn, up to 500 ms, while not all of those that listen come. Zero: every
+    /// least, and grows from turn to turn, up to 500 ms, while not all of those that listen come. Zero: every
     /// release frees the lock.
     pub fn handover_slice(mut self, slice: Duration) -> Self {
         self.handover_slice = slice;

@@ -43,10 +43,11 @@ const KEEPS: u32 = 2;
 /// A process whose round trip is longer than a quarter of a slice is far: after a message its try comes when those that are near
 /// have taken the key again. So where fewer were heard than listen, cool-down and steps grow from turn to turn, up to what
 /// this process itself had, and so does the slice. Whoever takes a key that lay free for as long as it gives has not given
-/// enough to those that are still to come: of all who let others go first it is the one that gives least, and gives more than
-/// twice as much the next time. Where all were heard it gives an eighth less. So the least that anybody gives grows until
-/// those that are far come, though whoever hears one process twice takes it for two. In return a far process whose turn is
-/// over rests for some round trips, and lets those who listened go first when it listens again.
+/// enough to those that are still to come: of all who let others go first it is the one that gives least, and gives more the
+/// next time: by an eighth of what it had itself at first, and then twice as much each time. Where all were heard it gives an
+/// eighth less. So the least that anybody gives grows until those that are far come, though whoever hears one process twice takes
+/// it for two, and who came and went before it listened for none. In return a far process whose turn is over rests for some
+/// round trips, and lets those who listened go first when it listens again.
 #[derive(Debug)]
 pub(crate) struct Slice {
     length_ns: u64,
@@ -527,13 +528,20 @@ mod tests {
         }
     }
 
+    /// What is added to a slice and to what others are given, from one turn in vain to the next.
+    fn longer() -> impl Iterator<Item = Duration> {
+        let micros = [0.0, 1250.0, 2656.25, 5312.5, 10_625.0, 21_250.0, 42_500.0, 85_000.0, 170_000.0, 340_000.0];
+        micros.into_iter().map(|us| Duration::from_secs_f64(us / 1e6)).chain([LONGEST; 2])
+    }
+
     /// Turns of a process that is near until it gives others so much, while one listens and does not come.
     fn in_vain_until(given: Duration) -> (Slice, Instant) {
         let (mut slice, mut t) = fresh();
         loop {
             let (had, gave) = whole_turn_of(&mut slice, &mut t, 1);
             assert_eq!(gave, had, "no more than it had");
-            if gave == given {
+            if gave >= given {
+                assert_eq!(gave, given);
                 return (slice, t);
             }
             t += gave;
@@ -543,15 +551,16 @@ mod tests {
     #[test]
     fn whoever_listens_and_is_not_heard_is_given_more_each_time_but_no_more_than_this_process_had() {
         let (mut slice, mut t) = fresh();
-        for given in [10, 20, 40, 80, 160, 320, 500, 500] {
+        for longer in longer() {
+            let given = (SLICE + longer).min(LONGEST);
             slice.taken(t, Duration::ZERO);
-            assert_eq!(slice.turn(t + (given - 1) * MS), Turn::Keep, "it keeps the name for as long");
-            t += given * MS;
+            assert_eq!(slice.turn(t + given - MS), Turn::Keep, "it keeps the name for as long");
+            t += given;
             assert_eq!(slice.turn(t), Turn::Yield);
             slice.released(t, Turn::Yield);
             slice.answered(t, Listeners::Some(1));
-            assert_eq!(slice.gate(t), Gate::Until { soon: t + SLICE, at: t + given * MS });
-            t += given * MS;
+            assert_eq!(slice.gate(t), Gate::Until { soon: t + SLICE, at: t + given });
+            t += given;
         }
         slice.taken(t, Duration::ZERO);
         // A short turn gives others no more than the usual.
@@ -562,8 +571,8 @@ mod tests {
 
     #[test]
     fn once_all_who_listened_were_heard_they_are_given_an_eighth_less_each_time_and_the_usual_in_the_end() {
-        let (mut slice, mut t) = in_vain_until(160 * MS);
-        for more in [131, 114, 100] {
+        let (mut slice, mut t) = in_vain_until(180 * MS);
+        for more in [148, 130, 113] {
             slice.heard_other(t);
             assert_eq!(slice.gate(t), Gate::Open);
             assert_eq!(whole_turn_of(&mut slice, &mut t, 1).0.as_millis(), 10 + more);
@@ -574,7 +583,7 @@ mod tests {
         }
         assert_eq!(slice.gate(t), until(t + SLICE));
         // Where nobody listens, nothing is left of it at once.
-        let (mut slice, t) = in_vain_until(160 * MS);
+        let (mut slice, t) = in_vain_until(180 * MS);
         slice.taken(t, Duration::ZERO);
         slice.released(t + 500 * MS, Turn::Yield);
         slice.answered(t + 500 * MS, Listeners::None);
@@ -584,12 +593,12 @@ mod tests {
     #[test]
     fn those_who_come_later_than_the_first_are_given_more_too() {
         let (mut slice, mut t) = fresh();
-        for more in [0, 10, 30, 70, 150, 310, 500] {
+        for longer in longer() {
             let (had, _) = whole_turn_of(&mut slice, &mut t, 2);
             slice.heard_other(t + MS);
             let steps = (2 * MS).max(had / 32);
-            let at = t + MS + (steps + more * MS).min(had);
-            assert_eq!(slice.gate(t + MS), Gate::After(at), "{more}");
+            let at = t + MS + (steps + longer).min(had);
+            assert_eq!(slice.gate(t + MS), Gate::After(at), "{longer:?}");
             t = at;
         }
     }
@@ -628,12 +637,12 @@ mod tests {
     #[test]
     fn a_far_process_whose_rest_is_over_waits_for_longer_each_time_for_those_who_do_not_come_up_to_a_bound() {
         let (mut slice, mut t, trip) = (Slice::new(SLICE), Instant::now(), 5 * MS);
-        for more in [0, 10, 30, 70, 100, 100] {
-            let rest = turn_of(&mut slice, &mut t, SLICE, 2, trip);
+        for more_us in [0, 1250, 2500, 5000, 10_000, 20_000, 40_000, 80_000, 100_000, 100_000] {
+            let (rest, more) = (turn_of(&mut slice, &mut t, SLICE, 2, trip), Duration::from_micros(more_us));
             t += rest;
-            let expected = if more > 0 { Gate::Until { soon: t, at: t + more * MS } } else { Gate::Open };
+            let expected = if more_us > 0 { Gate::Until { soon: t, at: t + more } } else { Gate::Open };
             assert_eq!(slice.gate(t), expected);
-            t += more * MS;
+            t += more;
         }
         assert_eq!(slice.length(), SLICE, "and keeps the name no longer");
     }

@@ -17,6 +17,10 @@ const PART: u32 = 32;
 /// further. Whoever is not farther than this from the server gets the lock in the end, whatever chance does.
 pub(super) const LONGEST: Duration = Duration::from_millis(500);
 
+/// What is added begins with this part of what this process had, and doubles: whoever came and went before it listened is missed,
+/// too, but once, and whoever is far time and again.
+const BEGINS: u32 = 8;
+
 /// Where all came, what was added to it falls by this part: messages can be counted, those who sent them cannot, and whoever
 /// has twice the lock before another one comes is taken for two. So it falls by less than it grows.
 const FALLS: u32 = 8;
@@ -82,7 +86,8 @@ impl Others {
                 let less = self.longer - self.longer / FALLS;
                 self.longer = if less < LONGEST_STEP { Duration::ZERO } else { less };
             } else if goes.is_some_and(|at| at <= now) {
-                self.longer = (self.longer * 2 + stand.slice.max(self.part())).min(LONGEST);
+                let more = self.longer.max(stand.slice.max(self.had) / BEGINS);
+                self.longer = (self.longer + more).min(LONGEST);
             }
         }
         self.round = None;

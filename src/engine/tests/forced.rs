@@ -25,7 +25,7 @@ async fn a_task_that_ends_its_own_holds_by_force_gives_the_name_up_after_a_slice
         }
         // One who listens and does not come is given more each time.
         let expected: Vec<u64> =
-            if others == 0 { (0..40).collect() } else { (0..10).chain(20..40).chain(60..70).collect() };
+            if others == 0 { (0..40).collect() } else { (0..10).chain(20..32).chain(44..57).chain(70..75).collect() };
         assert_eq!(taken, expected, "{others} listening");
         bench.nothing_is_left("a").await;
     }
