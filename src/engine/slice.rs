@@ -30,6 +30,7 @@ const KEEPS: u32 = 2;
 /// | running | took it after busy, or a slice after that end | running, restarted |
 /// | running | the hold is lost | running, not restarted: an end like any other |
 /// | running, over | the hold ends by our own hand | cooling: unanswered |
+/// | cooling: unanswered | took the key by a try that left before that end: of a hold that was lost | running, over as before |
 /// | running, freed | busy: somebody else took what some listeners were told of | cooling: listeners |
 /// | cooling: unanswered | no listeners, or not held | none |
 /// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
@@ -174,7 +175,7 @@ impl Slice {
 
     /// A try that left at `sent` was answered busy: others have their turn, or had it.
     pub(crate) fn busy(&mut self, sent: Instant) {
-        let soon = self.ended.filter(|ended| Date::from(sent) < *ended + self.length());
+        let soon = self.ended.filter(|ended| Date::from(sent) < *ended + self.length() && !self.awaits_answer());
         if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0 && self.length_ns > 0) {
             let had = ended.saturating_duration_since(started);
             self.others.get_or_insert_default().are_told(ended.into(), self.listeners, had);
@@ -198,12 +199,13 @@ impl Slice {
         if self.is_far() && self.listeners > 0 { Turn::Yield } else { turn }
     }
 
-    /// The release that a hold ends with was decided, of its owner's will or by force.
+    /// The release that a hold ends with was decided, of its owner's will or by force. When its slice began is not forgotten
+    /// before the answer: a try that left while that hold was lost already may find the key free, and then goes on with it.
     pub(crate) fn released(&mut self, now: Instant, turn: Turn) {
         let now = Date::from(now);
         self.ended = Some(now);
         if turn == Turn::Yield {
-            let had = self.started.take().map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
+            let had = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
             self.cooling = Some(Cooling::Unanswered { had_ns: nanos(had) });
         }
     }
@@ -217,6 +219,7 @@ impl Slice {
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
         self.told(listeners);
         let Some(Cooling::Unanswered { had_ns }) = self.cooling else { return };
+        self.started = None;
         if listeners == Listeners::None || self.length_ns == 0 {
             self.cooling = None;
             self.others = None;
@@ -259,7 +262,7 @@ impl Slice {
         }
         match (self.cooling, self.cool_down()) {
             // It is far, and nobody listened the last time: its try goes right behind its release, this once.
-            (Some(Cooling::Unanswered { .. }), _) if self.is_far() && self.listeners == 0 => {}
+            (Some(Cooling::Unanswered { .. }), _) if self.is_far() && self.listeners == 0 => self.started = None,
             (Some(Cooling::Unanswered { .. }), _) => return Gate::Unanswered,
             (_, Some((soon, at))) if now < at => return Gate::Until { soon, at },
             _ => self.cooling = None,
@@ -372,6 +375,24 @@ mod tests {
         assert!(slice.awaits_answer());
         slice.answered(t + 11 * MS, Listeners::Some(1));
         assert!(!slice.awaits_answer());
+    }
+
+    /// A hold was lost, and a try left before its release was decided.
+    #[test]
+    fn whoever_takes_the_key_by_a_try_that_left_before_the_release_goes_on_with_its_slice() {
+        let (mut slice, t) = fresh();
+        slice.taken(t, Duration::ZERO);
+        slice.lost(t + 11 * MS);
+        slice.released(t + 12 * MS, Turn::Yield);
+        slice.taken(t + 13 * MS, Duration::ZERO);
+        assert_eq!(slice.turn(t + 13 * MS), Turn::Yield);
+        slice.answered(t + 14 * MS, Listeners::None);
+        assert_eq!(slice.turn(t + 14 * MS), Turn::Yield, "nobody may listen yet");
+        // Refused, it waits for the answer like any other.
+        slice.released(t + 14 * MS, Turn::Yield);
+        slice.told(Listeners::Some(1));
+        slice.busy(t + 13 * MS);
+        assert_eq!(slice.gate(t + 15 * MS), Gate::Unanswered);
     }
 
     #[test]
@@ -686,14 +707,18 @@ mod tests {
         assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Keep, "nobody was ever heard of");
         slice.released(t + 200 * MS, Turn::Yield);
         assert_eq!(slice.gate(t + 200 * MS), Gate::Open);
-        // Somebody listened to that one.
-        slice.answered(t + 300 * MS, Listeners::Some(1));
         slice.taken(t + 300 * MS, trip);
+        assert_eq!(slice.turn(t + 301 * MS), Turn::Keep, "a new slice");
+        slice.released(t + 500 * MS, Turn::Yield);
+        assert_eq!(slice.gate(t + 500 * MS), Gate::Open);
+        // Somebody listened to that one.
+        slice.answered(t + 600 * MS, Listeners::Some(1));
+        slice.taken(t + 600 * MS, trip);
         assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Yield);
-        slice.released(t + 301 * MS, Turn::Yield);
-        assert_eq!(slice.gate(t + 301 * MS), Gate::Unanswered);
+        slice.released(t + 601 * MS, Turn::Yield);
+        assert_eq!(slice.gate(t + 601 * MS), Gate::Unanswered);
         // What a release says that begins no cool-down counts, too.
-        slice.answered(t + 401 * MS, Listeners::None);
+        slice.answered(t + 701 * MS, Listeners::None);
         slice.told(Listeners::Some(1));
         assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Yield);
     }

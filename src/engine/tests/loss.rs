@@ -296,3 +296,27 @@ async fn a_lost_detached_hold_is_remembered_for_a_lease() {
     }
     bench.nothing_is_left("a").await;
 }
+
+/// The try left while the slice was over and nobody had the name between: what took it goes on with that slice.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_is_let_go_of_behind_the_next_try_begins_no_new_slice_for_it() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let first = lock.lock().lease(SLICE * 3).await.unwrap();
+    let second = start(lock.lock()).await;
+    let third = start(lock.lock()).await;
+    // By then the server has ended the hold; on one link the release runs behind the try.
+    world.next(Verb::Acquire, [Fate::Delayed(2 * MS)]);
+    world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
+    assert_eq!(cause(&first.lost().await), Some(LostCause::Expired));
+    turn().await;
+    assert_eq!(world.sent(Verb::Acquire).len(), 2, "the next one tries");
+    drop(first);
+    let second = second.await.unwrap().unwrap();
+    world.forget_record();
+    second.unlock().await.unwrap();
+    assert_eq!(world.verbs(), [Verb::Release], "its slice was over before");
+    drop(third.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
