@@ -114,7 +114,7 @@ impl fmt::Debug for Dispatch {
 }
 
 /// Whom to ask whether a command, or a pipeline of them, may still go. Asked in the same poll that sends.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Dispatches {
     /// Most commands are alone, and need no list.
     first: Option<Arc<Dispatch>>,

@@ -19,6 +19,7 @@ mod listening;
 pub(crate) mod redis;
 mod reply;
 mod round_trip;
+mod slot;
 
 pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::Dispatch;

@@ -21,6 +21,8 @@ mod embedded;
 #[cfg(feature = "embedded")]
 mod embedded_faults;
 #[cfg(feature = "embedded")]
+mod embedded_nodes;
+#[cfg(feature = "embedded")]
 mod embedded_readme;
 #[cfg(feature = "embedded")]
 mod embedded_seeds;

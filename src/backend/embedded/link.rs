@@ -17,6 +17,7 @@ use super::{
     packet::{Answers, Packet},
     pump::Store,
     traffic::{Sent, Way, closed},
+    world::World,
 };
 use crate::{
     backend::{
@@ -39,7 +40,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self, Error> {
-        let signals = Signals::default();
+        let signals = Signals::new(store.look(World::nodes));
         let opened = store.with(|world| world.join(client, command_timeout, &signals))?;
         let (store, subscribed) = (Arc::clone(store), AtomicU64::new(0));
         Ok(Self { store, client, command_timeout, opened, subscribed, signals })
@@ -47,12 +48,17 @@ impl Link {
 
     /// For a store that nobody else has.
     pub(super) fn first(store: Arc<Store>, client: Uuid, command_timeout: Duration) -> Self {
-        let signals = Signals::default();
+        let signals = Signals::new(store.look(World::nodes));
         let opened = store.with(|world| {
-            world.bind();
+            world.clock.bind();
             world.enter(client, command_timeout, &signals)
         });
         Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0), signals }
+    }
+
+    fn node_of(&self, key: &str) -> usize {
+        // One that is the only one is not asked for.
+        if self.signals.round_trips.len() == 1 { 0 } else { self.store.look(|world| world.hosts.node_of(key)) }
     }
 
     fn exchange(&self, calls: &[Call<'_>], within: Duration) -> impl Future<Output = Answers> + Send + use<> {
@@ -78,49 +84,49 @@ impl Link {
 fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatches, within: Duration) -> Sent {
     let asked = store.with(|world| {
         let deadline = world.now() + within;
-        match world.way(client) {
-            Way::Closed => Ok(Sent::Answered(packet.fails(&closed(false)))),
-            Way::Line => Ok(world.park(client, packet.clone(), Arc::new(dispatches), deadline)),
-            Way::Open if dispatches.is_empty() => Ok(world.send(client, packet, deadline)),
-            Way::Open => Err((dispatches, deadline, world.link_number(client))),
+        match world.way(client, packet) {
+            (_, Way::Closed) => Ok(Sent::Answered(packet.fails(&closed(false)))),
+            (route, Way::Line) => Ok(world.park(route, packet.clone(), Arc::new(dispatches), deadline)),
+            (_, Way::Open) if dispatches.is_empty() => Ok(world.send(client, packet, &dispatches, deadline)),
+            (_, Way::Open) => Err((dispatches, deadline, world.number(client, packet))),
         }
     });
     match asked {
         Ok(sent) => sent,
         // With no mutex held.
         Err((dispatches, deadline, link)) => match dispatches.leave(link) {
-            Ok(()) => {
-                let sent = store.with(|world| world.send(client, packet, deadline));
+            Ok(()) => store.with(|world| {
+                let sent = world.send(client, packet, &dispatches, deadline);
                 dispatches.are_with(link);
                 sent
-            }
+            }),
             Err(fault) => Sent::Answered(packet.fails(&fault)),
         },
     }
 }
 
 impl Line for Link {
-    fn subscribe(&self, _: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+    fn subscribe(&self, key: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let (store, client) = (Arc::clone(&self.store), self.client);
         let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        drop(self.store.with(|world| world.subscribe(client, Arc::clone(&channel), id, listener)));
+        drop(self.store.with(|world| world.subscribe(client, key, Arc::clone(&channel), id, listener)));
         Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
     }
 
-    fn link(&self, _: &str) -> u64 {
-        self.store.look(|world| world.link_number(self.client))
+    fn link(&self, key: &str) -> u64 {
+        self.store.look(|world| world.link(self.client, key))
     }
 
-    fn last_answer(&self, _: &str) -> Instant {
-        self.store.look(|world| world.members.get(&self.client).map_or(self.opened, |member| member.last_answer))
+    fn last_answer(&self, key: &str) -> Instant {
+        self.store.look(|world| world.last_answer(self.client, key)).unwrap_or(self.opened)
     }
 
-    fn round_trip(&self, _: &str) -> Option<RoundTrip> {
-        self.signals.round_trips.seen()
+    fn round_trip(&self, key: &str) -> Option<RoundTrip> {
+        self.signals.round_trips[self.node_of(key)].seen()
     }
 
-    fn place(&self, _: &str) -> u32 {
-        0
+    fn place(&self, key: &str) -> u32 {
+        self.node_of(key) as u32
     }
 
     fn era(&self, key: &str) -> u64 {
@@ -150,8 +156,8 @@ impl Backend for Link {
         Publish::Classic
     }
 
-    fn counts(&self, _: &str) -> bool {
-        true
+    fn counts(&self, key: &str) -> bool {
+        self.signals.round_trips.len() == 1 || self.store.look(|world| world.counts(key))
     }
 
     fn is_told_at(&self, _: &str, _: &str) -> bool {
@@ -159,7 +165,8 @@ impl Backend for Link {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { resends: false, joins_names: true }
+        // As a cluster refuses it, whose nodes have slots of their own.
+        Abilities { resends: false, joins_names: self.signals.round_trips.len() == 1 }
     }
 
     fn born(&self) -> Option<Birth> {

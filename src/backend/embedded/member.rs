@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    ops::Range,
     sync::Arc,
     time::Duration,
 };
@@ -14,10 +15,10 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
+    clock::after,
     packet::{Answers, Packet},
     trace::Purpose,
     weather::{Passage, Weather},
-    world::after,
 };
 use crate::backend::{Listener, RoundTrips, backoff::Backoff, dispatch::Dispatches};
 
@@ -29,35 +30,63 @@ const FIRST_LINK: u64 = 1;
 pub(super) struct Member {
     pub(super) id: Uuid,
     pub(super) command_timeout: Duration,
-    pub(super) commands: Link,
-    pub(super) messages: Link,
+    /// To each node.
+    pub(super) links: Vec<Links>,
     /// Commands that left, the oldest first.
     pub(super) flights: BTreeMap<u64, Flight>,
-    /// Commands that found no link, in the order in which they came.
-    pub(super) parked: VecDeque<Parked>,
     pub(super) channels: BTreeMap<Arc<str>, Channel>,
-    pub(super) path: Path,
     pub(super) armed: Armed,
     /// Its own, in place of that of all.
     pub(super) weather: Option<Weather>,
-    /// When a script was last answered, or the client began.
-    pub(super) last_answer: Instant,
     pub(super) signals: Signals,
+    /// The last number that was drawn for a link for commands, or for the way to a slot that moved.
+    newest: u64,
+    /// Of the way to each slot that moved, by the last move.
+    pub(super) ways: BTreeMap<u16, u64>,
     /// Scripts of its that ran.
     pub(super) calls: u64,
+}
+
+/// What leads from one client to one node.
+#[derive(Debug)]
+pub(super) struct Links {
+    pub(super) commands: Link,
+    pub(super) messages: Link,
+    /// Commands that found no link, in the order in which they came.
+    pub(super) parked: VecDeque<Parked>,
+    pub(super) path: Path,
+    /// When a script was last answered, or the client began.
+    pub(super) last_answer: Instant,
+}
+
+/// Whose links, and to which node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) client: Uuid,
+    pub(super) node: usize,
+}
+
+/// One link of a client: to which node, to which process there, and which one it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wire {
+    pub(super) node: usize,
+    pub(super) host: u64,
+    pub(super) number: u64,
 }
 
 /// What is told of a client's links to whoever waits for answers over them.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
-    /// The number of the link for commands.
+    /// The number of the newest link for commands.
     pub(super) eras: watch::Sender<u64>,
-    pub(super) round_trips: Arc<RoundTrips>,
+    /// To each node.
+    pub(super) round_trips: Arc<[RoundTrips]>,
 }
 
-impl Default for Signals {
-    fn default() -> Self {
-        Self { eras: watch::Sender::new(FIRST_LINK), round_trips: Arc::default() }
+impl Signals {
+    pub(super) fn new(nodes: usize) -> Self {
+        let newest = FIRST_LINK + nodes.saturating_sub(1) as u64;
+        Self { eras: watch::Sender::new(newest), round_trips: (0..nodes).map(|_| RoundTrips::default()).collect() }
     }
 }
 
@@ -66,6 +95,8 @@ impl Default for Signals {
 pub(super) struct Link {
     /// Which one this is.
     pub(super) number: u64,
+    /// The process that it leads to.
+    pub(super) host: u64,
     pub(super) stage: Stage,
     pub(super) opened: Instant,
     pub(super) backoff: Backoff,
@@ -92,9 +123,12 @@ pub(super) struct Lane {
 /// A command that left and was not answered.
 #[derive(Debug)]
 pub(super) struct Flight {
+    pub(super) node: usize,
     pub(super) sent: Instant,
     pub(super) answer: Answer,
     pub(super) packet: Packet,
+    /// Whom to ask before it is sent once more, to another node.
+    pub(super) dispatches: Option<Arc<Dispatches>>,
     /// Where it stands in the agenda.
     pub(super) due: Option<(Instant, u64)>,
 }
@@ -132,6 +166,10 @@ pub(super) struct Channel {
     pub(super) ticket: u64,
     pub(super) listeners: Vec<(u64, Arc<dyn Listener>)>,
     pub(super) hearing: Hearing,
+    /// Where it is listened to.
+    pub(super) node: usize,
+    /// Of the key that it is about.
+    pub(super) slot: Option<u16>,
 }
 
 impl fmt::Debug for Channel {
@@ -151,13 +189,13 @@ pub(super) enum Hearing {
 pub(super) struct Path {
     pub(super) split: Split,
     pub(super) server: Server,
-    /// The server came back empty meanwhile, and knows nothing of this client's links.
+    /// The process at the other end is gone, or knows nothing of this client's links.
     pub(super) severed: bool,
     /// Counts the times at which nothing passed any more.
     pub(super) block: u64,
     /// What stands on its way to the store, and in front of it.
-    pub(super) held_there: VecDeque<(u64, Upward)>,
-    pub(super) held_back: VecDeque<(u64, Downward)>,
+    pub(super) held_there: VecDeque<(Wire, Upward)>,
+    pub(super) held_back: VecDeque<(Wire, Downward)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,25 +238,66 @@ pub(super) enum Downward {
 }
 
 impl Member {
-    pub(super) fn new(id: Uuid, command_timeout: Duration, now: Instant, signals: Signals) -> Self {
+    pub(super) fn new(
+        id: Uuid,
+        command_timeout: Duration,
+        now: Instant,
+        signals: Signals,
+        hosts: impl Iterator<Item = u64>,
+    ) -> Self {
+        let links: Vec<_> = hosts.zip(FIRST_LINK..).map(|(host, number)| Links::new(now, host, number)).collect();
+        let newest = links.last().map_or(FIRST_LINK, |links| links.commands.number);
         Self {
             id,
             command_timeout,
-            commands: Link::new(now),
-            messages: Link::new(now),
+            links,
             flights: BTreeMap::new(),
-            parked: VecDeque::new(),
             channels: BTreeMap::new(),
-            path: Path::default(),
             armed: Armed::default(),
             weather: None,
-            last_answer: now,
             signals,
+            newest,
+            ways: BTreeMap::new(),
             calls: 0,
         }
     }
 
-    pub(super) fn link(&mut self, purpose: Purpose) -> &mut Link {
+    pub(super) fn nodes(&self) -> Range<usize> {
+        0..self.links.len()
+    }
+
+    /// Whether somebody of it listens there.
+    pub(super) fn listens_at(&self, node: usize) -> bool {
+        self.channels.values().any(|channel| channel.node == node)
+    }
+
+    /// The number of a link that comes in another's place.
+    pub(super) fn next_number(&mut self, node: usize, purpose: Purpose) -> u64 {
+        match purpose {
+            Purpose::Commands => self.draw(),
+            Purpose::Messages => self.links[node].messages.number + 1,
+        }
+    }
+
+    /// A number that no way for commands had.
+    pub(super) fn draw(&mut self) -> u64 {
+        self.newest += 1;
+        self.newest
+    }
+}
+
+impl Links {
+    fn new(now: Instant, host: u64, number: u64) -> Self {
+        Self {
+            commands: Link::new(now, host, number),
+            messages: Link::new(now, host, FIRST_LINK),
+            parked: VecDeque::new(),
+            path: Path::default(),
+            last_answer: now,
+        }
+    }
+
+    pub(super) fn of(&mut self, purpose: Purpose) -> &mut Link {
         match purpose {
             Purpose::Commands => &mut self.commands,
             Purpose::Messages => &mut self.messages,
@@ -231,16 +310,29 @@ impl Member {
     }
 }
 
+impl Route {
+    /// Of the same client, where this link leads.
+    pub(super) fn of(client: Uuid, wire: Wire) -> Self {
+        Self { client, node: wire.node }
+    }
+}
+
 impl Link {
-    fn new(now: Instant) -> Self {
+    fn new(now: Instant, host: u64, number: u64) -> Self {
         Self {
-            number: FIRST_LINK,
+            number,
+            host,
             stage: Stage::Up,
             opened: now,
             backoff: Backoff::default(),
             there: Lane::default(),
             back: Lane::default(),
         }
+    }
+
+    /// This one, for whatever travels on it.
+    pub(super) fn wire(&self, node: usize) -> Wire {
+        Wire { node, host: self.host, number: self.number }
     }
 
     /// Whether this is the link of that number, and still there.

@@ -5,12 +5,14 @@
 //! | --- | --- |
 //! | `store` | what users hold: the store, its keys and its clock |
 //! | `support` | what a test may do to a client's links |
+//! | `nodes` | what a test may do to the servers: masters that are replaced or silent, slots that move |
 //! | `weather` | what befalls commands by chance |
 //! | `trace`, `ran` | what happened, as a list; a command that ran |
 //! | `link` | the seam: one client's commands and subscriptions |
-//! | `world` | all that a store is, under one mutex; time, and what happens at the server |
+//! | `world` | all that a store is, under one mutex, and what happens at the servers |
+//! | `hosts`, `clock` | which servers there are and what each had a while ago; their time |
 //! | `member` | one client as the store sees it: its links, and what is on its way |
-//! | `traffic` | commands from the first poll to the answer |
+//! | `traffic`, `parked` | commands from the first poll to the answer, those that wait for a link first |
 //! | `breaks` | links that break, are given up and are replaced |
 //! | `subscribers` | subscriptions |
 //! | `pump` | what is told outside of the mutex, and what happens later |
@@ -20,9 +22,13 @@
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
 mod breaks;
+mod clock;
+mod hosts;
 mod link;
 mod member;
+mod nodes;
 mod packet;
+mod parked;
 mod pump;
 mod ran;
 mod server;
@@ -37,6 +43,7 @@ mod weather;
 mod world;
 
 pub use self::{
+    nodes::{Forget, Rival},
     ran::Ran,
     store::EmbeddedStore,
     trace::{Happening, Purpose, Road, Traced},

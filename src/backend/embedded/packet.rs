@@ -34,6 +34,10 @@ impl Packet {
         &self.0
     }
 
+    pub(super) fn is_single(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// The same fault for each call.
     pub(super) fn fails(&self, fault: &Fault) -> Answers {
         vec![Err(fault.clone()); self.0.len()]

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::Notify,
     time::{Instant, sleep_until},
 };
 use uuid::Uuid;
 
 use super::{
-    breaks::Next,
-    packet::{Answers, Packet},
-    traffic::closed,
+    member::{Link, Route, Wire},
+    parked::Next,
+    trace::Purpose,
     world::{Event, News, Pump, World},
 };
 
@@ -37,7 +37,7 @@ impl Store {
         let mut starts = None;
         match world.pump {
             Pump::Idle if world.next_time().is_some() => {
-                starts = world.runtime().cloned();
+                starts = world.clock.runtime().cloned();
                 world.pump = if starts.is_some() { Pump::Runs } else { Pump::Idle };
             }
             Pump::Late => {
@@ -80,10 +80,10 @@ impl Store {
                 while let Some(event) = world.next_due(now) {
                     world.happen(event);
                 }
-                world.members_with_parked()
+                world.routes_with_parked()
             });
-            for client in parked {
-                self.send_parked(client);
+            for route in parked {
+                self.send_parked(route);
             }
             let next = self.with(|world| {
                 let next = world.next_time();
@@ -100,14 +100,10 @@ impl Store {
     }
 
     /// Those that waited for a link go in the order in which they came. Whether one may leave is asked with no mutex held.
-    fn send_parked(self: &Arc<Self>, client: Uuid) {
-        while let Some(Next { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(client)) {
+    fn send_parked(self: &Arc<Self>, route: Route) {
+        while let Some(Next { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(route)) {
             let leaves = dispatches.leave(link).map_err(|fault| packet.fails(&fault));
-            let left = leaves.is_ok();
-            self.with(|world| world.send_parked(client, &packet, leaves, caller));
-            if left {
-                dispatches.are_with(link);
-            }
+            self.with(|world| world.send_parked(route, &packet, (leaves, link), caller));
         }
     }
 }
@@ -121,55 +117,32 @@ impl Drop for Store {
 impl World {
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Arrives { client, link, what } => {
-                if let Some(member) = self.members.get_mut(&client) {
-                    let lane = member.link(what.purpose());
-                    if lane.is(link) {
-                        lane.there.leave();
-                    }
+            Event::Arrives { client, wire, what } => {
+                if let Some(link) = self.travelled(client, wire, what.purpose()) {
+                    link.there.leave();
                 }
-                self.arrive(client, link, what);
+                self.arrive(client, wire, what);
             }
-            Event::Returns { client, link, what } => {
-                if let Some(member) = self.members.get_mut(&client) {
-                    let lane = member.link(what.purpose());
-                    if lane.is(link) {
-                        lane.back.leave();
-                    }
+            Event::Returns { client, wire, what } => {
+                if let Some(link) = self.travelled(client, wire, what.purpose()) {
+                    link.back.leave();
                 }
-                self.come_back(client, link, what);
+                self.come_back(client, wire, what);
             }
-            Event::Copy { client, packet } => self.copy(client, &packet),
+            Event::Copy { client, host, packet } => self.copy(client, host, &packet),
             Event::Overdue { client, flight } => self.overdue(client, flight),
             Event::Unsent { client, parked } => self.unsent(client, parked),
-            Event::Replace { client, link } => self.replace(client, link),
-            Event::Silent { client, block } => self.find_silent(client, block),
+            Event::Replace { route, link } => self.replace(route, link),
+            Event::Silent { route, block } => self.find_silent(route, block),
+            Event::Gone { host } => self.end_host(host),
+            Event::Settled { slot } => self.settle_slot(slot),
+            Event::Look => {}
         }
     }
 
-    /// The first parked command goes, or hears why it does not.
-    fn send_parked(
-        &mut self,
-        client: Uuid,
-        packet: &Packet,
-        leaves: Result<(), Answers>,
-        caller: oneshot::Sender<Answers>,
-    ) {
-        let first = self.members.get_mut(&client).and_then(|member| member.parked.pop_front());
-        let Some(first) = first else {
-            // The client left while it was asked: told outside of the mutex, as everything.
-            let never_sent = leaves.err().unwrap_or_else(|| packet.fails(&closed(false)));
-            return self.news.push_back(News::Answer(caller, never_sent));
-        };
-        self.cancel(first.due);
-        let sent = match leaves {
-            Ok(()) => self.transmit(client, &first.packet, first.deadline),
-            Err(answers) => Err(answers),
-        };
-        match sent {
-            Ok(flight) => self.awaited(client, flight, caller),
-            Err(answers) => self.news.push_back(News::Answer(caller, answers)),
-        }
+    /// The link on which something was, if it is still there.
+    fn travelled(&mut self, client: Uuid, wire: Wire, purpose: Purpose) -> Option<&mut Link> {
+        self.links_mut(Route::of(client, wire)).map(|links| links.of(purpose)).filter(|link| link.is(wire.number))
     }
 }
 

@@ -114,6 +114,7 @@ impl fmt::Display for Ran {
             Road::Link => Ok(()),
             Road::OldLink => f.write_str(" over an old link"),
             Road::Copy => f.write_str(" as a copy"),
+            Road::Rival => f.write_str(" at an old master"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use super::{link::Link, pump::Store, server::Reply, trace::Traced, weather::Weather, world::World};
+use super::{hosts::Hosts, link::Link, pump::Store, server::Reply, trace::Traced, weather::Weather, world::World};
 use crate::{chance::Chance, error::Result, lease as bounds};
 
 /// A store in this process, on which the same scripts run as on a server: for tests without one, and for trying things out.
@@ -79,7 +79,11 @@ impl EmbeddedStore {
     }
 
     fn with_chance(chance: Chance) -> Self {
-        Self { store: Store::new(World::new(chance.clone())), chance }
+        Self::of_nodes(chance, Hosts::new(1, false))
+    }
+
+    pub(super) fn of_nodes(chance: Chance, hosts: Hosts) -> Self {
+        Self { store: Store::new(World::new(chance.clone(), hosts)), chance }
     }
 
     pub(crate) fn chance(&self) -> &Chance {
@@ -114,7 +118,7 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let mut keys = texts(self.ask(&["KEYS", "*"]));
+        let mut keys = self.store.look(World::keys);
         keys.sort_unstable();
         keys
     }
@@ -172,9 +176,7 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn listeners(&self) -> Vec<(String, usize)> {
-        self.store.look(|world| {
-            world.audience.iter().map(|(channel, clients)| (String::from(&**channel), clients.len())).collect()
-        })
+        self.store.look(World::listeners)
     }
 
     /// Ends a lease now, as if its time had run out: the key is gone, and nobody is told. Whether there was one.
@@ -272,7 +274,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn limit_memory(&self, bytes: usize) {
-        self.store.with(|world| world.limit_memory(bytes));
+        self.store.with(|world| world.hosts.limit_memory(bytes));
     }
 
     /// Sets the store's clock forward, and only that: keys run out so much sooner than their holders expect.
@@ -293,12 +295,12 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn set_clock_forward(&self, by: Duration) {
-        self.store.with(|world| world.set_clock_ahead(by));
+        self.store.with(|world| world.clock.set_ahead(by));
     }
 
     /// Sets the store's clock back, and only that: keys live so much longer.
     pub fn set_clock_back(&self, by: Duration) {
-        self.store.with(|world| world.set_clock_back(by));
+        self.store.with(|world| world.clock.set_back(by));
     }
 
     /// From now on this befalls the commands of all clients that have no [weather of their own](Self::set_weather_of);
@@ -357,13 +359,4 @@ impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EmbeddedStore")
     }
-}
-
-fn texts(reply: Reply) -> Vec<String> {
-    let Reply::Array(parts) = reply else { return Vec::new() };
-    let text = |part| match part {
-        Reply::Bulk(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        _ => None,
-    };
-    parts.into_iter().filter_map(text).collect()
 }

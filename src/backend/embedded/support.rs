@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{breaks::Cause, member::Member, store::EmbeddedStore, trace::Purpose, weather::Weather};
+use super::{member::Member, store::EmbeddedStore, weather::Weather};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -122,10 +122,7 @@ impl EmbeddedStore {
     /// ```
     pub fn cut(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| {
-            world.break_link(client.id(), Purpose::Commands, Cause::Cut);
-            world.break_link(client.id(), Purpose::Messages, Cause::Cut);
-        });
+        self.store.with(|world| world.cut(client.id()));
         Ok(())
     }
 

@@ -41,6 +41,12 @@ pub enum Happening {
         /// The message.
         message: String,
     },
+    /// A message was lost on its way to a subscriber.
+    #[non_exhaustive]
+    Missed {
+        /// The channel.
+        channel: String,
+    },
     /// A subscription was confirmed by the store.
     #[non_exhaustive]
     Listens {
@@ -52,12 +58,16 @@ pub enum Happening {
     Broke {
         /// What the link was for.
         link: Purpose,
+        /// To which node it led.
+        node: usize,
     },
     /// A link was replaced.
     #[non_exhaustive]
     Replaced {
         /// What the link is for.
         link: Purpose,
+        /// To which node it leads.
+        node: usize,
     },
     /// The client left.
     Left,
@@ -73,6 +83,8 @@ pub enum Road {
     OldLink,
     /// As a second copy.
     Copy,
+    /// To a master that had been replaced, as one of those who did not know of it yet.
+    Rival,
 }
 
 /// What a link is for.
@@ -83,6 +95,10 @@ pub enum Purpose {
     Commands,
     /// Subscriptions.
     Messages,
+}
+
+impl Purpose {
+    pub(super) const BOTH: [Self; 2] = [Self::Commands, Self::Messages];
 }
 
 impl fmt::Display for Traced {
@@ -98,9 +114,12 @@ impl fmt::Display for Happening {
             Self::Lost { script } => write!(f, "{script} was lost"),
             Self::Unanswered => f.write_str("an answer was lost"),
             Self::Told { channel, message } => write!(f, "{message:?} on {channel:?}"),
+            Self::Missed { channel } => write!(f, "a message on {channel:?} was lost"),
             Self::Listens { channel } => write!(f, "listens on {channel:?}"),
-            Self::Broke { link } => write!(f, "the link for {link} broke"),
-            Self::Replaced { link } => write!(f, "the link for {link} was replaced"),
+            Self::Broke { link, node: 0 } => write!(f, "the link for {link} broke"),
+            Self::Broke { link, node } => write!(f, "the link for {link} to node {node} broke"),
+            Self::Replaced { link, node: 0 } => write!(f, "the link for {link} was replaced"),
+            Self::Replaced { link, node } => write!(f, "the link for {link} to node {node} was replaced"),
             Self::Left => f.write_str("left"),
         }
     }

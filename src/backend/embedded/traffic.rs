@@ -7,11 +7,12 @@ use uuid::Uuid;
 
 use super::{
     breaks::Cause,
-    member::{Answer, Downward, Flight, Member, Parked, Server, Split, Stage, Upward},
+    clock::after,
+    member::{Answer, Downward, Flight, Links, Member, Route, Split, Stage, Upward, Wire},
     packet::{Answers, Packet},
     trace::{Happening, Purpose, Road},
     weather::{Fate, Passage, Then},
-    world::{Event, News, World, after},
+    world::{Event, News, World},
 };
 use crate::backend::{Fault, FaultKind, dispatch::Dispatches};
 
@@ -32,43 +33,36 @@ pub(super) enum Way {
 }
 
 impl World {
-    pub(super) fn way(&self, client: Uuid) -> Way {
-        match self.members.get(&client) {
+    pub(super) fn links(&self, route: Route) -> Option<&Links> {
+        self.members.get(&route.client).map(|member| &member.links[route.node])
+    }
+
+    pub(super) fn links_mut(&mut self, route: Route) -> Option<&mut Links> {
+        self.members.get_mut(&route.client).map(|member| &mut member.links[route.node])
+    }
+
+    /// Whether nothing passes between this client and that process.
+    pub(super) fn blocks(&self, route: Route, host: u64) -> bool {
+        let frozen = self.hosts.get(host).is_some_and(|host| host.frozen);
+        frozen || self.links(route).is_some_and(|links| links.path.is_blocked())
+    }
+
+    /// Where a command goes, and how.
+    pub(super) fn way(&self, client: Uuid, packet: &Packet) -> (Route, Way) {
+        let route = Route { client, node: self.hosts.node_for(packet) };
+        let way = match self.links(route) {
             None => Way::Closed,
-            Some(member) if member.is_open() => Way::Open,
+            Some(links) if links.is_open() => Way::Open,
             Some(_) => Way::Line,
-        }
-    }
-
-    /// Gives a command a place in the line for a link.
-    pub(super) fn park(
-        &mut self,
-        client: Uuid,
-        packet: Packet,
-        dispatches: Arc<Dispatches>,
-        deadline: Instant,
-    ) -> Sent {
-        let number = self.draw();
-        let due = self.plan(deadline, Event::Unsent { client, parked: number });
-        let (answer, answered) = oneshot::channel();
-        if let Some(member) = self.members.get_mut(&client) {
-            member.parked.push_back(Parked { number, packet, dispatches, deadline, answer: Some(answer), due });
-        }
-        Sent::Parked(number, answered)
-    }
-
-    /// The caller of a parked command left.
-    pub(super) fn withdraw(&mut self, client: Uuid, parked: u64) -> Option<Parked> {
-        let member = self.members.get_mut(&client)?;
-        let at = member.parked.iter().position(|it| it.number == parked && it.answer.is_some())?;
-        let left = member.parked.remove(at)?;
-        self.cancel(left.due);
-        Some(left)
+        };
+        (route, way)
     }
 
     /// Sends a command that was asked whether it may leave.
-    pub(super) fn send(&mut self, client: Uuid, packet: &Packet, deadline: Instant) -> Sent {
-        match self.transmit(client, packet, deadline) {
+    pub(super) fn send(&mut self, client: Uuid, packet: &Packet, dispatches: &Dispatches, deadline: Instant) -> Sent {
+        // Where a slot cannot move nobody is asked twice.
+        let dispatches = (self.hosts.nodes() > 1).then(|| Arc::new(dispatches.clone()));
+        match self.transmit(client, packet, dispatches, deadline) {
             Ok(flight) => {
                 let (answer, answered) = oneshot::channel();
                 self.awaited(client, flight, answer);
@@ -86,33 +80,41 @@ impl World {
     }
 
     /// Sends it: an answer that came at once, or the number of the flight.
-    pub(super) fn transmit(&mut self, client: Uuid, packet: &Packet, deadline: Instant) -> Result<u64, Answers> {
-        if self.is_plain(client) {
-            return Err(self.exchange(client, packet));
+    pub(super) fn transmit(
+        &mut self,
+        client: Uuid,
+        packet: &Packet,
+        dispatches: Option<Arc<Dispatches>>,
+        deadline: Instant,
+    ) -> Result<u64, Answers> {
+        let route = Route { client, node: self.hosts.node_for(packet) };
+        if self.is_plain(route) {
+            return Err(self.exchange(route, packet));
         }
         let now = self.now();
         let flight = self.draw();
         let fate = self.fate(client);
         let Some(member) = self.members.get_mut(&client) else { return Err(packet.fails(&closed(true))) };
-        if member.commands.stage != Stage::Up {
+        let link = &member.links[route.node].commands;
+        if link.stage != Stage::Up {
             // It broke between the question and the sending.
             return Err(packet.fails(&dropped()));
         }
-        let answer = Answer::Here(None);
-        let sent = Flight { sent: now, answer, packet: packet.clone(), due: None };
+        let (host, answer) = (link.host, Answer::Here(None));
+        let sent = Flight { node: route.node, sent: now, answer, packet: packet.clone(), dispatches, due: None };
         member.flights.insert(flight, sent);
         match fate.request {
             Passage::Arrives => {
                 let what = Upward::Run { flight, packet: packet.clone(), reply: fate.reply };
-                self.send_there(client, what, fate.delay);
+                self.send_there(route, what, fate.delay);
             }
             Passage::Lost => self.lost(client, packet),
         }
         if let Some(later) = fate.copy {
-            self.plan(after(now, later), Event::Copy { client, packet: packet.clone() });
+            self.plan(after(now, later), Event::Copy { client, host, packet: packet.clone() });
         }
         if fate.then == Then::Breaks {
-            self.break_link(client, Purpose::Commands, Cause::Cut);
+            self.break_link(route, Purpose::Commands, Cause::Cut);
         }
         let Some(member) = self.members.get_mut(&client) else { return Err(packet.fails(&closed(true))) };
         let Some(sent) = member.flights.get_mut(&flight) else { return Err(packet.fails(&closed(true))) };
@@ -130,29 +132,40 @@ impl World {
     }
 
     /// Whether nothing befalls this client's next command, which then need not be followed on its way: it is answered at once.
-    fn is_plain(&self, client: Uuid) -> bool {
-        self.weather_of(client).is_none()
-            && self.members.get(&client).is_some_and(|member| {
-                let link = &member.commands;
+    fn is_plain(&self, route: Route) -> bool {
+        self.weather_of(route.client).is_none()
+            && self.members.get(&route.client).is_some_and(|member| {
+                let link = &member.links[route.node].commands;
                 let is_free = link.stage == Stage::Up && link.there.is_empty() && link.back.is_empty();
-                is_free && member.armed.is_nothing() && !member.path.is_blocked()
+                is_free && member.armed.is_nothing() && !self.blocks(route, link.host)
             })
     }
 
     /// There and back.
-    fn exchange(&mut self, client: Uuid, packet: &Packet) -> Answers {
-        let answers = self.execute(client, packet, Road::Link);
-        let now = self.now();
-        if let Some(member) = self.members.get_mut(&client) {
-            member.last_answer = now;
-            member.signals.round_trips.note(Duration::ZERO);
-        }
+    fn exchange(&mut self, route: Route, packet: &Packet) -> Answers {
+        let Some(host) = self.links(route).map(|links| links.commands.host) else {
+            return packet.fails(&closed(true));
+        };
+        let answers = self.execute(route.client, host, packet, Road::Link);
+        self.heard(route, self.now());
         answers
     }
 
-    /// A second copy reaches the store, by a road of its own; nobody waits for its answer.
-    pub(super) fn copy(&mut self, client: Uuid, packet: &Packet) {
-        drop(self.execute(client, packet, Road::Copy));
+    /// A script was answered that was sent then.
+    fn heard(&mut self, route: Route, sent: Instant) {
+        let now = self.now();
+        if let Some(member) = self.members.get_mut(&route.client) {
+            member.links[route.node].last_answer = now;
+            member.signals.round_trips[route.node].note(now.saturating_duration_since(sent));
+        }
+    }
+
+    /// A second copy reaches the process that it was sent to, by a road of its own; nobody waits for its answer.
+    pub(super) fn copy(&mut self, client: Uuid, host: u64, packet: &Packet) {
+        match self.hosts.get(host) {
+            Some(_) => drop(self.execute(client, host, packet, Road::Copy)),
+            None => self.lost(client, packet),
+        }
     }
 
     pub(super) fn lost(&mut self, client: Uuid, packet: &Packet) {
@@ -177,92 +190,113 @@ impl World {
     }
 
     /// Sets out for the store, behind whatever is on its way there.
-    pub(super) fn send_there(&mut self, client: Uuid, what: Upward, delay: Duration) {
+    pub(super) fn send_there(&mut self, route: Route, what: Upward, delay: Duration) {
         let now = self.now();
-        let Some(member) = self.members.get_mut(&client) else { return };
-        let link = member.link(what.purpose());
-        let number = link.number;
+        let Some(links) = self.links_mut(route) else { return };
+        let link = links.of(what.purpose());
+        let (wire, client) = (link.wire(route.node), route.client);
         match link.there.enter(now, delay) {
-            Some(at) => drop(self.plan(at, Event::Arrives { client, link: number, what })),
-            None => self.arrive(client, number, what),
+            Some(at) => drop(self.plan(at, Event::Arrives { client, wire, what })),
+            None => self.arrive(client, wire, what),
         }
     }
 
-    /// Reaches the store, if the way is free.
-    pub(super) fn arrive(&mut self, client: Uuid, link: u64, what: Upward) {
-        let Some(member) = self.members.get_mut(&client) else {
-            // What a client sent before it left runs all the same.
-            if let Upward::Run { packet, .. } = what {
-                drop(self.execute(client, &packet, Road::OldLink));
+    /// Reaches the process that it was sent to, if the way is free.
+    pub(super) fn arrive(&mut self, client: Uuid, wire: Wire, what: Upward) {
+        let (route, gone) = (Route::of(client, wire), self.hosts.get(wire.host).is_none());
+        let Some(links) = self.links_mut(route).filter(|_| !gone) else {
+            // What a client sent before it left runs all the same; what was sent to a process that is gone does not.
+            match what {
+                Upward::Run { packet, .. } if gone => self.lost(client, &packet),
+                Upward::Run { packet, .. } => drop(self.execute(client, wire.host, &packet, Road::OldLink)),
+                Upward::Listen { .. } | Upward::Unlisten { .. } => {}
             }
             return;
         };
-        let is_current = member.link(what.purpose()).is(link);
-        let path = &mut member.path;
-        match (path.split, path.server) {
-            (Split::Parted, _) if !is_current => {
-                if let Upward::Run { packet, .. } = what {
-                    self.lost(client, &packet);
-                }
-                return;
+        let is_current = links.of(what.purpose()).is(wire.number);
+        if links.path.split == Split::Parted && !is_current {
+            if let Upward::Run { packet, .. } = what {
+                self.lost(client, &packet);
             }
-            (Split::Whole, Server::Runs) => {}
-            _ => return path.held_there.push_back((link, what)),
+            return;
+        }
+        if self.blocks(route, wire.host) {
+            if let Some(links) = self.links_mut(route) {
+                links.path.held_there.push_back((wire, what));
+            }
+            return;
         }
         match what {
             Upward::Run { flight, packet, reply } => {
+                if is_current && packet.is_single() && !self.hosts.has(wire.host, &packet.words()[0]) {
+                    return self.redirect(client, flight);
+                }
                 let road = if is_current { Road::Link } else { Road::OldLink };
-                let answers = self.execute(client, &packet, road);
+                let answers = self.execute(client, wire.host, &packet, road);
                 match reply {
-                    Passage::Arrives if is_current => self.send_back(client, Downward::Answer { flight, answers }),
+                    Passage::Arrives if is_current => self.send_back(route, Downward::Answer { flight, answers }),
                     Passage::Arrives => {}
                     Passage::Lost => self.note(client, || Happening::Unanswered),
                 }
             }
-            Upward::Listen { channel, ticket } if is_current => self.listen(client, channel, ticket),
-            Upward::Unlisten { channel } if is_current => self.unlisten(client, &channel),
+            Upward::Listen { channel, ticket } if is_current => self.listen(route, channel, ticket),
+            Upward::Unlisten { channel } if is_current => self.unlisten(route, wire.host, &channel),
             Upward::Listen { .. } | Upward::Unlisten { .. } => {}
         }
     }
 
+    /// Its slot went to another node while it was on its way.
+    fn redirect(&mut self, client: Uuid, flight: u64) {
+        let known = self.members.get_mut(&client).and_then(|member| member.flights.remove(&flight));
+        let Some(Flight { answer, packet, dispatches, due, .. }) = known else { return };
+        due.into_iter().for_each(|due| self.cancel(due));
+        let (Answer::Wanted(answer), Some(dispatches), Some((deadline, _))) = (answer, dispatches, due) else {
+            // Its caller was told that there is no answer.
+            return self.lost(client, &packet);
+        };
+        self.line_up_anew(client, packet, dispatches, deadline, answer);
+    }
+
     /// Sets out for the client, behind whatever is on its way there.
-    pub(super) fn send_back(&mut self, client: Uuid, what: Downward) {
+    pub(super) fn send_back(&mut self, route: Route, what: Downward) {
         let now = self.now();
-        let delay = self.weather_of(client).map_or(Duration::ZERO, |weather| weather.way_back(&self.chance));
-        let Some(member) = self.members.get_mut(&client) else { return };
-        let link = member.link(what.purpose());
-        let number = link.number;
+        let delay = self.weather_of(route.client).map_or(Duration::ZERO, |weather| weather.way_back(&self.chance));
+        let Some(links) = self.links_mut(route) else { return };
+        let link = links.of(what.purpose());
+        let (wire, client) = (link.wire(route.node), route.client);
         match link.back.enter(now, delay) {
-            Some(at) => drop(self.plan(at, Event::Returns { client, link: number, what })),
-            None => self.come_back(client, number, what),
+            Some(at) => drop(self.plan(at, Event::Returns { client, wire, what })),
+            None => self.come_back(client, wire, what),
         }
     }
 
     /// Reaches the client, if the way is free and the link is the one that it was sent on.
-    pub(super) fn come_back(&mut self, client: Uuid, link: u64, what: Downward) {
-        let Some(member) = self.members.get_mut(&client) else { return };
-        if !member.link(what.purpose()).is(link) {
+    pub(super) fn come_back(&mut self, client: Uuid, wire: Wire, what: Downward) {
+        let route = Route::of(client, wire);
+        let blocked = self.blocks(route, wire.host);
+        let Some(links) = self.links_mut(route) else { return };
+        if !links.of(what.purpose()).is(wire.number) {
             return;
         }
-        if member.path.is_blocked() {
-            return member.path.held_back.push_back((link, what));
+        if blocked {
+            return links.path.held_back.push_back((wire, what));
         }
         match what {
-            Downward::Answer { flight, answers } => self.settle(client, flight, answers),
+            Downward::Answer { flight, answers } => self.settle(route, flight, answers),
             Downward::Confirm { channel, ticket } => self.confirm(client, &channel, ticket),
             Downward::Message { channel, bytes } => self.hear(client, &channel, &bytes),
         }
     }
 
     /// A command was answered.
-    fn settle(&mut self, client: Uuid, flight: u64, answers: Answers) {
+    fn settle(&mut self, route: Route, flight: u64, answers: Answers) {
         let now = self.now();
-        let Some(member) = self.members.get_mut(&client) else { return };
-        member.last_answer = now;
-        if let Some(flight) = member.flights.get(&flight) {
-            member.signals.round_trips.note(now.saturating_duration_since(flight.sent));
+        let sent = self.flight(route.client, flight).map(|flight| flight.sent);
+        match sent {
+            Some(sent) => self.heard(route, sent),
+            None => self.links_mut(route).into_iter().for_each(|links| links.last_answer = now),
         }
-        self.end_flight(client, flight, answers);
+        self.end_flight(route.client, flight, answers);
     }
 
     /// A command is over: its caller gets this.
@@ -293,7 +327,6 @@ impl World {
         let now = self.now();
         let Some(member) = self.members.get_mut(&client) else { return };
         let verdict = member.command_timeout;
-        let blocked = member.path.is_blocked();
         let Some(known) = member.flights.get_mut(&flight) else { return };
         let verdict = known.sent + verdict;
         let mut waited = false;
@@ -309,28 +342,23 @@ impl World {
                 known.due = Some(due);
             }
         } else {
-            member.flights.remove(&flight);
-            if waited || blocked {
-                self.break_link(client, Purpose::Commands, Cause::Silent);
+            let Some(known) = member.flights.remove(&flight) else { return };
+            let (route, host) = (Route { client, node: known.node }, member.links[known.node].commands.host);
+            if waited || self.blocks(route, host) {
+                self.break_link(route, Purpose::Commands, Cause::Silent);
             }
         }
-    }
-
-    /// A parked command has waited for long enough.
-    pub(super) fn unsent(&mut self, client: Uuid, parked: u64) {
-        let Some(mut late) = self.withdraw(client, parked) else { return };
-        if let Some(caller) = late.answer.take() {
-            let fault = Fault::of(FaultKind::Dropped, false, "no link in time");
-            let answers = late.packet.fails(&fault);
-            self.news.push_back(News::Answer(caller, answers));
-        }
-        self.news.push_back(News::Over(late));
     }
 }
 
 /// The client was closed.
 pub(super) fn closed(may_have_run: bool) -> Fault {
     Fault::of(FaultKind::Closed, may_have_run, "the client was closed")
+}
+
+/// Its slot is elsewhere by now.
+pub(super) fn moved() -> Fault {
+    Fault::of(FaultKind::Unready, false, "its slot has moved")
 }
 
 /// The link went away under a command.

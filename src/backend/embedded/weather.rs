@@ -39,6 +39,7 @@ pub struct Weather {
     reply_delay: Span,
     lost_requests: f64,
     lost_replies: f64,
+    lost_messages: f64,
     copies: f64,
     copy_delay: Span,
     cuts: f64,
@@ -108,6 +109,12 @@ impl Weather {
         self
     }
 
+    /// How probable it is that a message to a subscriber never arrives, though its link stays: a release that nobody hears of.
+    pub fn lost_messages(mut self, probability: f64) -> Self {
+        self.lost_messages = probability;
+        self
+    }
+
     /// How probable it is that a command runs once more, and how much later: a copy that an old link still delivered.
     pub fn copies(mut self, probability: f64, later: RangeInclusive<Duration>) -> Self {
         self.copies = probability;
@@ -140,6 +147,11 @@ impl Weather {
     /// What a message does to its link.
     pub(super) fn then(&self, chance: &Chance) -> Then {
         if happens(chance, self.cuts) { Then::Breaks } else { Then::Stays }
+    }
+
+    /// Whether a message arrives. Nothing is drawn where all of them do.
+    pub(super) fn message(&self, chance: &Chance) -> Passage {
+        if self.lost_messages > 0.0 { passage(chance, self.lost_messages) } else { Passage::Arrives }
     }
 
     pub(super) fn way_there(&self, chance: &Chance) -> Duration {

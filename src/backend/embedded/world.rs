@@ -1,9 +1,8 @@
-//! All that a store is, under one mutex: the server, its clock, its clients, what happens later, and what is to be told. How
+//! All that a store is, under one mutex: its servers, their clock, its clients, what happens later, and what is to be told. How
 //! things travel is in `traffic.rs`, `breaks.rs` and `subscribers.rs`.
 
 use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt, mem,
     sync::Arc,
     time::Duration,
@@ -17,11 +16,14 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    member::{Downward, Member, Parked, Signals, Upward},
+    clock::Clock,
+    hosts::Hosts,
+    member::{Downward, Member, Parked, Route, Signals, Upward, Wire},
     packet::{self, Answers, Packet},
     ran::Ran,
-    server::{MAX_BYTES, Published, Reply, Server},
+    server::{Published, Reply},
     trace::{Happening, Purpose, Road, Traced},
+    traffic::moved,
     weather::Weather,
 };
 use crate::{
@@ -30,29 +32,14 @@ use crate::{
     error::{Error, Result},
 };
 
-/// What the store's clock shows at its beginning: far enough from zero to be set back.
-const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
-
-/// As good as never, for whatever is to happen later than a clock can tell.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600 * 30);
-
-/// So much later.
-pub(super) fn after(now: Instant, by: Duration) -> Instant {
-    now + by.min(NEVER)
-}
-
 /// Everything about a store.
 #[derive(Debug)]
 pub(super) struct World {
-    server: Server,
+    pub(super) hosts: Hosts,
     pub(super) chance: Chance,
     pub(super) weather: Option<Weather>,
-    /// What the server may keep, where that was said.
-    memory: Option<usize>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) members: BTreeMap<Uuid, Member>,
-    /// Who listens where, as the server knows it.
-    pub(super) audience: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
     agenda: BTreeMap<(Instant, u64), Event>,
     /// Numbers for whatever must be told apart.
     drawn: u64,
@@ -62,17 +49,6 @@ pub(super) struct World {
     /// Whoever tells tells everything, so that the order stays.
     pub(super) telling: bool,
     trace: Option<Vec<Traced>>,
-}
-
-/// Whose runtime's time it is, and how far the store's clock was set.
-#[derive(Debug, Default)]
-struct Clock {
-    runtime: Option<Handle>,
-    start: Option<Instant>,
-    /// The time of the step that is being made: asked for once.
-    moment: Cell<Option<Instant>>,
-    ahead: Duration,
-    behind: Duration,
 }
 
 /// Whether there is a task for what happens later.
@@ -92,17 +68,18 @@ pub(super) enum Pump {
 pub(super) enum Event {
     Arrives {
         client: Uuid,
-        link: u64,
+        wire: Wire,
         what: Upward,
     },
     Returns {
         client: Uuid,
-        link: u64,
+        wire: Wire,
         what: Downward,
     },
     /// A second copy reaches the store.
     Copy {
         client: Uuid,
+        host: u64,
         packet: Packet,
     },
     /// A command has waited for long enough.
@@ -116,14 +93,24 @@ pub(super) enum Event {
         parked: u64,
     },
     Replace {
-        client: Uuid,
+        route: Route,
         link: Purpose,
     },
     /// Nobody has spoken on the link of the subscriptions since this block began.
     Silent {
-        client: Uuid,
+        route: Route,
         block: u64,
     },
+    /// A master that was replaced is gone.
+    Gone {
+        host: u64,
+    },
+    /// A slot is where it was to go.
+    Settled {
+        slot: u16,
+    },
+    /// Whoever waits in line may have its turn.
+    Look,
 }
 
 /// What is told outside of the mutex.
@@ -159,15 +146,13 @@ impl fmt::Debug for News {
 }
 
 impl World {
-    pub(super) fn new(chance: Chance) -> Self {
+    pub(super) fn new(chance: Chance, hosts: Hosts) -> Self {
         Self {
-            server: Server::default(),
+            hosts,
             chance,
             weather: None,
-            memory: None,
             clock: Clock::default(),
             members: BTreeMap::new(),
-            audience: BTreeMap::new(),
             agenda: BTreeMap::new(),
             drawn: 0,
             pump: Pump::default(),
@@ -179,7 +164,7 @@ impl World {
 
     /// A client comes, if it lives where the store does. When it came.
     pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Result<Instant> {
-        self.bind();
+        self.clock.bind();
         if self.pump == Pump::Ended {
             return Err(Error::invalid(
                 "runtime",
@@ -187,7 +172,7 @@ impl World {
             ));
         }
         let here = Handle::try_current().ok().map(|here| here.id());
-        if here != self.clock.runtime.as_ref().map(Handle::id) {
+        if here != self.clock.runtime().map(Handle::id) {
             return Err(Error::invalid(
                 "runtime",
                 "this embedded store lives on another tokio runtime, that of its first client; make one store for each",
@@ -196,61 +181,21 @@ impl World {
         Ok(self.enter(client, command_timeout, signals))
     }
 
-    /// The first one to come says whose time it is.
-    pub(super) fn bind(&mut self) {
-        if self.clock.runtime.is_none() {
-            self.clock.runtime = Handle::try_current().ok();
-            self.clock.start = self.clock.runtime.is_some().then(Instant::now);
-        }
-    }
-
     pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Instant {
         let now = self.now();
-        self.members.insert(client, Member::new(client, command_timeout, now, signals.clone()));
+        let hosts = (0..self.hosts.nodes()).map(|node| self.hosts.master(node));
+        self.members.insert(client, Member::new(client, command_timeout, now, signals.clone(), hosts));
         now
-    }
-
-    pub(super) fn runtime(&self) -> Option<&Handle> {
-        self.clock.runtime.as_ref()
     }
 
     /// A step begins: no time goes by until the next one.
     pub(super) fn step(&self) {
-        self.clock.moment.set(None);
+        self.clock.step();
     }
 
     /// The time of the store's runtime, wherever it is asked.
     pub(super) fn now(&self) -> Instant {
-        let moment = self.clock.moment.get().unwrap_or_else(|| self.time());
-        self.clock.moment.set(Some(moment));
-        moment
-    }
-
-    fn time(&self) -> Instant {
-        let here = Handle::try_current().ok().map(|here| here.id());
-        match &self.clock.runtime {
-            Some(own) if here != Some(own.id()) => {
-                let _entered = own.enter();
-                Instant::now()
-            }
-            _ => Instant::now(),
-        }
-    }
-
-    fn since_start(&self) -> Duration {
-        self.clock.start.map_or(Duration::ZERO, |start| self.now().saturating_duration_since(start))
-    }
-
-    fn server_time(&self) -> Duration {
-        (BEGINNING + self.since_start()).saturating_add(self.clock.ahead).saturating_sub(self.clock.behind)
-    }
-
-    pub(super) fn set_clock_ahead(&mut self, by: Duration) {
-        self.clock.ahead = self.clock.ahead.saturating_add(by);
-    }
-
-    pub(super) fn set_clock_back(&mut self, by: Duration) {
-        self.clock.behind = self.clock.behind.saturating_add(by);
+        self.clock.now()
     }
 
     pub(super) fn draw(&mut self) -> u64 {
@@ -289,78 +234,88 @@ impl World {
         taken.into_values().collect()
     }
 
-    /// Runs what a packet holds, and sends what it published on its way.
-    pub(super) fn execute(&mut self, client: Uuid, packet: &Packet, road: Road) -> Answers {
-        let answers: Answers = (0..packet.words().len()).map(|place| self.run(client, packet, place, road)).collect();
+    /// Runs what a packet holds where it came to, and sends what it published on its way.
+    pub(super) fn execute(&mut self, client: Uuid, host: u64, packet: &Packet, road: Road) -> Answers {
+        let answers: Answers =
+            (0..packet.words().len()).map(|place| self.run(client, host, packet, place, road)).collect();
         if let Some(member) = self.members.get_mut(&client) {
             member.calls += answers.len() as u64;
         }
         answers
     }
 
-    fn run(&mut self, client: Uuid, packet: &Packet, place: usize, road: Road) -> std::result::Result<Value, Fault> {
-        let now = self.server_time();
-        let reply = packet.words()[place].run(&mut self.server, now);
+    fn run(
+        &mut self,
+        client: Uuid,
+        host: u64,
+        packet: &Packet,
+        place: usize,
+        road: Road,
+    ) -> std::result::Result<Value, Fault> {
+        let (now, time, words) = (self.now(), self.clock.server_time(), &packet.words()[place]);
+        let Some(node) = self.hosts.get(host).map(|host| host.node).filter(|_| self.hosts.has(host, words)) else {
+            return Err(moved());
+        };
+        let road = if self.hosts.is_rival(host) { Road::Rival } else { road };
+        self.hosts.note(host, now, words.keys.iter().map(String::as_str));
+        let Some(at) = self.hosts.get_mut(host) else { return Err(moved()) };
+        let reply = words.run(&mut at.server, time);
         self.note(client, || Happening::Ran(Ran::new(packet, place, &reply, road)));
-        self.publish();
+        self.publish(node, host);
         packet::value(reply)
     }
 
-    /// Runs a command of the store's own.
+    /// Runs a command of the store's own, on a key.
     pub(super) fn command(&mut self, words: &[&[u8]]) -> Reply {
-        let now = self.server_time();
-        let reply = self.server.execute(now, words);
-        self.publish();
+        let (now, time) = (self.now(), self.clock.server_time());
+        let key = words.get(1).and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
+        let node = self.hosts.node_of(key);
+        let host = self.hosts.master(node);
+        self.hosts.note(host, now, [key]);
+        let reply = self.hosts.get_mut(host).map_or(Reply::Nil, |host| host.server.execute(time, words));
+        self.publish(node, host);
         reply
+    }
+
+    /// Every key that lives.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.step();
+        let time = self.clock.server_time();
+        let text = |key: Vec<u8>| String::from_utf8_lossy(&key).into_owned();
+        let keys = self.hosts.masters().flat_map(|host| {
+            let its = |key: &String| self.hosts.node_of(key) == host.node;
+            host.server.keys(time).into_iter().map(text).filter(its)
+        });
+        keys.collect()
     }
 
     /// What a hash has at this instant.
     pub(super) fn hash(&self, key: &str) -> Vec<(String, String)> {
         self.step();
-        self.server.hash(self.server_time(), key.as_bytes())
+        let host = self.hosts.get(self.hosts.master(self.hosts.node_of(key)));
+        host.map_or_else(Vec::new, |host| host.server.hash(self.clock.server_time(), key.as_bytes()))
     }
 
     /// Lets the store itself write, however full it is.
     pub(super) fn unlimited<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
-        self.server.limit(usize::MAX);
+        self.hosts.lift_limit(true);
         let written = write(self);
-        self.server.limit(self.memory.unwrap_or(MAX_BYTES));
+        self.hosts.lift_limit(false);
         written
     }
 
-    /// Nothing was ever there.
-    pub(super) fn forget_everything(&mut self) {
-        self.server = Server::default();
-        self.audience.clear();
-        if let Some(bytes) = self.memory {
-            self.server.limit(bytes);
-        }
-    }
-
-    pub(super) fn limit_memory(&mut self, bytes: usize) {
-        self.memory = Some(bytes);
-        self.server.limit(bytes);
-    }
-
-    fn publish(&mut self) {
-        for Published { channel, message, sharded } in self.server.take_published() {
+    fn publish(&mut self, node: usize, host: u64) {
+        let Some(at) = self.hosts.get_mut(host) else { return };
+        for Published { channel, message, sharded } in at.server.take_published() {
+            let Some(at) = self.hosts.get(host) else { return };
             let channel = std::str::from_utf8(&channel).ok().filter(|_| !sharded);
-            let found = channel.and_then(|channel| self.audience.get_key_value(channel));
+            let found = channel.and_then(|channel| at.audience.get_key_value(channel));
             let Some((channel, audience)) = found else { continue };
             let (channel, audience) = (Arc::clone(channel), audience.iter().copied().collect::<Vec<_>>());
             let bytes: Arc<[u8]> = message.into();
             for client in audience {
-                self.send_message(client, &channel, &bytes);
+                self.send_message(Route { client, node }, &channel, &bytes);
             }
-        }
-    }
-
-    /// The server counts who listens.
-    pub(super) fn count_listeners(&mut self, channel: &str) {
-        let count = self.audience.get(channel).map_or(0, BTreeSet::len);
-        self.server.listen(channel.as_bytes(), count);
-        if count == 0 {
-            self.audience.remove(channel);
         }
     }
 
@@ -369,7 +324,7 @@ impl World {
         if self.trace.is_none() {
             return;
         }
-        let at = self.since_start();
+        let at = self.clock.since_start();
         if let Some(trace) = &mut self.trace {
             trace.push(Traced { at, client, what: what() });
         }

@@ -10,7 +10,7 @@ use super::{
 /// What a key costs besides its bytes and its value, about.
 const KEY: usize = 96;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Keyspace {
     entries: HashMap<Vec<u8>, Entry>,
     /// Milliseconds of the server's clock.
@@ -20,8 +20,9 @@ pub(super) struct Keyspace {
     next_expiry: Option<i64>,
 }
 
-#[derive(Debug)]
-struct Entry {
+/// What a key holds, and until when.
+#[derive(Clone, Debug)]
+pub(in crate::backend::embedded) struct Entry {
     value: Value,
     expires: Option<i64>,
 }
@@ -74,6 +75,21 @@ impl Keyspace {
         let mut keys: Vec<_> = self.entries.keys().map(Vec::as_slice).collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// What a key has, expired or not, to be put back.
+    pub(super) fn copy_of(&self, key: &[u8]) -> Option<Entry> {
+        self.entries.get(key).cloned()
+    }
+
+    /// A key has what it had once, or nothing.
+    pub(super) fn put_back(&mut self, key: &[u8], entry: Option<Entry>) {
+        self.remove(key);
+        if let Some(entry) = entry {
+            self.used += entry.weight(key);
+            self.note(entry.expires);
+            self.entries.insert(key.to_vec(), entry);
+        }
     }
 
     pub(super) fn value(&mut self, key: &[u8]) -> Option<&Value> {

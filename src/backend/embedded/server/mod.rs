@@ -35,6 +35,7 @@ mod value;
 mod words;
 
 pub(super) use database::MAX_BYTES;
+pub(super) use keyspace::Entry;
 pub(super) use reply::Reply;
 
 use self::{
@@ -84,6 +85,31 @@ impl Server {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let Ok(Some(hash)) = db.keys.container::<Hash>(key) else { return Vec::new() };
         hash.iter().map(|(field, value)| (text(field), text(value))).collect()
+    }
+
+    /// Every key that lives, sorted.
+    pub(super) fn keys(&self, now: Duration) -> Vec<Vec<u8>> {
+        let mut db = lock(&self.db);
+        db.at(now);
+        db.keys.keys().into_iter().map(<[u8]>::to_vec).collect()
+    }
+
+    /// What a key has, to be put back some time.
+    pub(super) fn copy_of(&self, key: &[u8]) -> Option<Entry> {
+        lock(&self.db).keys.copy_of(key)
+    }
+
+    /// A key has what it had once, or nothing.
+    pub(super) fn put_back(&mut self, key: &[u8], entry: Option<Entry>) {
+        lock(&self.db).keys.put_back(key, entry);
+    }
+
+    /// Another server with the same keys, which nobody listens at.
+    pub(super) fn replica(&self) -> Self {
+        let keys = lock(&self.db).keys.clone();
+        let replica = Self::default();
+        lock(&replica.db).keys = keys;
+        replica
     }
 
     /// How many listen on a channel, for the answer of PUBLISH. The listeners themselves are the caller's.

@@ -13,7 +13,9 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{breaks::Cause, link::Link, pump::Store, trace::Purpose, weather::Weather, world::World};
+use super::{
+    breaks::Cause, hosts::Hosts, link::Link, member::Route, pump::Store, trace::Purpose, weather::Weather, world::World,
+};
 use crate::{
     backend::{
         Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Polled, RoundTrip, Value,
@@ -25,6 +27,7 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(3);
 const MS: Duration = Duration::from_millis(1);
 const CLIENT: Uuid = Uuid::from_u128(1);
+const ROUTE: Route = Route { client: CLIENT, node: 0 };
 
 /// A store with one client.
 struct Bench {
@@ -34,7 +37,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let store = Store::new(World::new(Chance::seeded(1)));
+        let store = Store::new(World::new(Chance::seeded(1), Hosts::new(1, false)));
         let link = Link::open(&store, CLIENT, TIMEOUT).unwrap();
         Self { store, link }
     }
@@ -59,7 +62,7 @@ impl Bench {
     }
 
     fn cut(&self) {
-        self.store.with(|world| world.break_link(CLIENT, Purpose::Commands, Cause::Cut));
+        self.store.with(|world| world.break_link(ROUTE, Purpose::Commands, Cause::Cut));
     }
 }
 
@@ -251,7 +254,7 @@ async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next
     for message in [&b"1"[..], b"2"] {
         bench.store.with(|world| world.command(&[b"PUBLISH", b"c", message]));
     }
-    bench.store.with(|world| world.break_link(CLIENT, Purpose::Messages, Cause::Cut));
+    bench.store.with(|world| world.break_link(ROUTE, Purpose::Messages, Cause::Cut));
     bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"lost"]));
     sleep(TIMEOUT).await;
     bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"3"]));
@@ -269,7 +272,8 @@ async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_somet
     for ((block, unblock), (long, link)) in blocks.into_iter().flat_map(|it| [(it, (MS, 1)), (it, (TIMEOUT * 3, 2))]) {
         let bench = Bench::new();
         let (recorder, deaf) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
-        let audience = || bench.store.look(|world| world.audience.keys().map(ToString::to_string).collect::<Vec<_>>());
+        let audience =
+            || bench.store.look(|world| world.listeners().into_iter().map(|(channel, _)| channel).collect::<Vec<_>>());
         bench.store.with(|world| block(world, CLIENT));
         let kept = bench.link.subscribe("", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
         drop(bench.link.subscribe("", Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
@@ -277,7 +281,7 @@ async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_somet
         assert!(recorder.0.lock().unwrap().is_empty() && audience().is_empty());
         bench.store.with(|world| unblock(world, CLIENT));
         sleep(TIMEOUT).await;
-        assert_eq!(bench.store.look(|world| world.members[&CLIENT].messages.number), link);
+        assert_eq!(bench.store.look(|world| world.members[&CLIENT].links[0].messages.number), link);
         assert_eq!(audience(), ["c"]);
         bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"1"]));
         assert_eq!(*recorder.0.lock().unwrap(), ["Subscribed", "1"]);

@@ -3,7 +3,7 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `slots` | the slot of a key, the node of a slot |
+//! | `slots` | the node of a slot |
 //! | `nodes` | the nodes that are known, each with its links |
 //! | `routes` | the way of each command, and how it changes |
 //! | `route` | what an answer says of the way; pure |
@@ -31,7 +31,7 @@ use tokio::{
 };
 
 pub(super) use self::routes::Routes;
-use self::{slots::slot, topology::Topology};
+use self::topology::Topology;
 use super::{
     address::Target,
     codec, faults,
@@ -43,6 +43,7 @@ use crate::backend::{
     self, Abilities, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish, RoundTrip,
     Subscription, Value,
     dispatch::{Dispatches, Since},
+    slot::slot,
 };
 
 /// Nodes are asked for so long whether they know sharded channels; the others decide for those that do not answer.

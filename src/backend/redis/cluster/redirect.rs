@@ -11,13 +11,13 @@ use super::{
     Routes,
     nodes::Member,
     route::{self, Endpoint, HOPS, Next, Way, next},
-    slots::slot,
 };
 use crate::{
     backend::{
         Fault, Publish, UNCOUNTED,
         dispatch::Dispatches,
         redis::{codec, command::Timer, faults, node::Node, task::Task},
+        slot::slot,
     },
     script::Script,
 };

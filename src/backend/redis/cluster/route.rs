@@ -3,7 +3,7 @@
 
 use std::{fmt, net::Ipv6Addr, time::Duration};
 
-use crate::backend::redis::words;
+use crate::backend::{redis::words, slot::SLOTS};
 
 /// A command goes to no more than so many other nodes, or to the same one again.
 pub(super) const HOPS: u32 = 5;
@@ -56,8 +56,7 @@ pub(super) fn next(words: &str, way: Way<'_>) -> Next {
     }
     match code {
         "MOVED" | "ASK" => {
-            let told =
-                parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < super::slots::SLOTS);
+            let told = parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < SLOTS);
             let told = told.zip(parts.next().and_then(|address| Endpoint::told(address, way.asked)));
             match told {
                 Some((slot, node)) if code == "MOVED" => Next::Moved(slot, node),

@@ -8,16 +8,12 @@ use redis::Value;
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Routes,
-    nodes::Member,
-    route::Endpoint,
-    slots::{NOBODY, SLOTS},
-};
+use super::{Routes, nodes::Member, route::Endpoint, slots::NOBODY};
 use crate::{
     backend::{
         Fault,
         redis::{codec, faults, link::Link},
+        slot::SLOTS,
     },
     chance::Chance,
 };

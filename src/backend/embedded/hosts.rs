@@ -1,0 +1,269 @@
+//! The servers of a store: which of them is each node's master now, which slots are whose, and what each of them had a while
+//! ago. It moves no command and no message.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    packet::{Packet, Words},
+    server::{Entry, MAX_BYTES, Server},
+};
+use crate::backend::slot::{SLOTS, slot as slot_of};
+
+/// What changed longer ago than this is not forgotten any more.
+pub(super) const LONGEST_PAST: Duration = Duration::from_secs(10);
+/// And no more changes than this are.
+const MOST_CHANGES: usize = 1 << 16;
+
+/// One server process: the master of its node, or one that was.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) node: usize,
+    pub(super) server: Server,
+    /// Who listens where, as this process knows it.
+    pub(super) audience: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
+    /// It takes what comes, and does nothing with it.
+    pub(super) frozen: bool,
+    /// Slots that came to its node when it was the master no more.
+    lacks: BTreeSet<u16>,
+    past: VecDeque<Change>,
+}
+
+/// What a key had before something was done to it.
+#[derive(Clone, Debug)]
+struct Change {
+    at: Instant,
+    key: Vec<u8>,
+    before: Option<Entry>,
+}
+
+/// All server processes, and where the slots are.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    all: BTreeMap<u64, Host>,
+    /// Of each node.
+    masters: Vec<u64>,
+    drawn: u64,
+    /// Slots that are not where they were at first.
+    moved: BTreeMap<u16, Slot>,
+    /// What each may keep, where that was said.
+    memory: Option<usize>,
+    /// Whether what was there a while ago is known.
+    pub(super) keeps_past: bool,
+}
+
+/// A slot that went to another node, or is on its way there.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    node: usize,
+    /// Its messages are lost, as long as one of so many moves is under way.
+    under_way: u32,
+}
+
+impl Host {
+    fn new(node: usize, server: Server) -> Self {
+        Self { node, server, audience: BTreeMap::new(), frozen: false, lacks: BTreeSet::new(), past: VecDeque::new() }
+    }
+
+    /// A command may change this key.
+    fn note(&mut self, now: Instant, key: &[u8]) {
+        let oldest = self.past.front().map(|change| change.at);
+        let is_old = oldest.is_some_and(|at| at + LONGEST_PAST < now);
+        if is_old || self.past.len() >= MOST_CHANGES {
+            self.past.pop_front();
+        }
+        self.past.push_back(Change { at: now, key: key.to_vec(), before: self.server.copy_of(key) });
+    }
+
+    /// The process that comes in its place, with what this one had at an instant.
+    fn successor(&self, then: Option<Instant>) -> Self {
+        let mut next = Self { past: self.past.clone(), ..Self::new(self.node, self.server.replica()) };
+        while next.past.back().is_some_and(|change| then.is_some_and(|then| then < change.at)) {
+            let Some(Change { key, before, .. }) = next.past.pop_back() else { break };
+            next.server.put_back(&key, before);
+        }
+        next
+    }
+
+    /// The server counts who listens.
+    pub(super) fn count_listeners(&mut self, channel: &str) {
+        let count = self.audience.get(channel).map_or(0, BTreeSet::len);
+        self.server.listen(channel.as_bytes(), count);
+        if count == 0 {
+            self.audience.remove(channel);
+        }
+    }
+}
+
+impl Hosts {
+    pub(super) fn new(nodes: usize, keeps_past: bool) -> Self {
+        let all: BTreeMap<_, _> = (0..nodes).map(|node| (node as u64, Host::new(node, Server::default()))).collect();
+        let (masters, drawn) = (all.keys().copied().collect(), nodes as u64);
+        Self { all, masters, drawn, moved: BTreeMap::new(), memory: None, keeps_past }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.masters.len()
+    }
+
+    /// The master of a node.
+    pub(super) fn master(&self, node: usize) -> u64 {
+        self.masters[node]
+    }
+
+    pub(super) fn get(&self, host: u64) -> Option<&Host> {
+        self.all.get(&host)
+    }
+
+    pub(super) fn get_mut(&mut self, host: u64) -> Option<&mut Host> {
+        self.all.get_mut(&host)
+    }
+
+    /// Masters and those that were.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Host> {
+        self.all.values_mut()
+    }
+
+    pub(super) fn masters(&self) -> impl Iterator<Item = &Host> {
+        self.masters.iter().filter_map(|host| self.all.get(host))
+    }
+
+    /// Whether this process was replaced as the master of its node.
+    pub(super) fn is_rival(&self, host: u64) -> bool {
+        self.all.get(&host).is_some_and(|it| self.masters[it.node] != host)
+    }
+
+    /// Which node has a key.
+    pub(super) fn node_of(&self, key: &str) -> usize {
+        if self.nodes() == 1 { 0 } else { self.node_of_slot(slot_of(key.as_bytes())) }
+    }
+
+    pub(super) fn node_of_slot(&self, slot: u16) -> usize {
+        self.moved.get(&slot).map_or_else(|| at_first(slot, self.nodes()), |moved| moved.node)
+    }
+
+    /// Which node a command is for: that of its first key.
+    pub(super) fn node_for(&self, packet: &Packet) -> usize {
+        let first = packet.words().first().and_then(|words| words.keys.first());
+        first.map_or(0, |key| self.node_of(key))
+    }
+
+    /// Whether all keys of a command are at this process.
+    pub(super) fn has(&self, host: u64, words: &Words) -> bool {
+        let Some(host) = self.all.get(&host) else { return false };
+        let is_there = |slot| self.node_of_slot(slot) == host.node && !host.lacks.contains(&slot);
+        self.nodes() == 1 || words.keys.iter().all(|key| is_there(slot_of(key.as_bytes())))
+    }
+
+    /// Whether messages of this slot are lost at present.
+    pub(super) fn is_moving(&self, slot: u16) -> bool {
+        self.moved.get(&slot).is_some_and(|moved| moved.under_way > 0)
+    }
+
+    /// The keys of a slot go to another node, with all that they have.
+    pub(super) fn begin_move(&mut self, slot: u16, to: usize, now: Instant, time: Duration) {
+        let from = self.node_of_slot(slot);
+        let (source, target) = (self.masters[from], self.masters[to]);
+        let Some(host) = self.all.get_mut(&source) else { return };
+        let keys: Vec<_> = host.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
+        let mut goods = Vec::with_capacity(keys.len());
+        for key in keys {
+            if self.keeps_past {
+                host.note(now, &key);
+            }
+            goods.push((host.server.copy_of(&key), key.clone()));
+            host.server.put_back(&key, None);
+        }
+        let Some(host) = self.all.get_mut(&target) else { return };
+        for (entry, key) in goods {
+            if self.keeps_past {
+                host.note(now, &key);
+            }
+            host.server.put_back(&key, entry);
+        }
+        let known = self.moved.entry(slot).or_insert(Slot { node: from, under_way: 0 });
+        (known.node, known.under_way) = (to, known.under_way + 1);
+        let others = self.all.iter_mut().filter(|(host, it)| it.node == to && **host != target);
+        others.for_each(|(_, it)| it.lacks.extend([slot]));
+    }
+
+    /// A move is over; whether no other one of the slot is under way.
+    pub(super) fn end_move(&mut self, slot: u16) -> bool {
+        let Some(moved) = self.moved.get_mut(&slot) else { return false };
+        moved.under_way -= 1;
+        moved.under_way == 0
+    }
+
+    /// Another process is the node's master from now on, with what the old one had `then`, or has now. The old one stays.
+    pub(super) fn replace_master(&mut self, node: usize, then: Option<Instant>) -> u64 {
+        let (old, new) = (self.masters[node], self.drawn);
+        if let Some(host) = self.all.get(&old) {
+            let mut next = host.successor(then);
+            next.server.limit(self.memory.unwrap_or(MAX_BYTES));
+            self.all.insert(new, next);
+        }
+        self.drawn += 1;
+        self.masters[node] = new;
+        old
+    }
+
+    pub(super) fn remove(&mut self, host: u64) {
+        self.all.remove(&host);
+    }
+
+    /// Nothing was ever there, and nobody but the masters.
+    pub(super) fn forget_everything(&mut self) {
+        self.all.retain(|host, it| self.masters[it.node] == *host);
+        for host in self.all.values_mut() {
+            *host = Host { frozen: host.frozen, ..Host::new(host.node, Server::default()) };
+            if let Some(bytes) = self.memory {
+                host.server.limit(bytes);
+            }
+        }
+    }
+
+    pub(super) fn limit_memory(&mut self, bytes: usize) {
+        self.memory = Some(bytes);
+        self.all.values_mut().for_each(|host| host.server.limit(bytes));
+    }
+
+    /// Lets the store itself write, however full it is.
+    pub(super) fn lift_limit(&mut self, lifted: bool) {
+        let bytes = if lifted { usize::MAX } else { self.memory.unwrap_or(MAX_BYTES) };
+        self.all.values_mut().for_each(|host| host.server.limit(bytes));
+    }
+
+    /// A command may change what is at these keys.
+    pub(super) fn note<'a>(&mut self, host: u64, now: Instant, keys: impl IntoIterator<Item = &'a str>) {
+        if let Some(host) = self.all.get_mut(&host).filter(|_| self.keeps_past) {
+            keys.into_iter().for_each(|key| host.note(now, key.as_bytes()));
+        }
+    }
+}
+
+/// Each node has as many slots, side by side.
+fn at_first(slot: u16, nodes: usize) -> usize {
+    usize::from(slot) * nodes / SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_its_share_of_the_slots() {
+        for nodes in 1..=7 {
+            let mut shares = vec![0_usize; nodes];
+            (0..SLOTS as u16).for_each(|slot| shares[at_first(slot, nodes)] += 1);
+            let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+            assert!(most - least <= 1, "{shares:?}");
+        }
+    }
+}
