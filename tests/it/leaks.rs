@@ -13,7 +13,10 @@ use tokio::{
 
 use crate::{
     harness::{
-        Server, eventually, eventually_async,
+        Server,
+        cluster::home,
+        deployment::Deployment,
+        eventually, eventually_async,
         process::{Parent, Process},
         proxy::{Action, Door, Proxy, Rule, matching::script},
         unique_name, usage,
@@ -68,15 +71,16 @@ impl Uses {
 }
 
 /// Tries in vain, ten thousand times a round, in a way that the first argument names; the others are the server's url and
-/// the client's. Says what the process uses at rest after each round.
+/// the client's, what all names begin with, and how those who wait are told. Says what the process uses at rest after each round.
 pub(crate) fn try_in_vain(parent: &mut Parent, args: &[String]) {
-    let [way, server, url] = args else { panic!("three arguments") };
+    let [way, server, url, root, publish] = args else { panic!("five arguments") };
+    let new_name = || format!("{root}{}", unique_name());
     let command_timeout = if ["unanswered", "unheard"].contains(&way.as_str()) { COMMAND } else { SOON };
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
         let client = connected(Client::builder().url(url).command_timeout(command_timeout)).await;
         let mut server = redis::Client::open(server.as_str()).and_then(|it| it.get_connection()).expect("connects");
-        wait_for_nothing(&client, &mut server).await;
+        wait_for_nothing(&client, &mut server, (&new_name(), publish)).await;
         let idle = tasks();
         let mut number = WARM_UP;
         loop {
@@ -86,7 +90,7 @@ pub(crate) fn try_in_vain(parent: &mut Parent, args: &[String]) {
             }
             for _ in 0..number / BATCH {
                 // New ones all the time: what is kept of a name is kept for good.
-                let names: Vec<String> = (0..BATCH).map(|_| unique_name()).collect();
+                let names: Vec<String> = (0..BATCH).map(|_| new_name()).collect();
                 prepare(way, &names, &mut server);
                 let attempts = stream::iter(names.iter().enumerate());
                 attempts.for_each_concurrent(AT_ONCE, |(number, name)| attempt(way, &client, name, number)).await;
@@ -95,7 +99,8 @@ pub(crate) fn try_in_vain(parent: &mut Parent, args: &[String]) {
             parent.say("done");
             parent.hear();
             // The links are up again, the subscriptions' too, and the last of the cleaning up is over.
-            wait_for_nothing(&client, &mut server).await;
+            wait_for_nothing(&client, &mut server, (&new_name(), publish)).await;
+            eventually_async(SOON, async || channels(&mut server, publish) == 0).await;
             sleep(10 * LEASE).await;
             eventually_async(SOON, async || tasks() <= idle).await;
             parent.say(&Uses::now().said());
@@ -161,20 +166,31 @@ async fn attempt(way: &str, client: &Client, name: &str, number: usize) {
 }
 
 /// A wait that needs every link there is, and comes to nothing.
-async fn wait_for_nothing(client: &Client, server: &mut redis::Connection) {
-    let name = unique_name();
+async fn wait_for_nothing(client: &Client, server: &mut redis::Connection, (name, publish): (&str, &str)) {
     let mut busy = redis::pipe();
-    busy.hset(&name, "somebody:1", 1).pexpire(&name, LONG.as_millis() as i64);
+    busy.hset(name, "somebody:1", 1).pexpire(name, LONG.as_millis() as i64);
     busy.exec(server).expect("the server answers");
-    let waiting = tokio::spawn(client.lock(&name).try_lock().wait(LONG));
+    let waiting = tokio::spawn(client.lock(name).try_lock().wait(LONG));
     let mut listeners = redis::cmd("PUBSUB");
-    listeners.arg("NUMSUB").arg(channel(&name));
+    listeners.arg(if publish == "SPUBLISH" { "SHARDNUMSUB" } else { "NUMSUB" }).arg(channel_of(name));
     let mut listens = || listeners.query::<(String, u64)>(server).expect("the server answers").1 == 1;
     eventually_async(SOON, async || listens()).await;
-    redis::cmd("DEL").arg(&name).exec(server).expect("the server answers");
-    redis::cmd("PUBLISH").arg(channel(&name)).arg("0").exec(server).expect("the server answers");
+    redis::cmd("DEL").arg(name).exec(server).expect("the server answers");
+    redis::cmd(publish).arg(channel_of(name)).arg("0").exec(server).expect("the server answers");
     let guard = waiting.await.expect("no panic").expect("the server answers").expect("it is free");
     guard.unlock().await.expect("it is held");
+}
+
+/// Where those listen who wait for this name, which may have braces of its own.
+fn channel_of(name: &str) -> String {
+    if name.contains('{') { format!("redisson_lock__channel:{name}") } else { channel(name) }
+}
+
+/// How many channels anybody listens to. While many are left behind, nobody gets to their ends at once.
+fn channels(server: &mut redis::Connection, publish: &str) -> usize {
+    let asked = if publish == "SPUBLISH" { "SHARDCHANNELS" } else { "CHANNELS" };
+    let all: Vec<String> = redis::cmd("PUBSUB").arg(asked).query(server).expect("the server answers");
+    all.len()
 }
 
 /// Two rounds, one after the other, after which a process uses what it used before. A heap may take a few rounds until
@@ -210,7 +226,7 @@ fn in_vain(how: &str, way: Way) {
     let server = Server::own();
     let proxy = (way != Way::Open).then(|| Proxy::to(&server));
     let url = proxy.as_ref().map_or_else(|| server.url(), Proxy::url);
-    let mut child = Process::spawn("try_in_vain", &[how, &server.url(), &url]);
+    let mut child = Process::spawn("try_in_vain", &[how, &server.url(), &url, "plain-", "PUBLISH"]);
     let mut round = || {
         assert_eq!(child.hear_within(LONG).as_deref(), Some("ready"));
         let lost = proxy.as_ref().filter(|_| way == Way::Deaf);
@@ -228,20 +244,18 @@ fn in_vain(how: &str, way: Way) {
         lost.iter().for_each(Rule::remove);
         child.say("rest");
         let uses = Uses::heard(&child.hear_within(LONG).expect("it comes to rest"));
-        let channels: Vec<String> =
-            redis::cmd("PUBSUB").arg("CHANNELS").query(&mut server.connection()).expect("the server answers");
-        assert_eq!(channels, Vec::<String>::new());
+        assert_eq!(channels(&mut server.connection(), "PUBLISH"), 0);
         uses
     };
     stays_flat(how, round(), &mut round);
     assert_eq!(child.hear_within(LONG).as_deref(), Some("ready"));
     child.say("end");
-    assert_eq!(ours(&server), Vec::<String>::new());
+    assert_eq!(ours(&mut server.connection()), Vec::<String>::new());
     assert!(child.ended_well());
 }
 
 /// The keys that are holds of ours, and not what was in the way.
-fn ours(server: &Server) -> Vec<String> {
+fn ours(server: &mut redis::Connection) -> Vec<String> {
     const OURS: &str = "
         local ours = {}
         for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -250,12 +264,37 @@ fn ours(server: &Server) -> Vec<String> {
             end
         end
         return ours";
-    redis::Script::new(OURS).invoke(&mut server.connection()).expect("the server answers")
+    redis::Script::new(OURS).invoke(server).expect("the server answers")
 }
 
 #[test]
 fn of_ten_thousand_acquisitions_whose_wait_ended_nothing_stays() {
     in_vain("timed out", Way::Open);
+}
+
+/// All names are in one slot, and their channels at one node: a link there listens to all of them, sharded where the server knows
+/// that.
+#[test]
+fn of_ten_thousand_acquisitions_on_a_cluster_whose_wait_ended_nothing_stays() {
+    let cluster = Deployment::of_cluster();
+    let (root, node) = ("{slot}", home("slot"));
+    let publish = if cluster.flavour() == "redis62" { "PUBLISH" } else { "SPUBLISH" };
+    let args = ["timed out", &cluster.url_of(node), &cluster.url(), root, publish];
+    let mut child = Process::spawn("try_in_vain", &args);
+    let mut round = || {
+        for (said, order) in [("ready", "go"), ("done", "rest")] {
+            assert_eq!(child.hear_within(LONG).as_deref(), Some(said));
+            child.say(order);
+        }
+        let uses = Uses::heard(&child.hear_within(LONG).expect("it comes to rest"));
+        assert_eq!(channels(&mut cluster.connection(node), publish), 0);
+        uses
+    };
+    stays_flat("timed out on a cluster", round(), &mut round);
+    assert_eq!(child.hear_within(LONG).as_deref(), Some("ready"));
+    child.say("end");
+    assert_eq!(ours(&mut cluster.connection(node)), Vec::<String>::new());
+    assert!(child.ended_well());
 }
 
 #[test]

@@ -8,7 +8,10 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{RedisError, RedisResult};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::{consume_budget, unconstrained},
+    time::{Instant, timeout_at},
+};
 
 use super::subscriber::Sink;
 use crate::backend::redis::link::Answers;
@@ -20,8 +23,11 @@ pub(super) struct Requests {
     /// Answers come in the order of the requests: as long as earlier ones come, a later one is not missing.
     answers: Arc<Answers>,
     pings: bool,
-    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    under_way: UnderWay<Answer>,
 }
+
+/// What is waited for, any number at the same time.
+struct UnderWay<T>(FuturesUnordered<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -46,7 +52,7 @@ pub(super) enum Outcome {
 impl Requests {
     pub(super) fn new(sink: Sink, command_timeout: Duration) -> Self {
         let answers = Arc::new(Answers::new());
-        Self { sink, command_timeout, answers, pings: false, under_way: FuturesUnordered::new() }
+        Self { sink, command_timeout, answers, pings: false, under_way: UnderWay(FuturesUnordered::new()) }
     }
 
     /// The next answer; none while nothing was asked. Dropped, it takes none away.
@@ -70,10 +76,24 @@ impl Requests {
         let mut sink = self.sink.clone();
         let channel = channel.cloned();
         let (answers, within) = (Arc::clone(&self.answers), self.command_timeout);
-        self.under_way.push(Box::pin(async move {
+        self.under_way.push(async move {
             let outcome = outcome(sink.ask(verb, channel.as_deref()), &answers, within).await;
             Answer { verb, channel, outcome }
-        }));
+        });
+    }
+}
+
+impl<T> UnderWay<T> {
+    /// Each looks for its answer whenever one is there: where the task has spent its budget, all that were answered would look in
+    /// vain and be woken again, thousands of them for each few that get through.
+    fn push(&mut self, waited_for: impl Future<Output = T> + Send + 'static) {
+        self.0.push(Box::pin(unconstrained(waited_for)));
+    }
+
+    /// The next that comes. The budget is asked once for each, so that others have their turn.
+    async fn next(&mut self) -> Option<T> {
+        consume_budget().await;
+        self.0.next().await
     }
 }
 
@@ -89,5 +109,54 @@ async fn outcome(asking: impl Future<Output = RedisResult<()>>, answers: &Answer
             Err(_) if answers.last() + within > until => continue,
             Err(_) => Outcome::Silent,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_answers_at_once_are_each_looked_for_once_or_twice_and_others_have_their_turn() {
+        const MANY: usize = 2000;
+        let (looks, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut under_way = UnderWay(FuturesUnordered::new());
+        let mut answers = Vec::new();
+        for number in 0..MANY {
+            let (answer, mut answered) = oneshot::channel();
+            answers.push(answer);
+            let looks = Arc::clone(&looks);
+            under_way.push(poll_fn(move |cx| {
+                looks.fetch_add(1, Ordering::Relaxed);
+                pin!(&mut answered).poll(cx).map(|_| number)
+            }));
+        }
+        let hears = tokio::spawn(async move {
+            let mut heard = 0;
+            while under_way.next().await.is_some() {
+                heard += 1;
+            }
+            heard
+        });
+        let turn = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                turn.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::task::yield_now().await;
+        answers.into_iter().for_each(|answer| answer.send(()).expect("it is waited for"));
+        assert_eq!(hears.await.unwrap(), MANY);
+        other.abort();
+        assert!((MANY..=2 * MANY).contains(&looks.load(Ordering::Relaxed)), "{looks:?}");
+        assert!(turns.load(Ordering::Relaxed) > MANY / 200, "{turns:?}");
     }
 }
