@@ -229,9 +229,9 @@ pub(super) fn no_cluster_yet() -> Fault {
     fault(FaultKind::Unready, false, "the node knows of no node that has names: is its cluster set up?".to_owned())
 }
 
-/// The last redirect of too many: it may lead somewhere later.
+/// A redirect that was followed no more: it may lead somewhere later.
 pub(super) fn astray(error: &ServerError, secrets: &Secrets) -> Fault {
-    let words = format!("{}; too many nodes sent it on", words_of(error));
+    let words = format!("{}; its time was over, or too many nodes had sent it on", words_of(error));
     fault(FaultKind::Unready, false, secrets.hide(words))
 }
 

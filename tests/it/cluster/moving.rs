@@ -171,6 +171,36 @@ impl Echo {
     }
 }
 
+/// On one thread, which does nothing else while it is blocked: the answer and the end of the time are found together.
+#[tokio::test]
+async fn a_node_that_sends_a_command_on_when_its_time_is_over_has_refused_nothing() {
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    let cluster = Deployment::of_cluster();
+    let ours = connected(builder(&cluster).command_timeout(TIMEOUT)).await;
+    let (mut from, mut to) = ("node0", "node1");
+    let name = name_on(from);
+    live(&ours, &name).await;
+    for waits in [true, false] {
+        cluster.migrate(slot(&name), from, to);
+        cluster.freeze(from);
+        let lock = ours.mutex(&name);
+        let asked = match waits {
+            true => tokio::spawn(async move { lock.lock().await.map(Some) }),
+            false => tokio::spawn(lock.try_lock().into_future()),
+        };
+        sleep(50 * MS).await;
+        cluster.thaw(from);
+        std::thread::sleep(2 * TIMEOUT);
+        match asked.await.expect("no panic") {
+            Ok(guard) => drop(guard.expect("it is free").unlock().await.expect("it is held")),
+            // It had no more time.
+            Err(error) => assert!(!waits && matches!(error, Error::Unreachable { .. }), "{error:?}"),
+        }
+        live(&ours, &name).await;
+        (from, to) = (to, from);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_gets_the_answer_to_anothers_question_while_slots_move_and_masters_change() {
     let cluster = Deployment::of_cluster();

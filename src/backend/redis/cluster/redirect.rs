@@ -60,8 +60,10 @@ impl Routes {
         let left = timer.deadline().saturating_duration_since(Instant::now());
         let words = faults::words_of(error);
         let first = next(&words, Way { asked: &asked, hops: 0, left });
-        if matches!(first, Next::Done | Next::BySource) {
-            return Ok(reply);
+        match first {
+            Next::Done | Next::BySource => return Ok(reply),
+            Next::Astray => return Err(faults::astray(error, self.secrets())),
+            Next::Moved(..) | Next::Ask(..) | Next::Again(_) => {}
         }
         let journey = Journey {
             routes: Arc::clone(self),
@@ -88,7 +90,8 @@ impl Journey {
             let left = self.timer.deadline().saturating_duration_since(Instant::now());
             let words = faults::words_of(error);
             let (member, since) = match next(&words, Way { asked: &self.asked, hops: self.hops, left }) {
-                Next::Done | Next::BySource => return self.refused(reply, &words),
+                Next::Done | Next::BySource => return Ok(reply),
+                Next::Astray => return Err(faults::astray(error, self.routes.secrets())),
                 Next::Moved(slot, endpoint) => {
                     self.source = None;
                     self.been.push(self.asked.clone());
@@ -120,16 +123,6 @@ impl Journey {
             self.dispatches = self.dispatches.since(since);
             let asking = self.source.is_some();
             reply = member.node.again(&self.cmd, asking, self.script, &mut self.timer, &self.dispatches).await?;
-        }
-    }
-
-    fn refused(&self, reply: Value, words: &str) -> Result<Value, Fault> {
-        let sent_on = ["MOVED ", "ASK "].iter().any(|code| words.starts_with(code));
-        match &reply {
-            Value::ServerError(error) if sent_on && self.hops >= HOPS => {
-                Err(faults::astray(error, self.routes.secrets()))
-            }
-            _ => Ok(reply),
         }
     }
 

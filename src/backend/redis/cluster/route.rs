@@ -23,6 +23,8 @@ pub(super) struct Endpoint {
 pub(super) enum Next {
     /// Nowhere: this is its answer, a refusal perhaps.
     Done,
+    /// Nowhere, though others were named: it was sent on too often, or its time is over. That is no answer.
+    Astray,
     /// To the node that has the slot from now on.
     Moved(u16, Endpoint),
     /// To the node that has what there is of this key; the slot is still that of whoever said so.
@@ -51,19 +53,19 @@ pub(super) fn next(words: &str, way: Way<'_>) -> Next {
     if code == "NOSCRIPT" {
         return Next::BySource;
     }
-    if way.hops >= HOPS || way.left.is_zero() {
-        return Next::Done;
-    }
+    let is_over = way.hops >= HOPS || way.left.is_zero();
     match code {
         "MOVED" | "ASK" => {
             let told = parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < SLOTS);
             let told = told.zip(parts.next().and_then(|address| Endpoint::told(address, way.asked)));
             match told {
+                Some(_) if is_over => Next::Astray,
                 Some((slot, node)) if code == "MOVED" => Next::Moved(slot, node),
                 Some((slot, node)) => Next::Ask(slot, node),
                 None => Next::Done,
             }
         }
+        _ if is_over => Next::Done,
         "TRYAGAIN" | "CLUSTERDOWN" => again(way),
         _ if is_a_replicas(words) => again(way),
         _ => Next::Done,
@@ -182,10 +184,12 @@ mod tests {
     #[test]
     fn nothing_is_sent_again_past_its_hops_or_its_time() {
         for hops in 0..8 {
-            let expected = if hops < HOPS { Next::Moved(1, endpoint("h", 2)) } else { Next::Done };
+            let expected = if hops < HOPS { Next::Moved(1, endpoint("h", 2)) } else { Next::Astray };
             assert_eq!(after("MOVED 1 h:2", hops, MS), expected, "{hops} hops");
-            assert_eq!(after("ASK 1 h:2", hops, Duration::ZERO), Next::Done);
+            assert_eq!(after("ASK 1 h:2", hops, Duration::ZERO), Next::Astray);
+            assert_eq!(after("TRYAGAIN x", hops, Duration::ZERO), Next::Done);
         }
+        assert_eq!(after("MOVED nowhere", HOPS, Duration::ZERO), Next::Done, "it says nothing");
         assert_eq!(after("TRYAGAIN x", 0, 20 * MS), Next::Done, "the pause would outlast it");
         assert_eq!(after("TRYAGAIN x", 0, 21 * MS), Next::Again(20 * MS));
     }
