@@ -1,11 +1,13 @@
-//! A fleet of processes on a few names while links, processes and the server fail at random: what they wrote down must
+//! A fleet of processes on a few names while links, processes and servers fail at random: what they wrote down must
 //! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one,
-//! `RELATCH_STORM_SLICE_MS` gives all processes the same slice.
+//! `RELATCH_STORM_SLICE_MS` gives all processes the same slice, `RELATCH_STORM_ON` (`one`, `sentinel` or `cluster`) says what
+//! the servers are. Where they are several, masters change: two processes keep their links and hold on meanwhile.
 //!
 //! | what | file |
 //! | --- | --- |
 //! | which faults come when | `plan.rs` |
-//! | what does them | `chaos.rs` |
+//! | what does them | `chaos.rs`; to several servers `failovers.rs` |
+//! | the servers, and the way to them | `servers.rs` |
 //! | what a process and a section do | `worker.rs`, `section.rs` |
 //! | what they write down | `log.rs`, `counter.rs` |
 //! | the processes as a whole | `fleet.rs` |
@@ -14,10 +16,12 @@
 mod chaos;
 pub(crate) mod checker;
 pub(crate) mod counter;
+mod failovers;
 mod fleet;
 pub(crate) mod log;
 mod plan;
 pub(crate) mod section;
+mod servers;
 mod worker;
 
 use std::{
@@ -29,7 +33,8 @@ use self::{
     chaos::Done,
     checker::Findings,
     fleet::Fleet,
-    plan::{for_process, for_server},
+    plan::{for_nodes, for_process, for_server},
+    servers::{Kind, Servers},
     worker::Footprint,
 };
 
@@ -37,7 +42,7 @@ pub(crate) use self::worker::work;
 
 const PROCESSES: u64 = 6;
 const NAMES: usize = 3;
-/// No hold is asked for longer at a time.
+/// No hold is asked for longer at a time, unless its process is sheltered.
 const LONGEST_LEASE: Duration = Duration::from_millis(750);
 /// How long one command may take.
 const COMMAND: Duration = Duration::from_millis(300);
@@ -50,8 +55,9 @@ const STORM: Duration = Duration::from_secs(10);
 /// How many complaints are shown.
 const SHOWN: usize = 5;
 
+/// On a cluster each begins at another master.
 fn name(number: usize) -> &'static str {
-    ["storm:north", "storm:east", "storm:south"][number]
+    ["storm:shore", "storm:east", "storm:south"][number]
 }
 
 /// How long each process keeps a name to itself, in milliseconds.
@@ -85,15 +91,15 @@ struct Outcome {
 }
 
 /// One whole run of a fleet, harassed or not.
-fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str) -> Outcome {
-    let mut fleet = Fleet::launch(seed, manners);
+fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str, kind: Kind) -> Outcome {
+    let mut fleet = Fleet::launch(seed, manners, kind);
     fleet.say("go");
     thread::sleep(CALM);
     let mut wrong = fleet.rest();
     let first = fleet.settled();
     fleet.say("go");
     let (done, seen) = match weather {
-        Weather::Rough => rage(&mut fleet, seed, storm),
+        Weather::Rough => rage(&mut fleet, seed, storm, kind),
         Weather::Calm => {
             thread::sleep(storm);
             (Vec::new(), Vec::new())
@@ -114,25 +120,32 @@ fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str) -> O
     let findings = checker::check(chronicle);
     let Findings { claims, raises, excused, ends, latest, .. } = &findings;
     let summary = format!(
-        "seed {seed}, {storm:?}: {claims} holds, {raises} counted, {excused} overlaps after losses of the server, \
-         growth {growth}\n  faults {faults}\n  ends {ends:?}\n  latest {latest:?}"
+        "seed {seed}, {storm:?} on {}: {claims} holds, {raises} counted, {excused} overlaps after losses of the server, \
+         growth {growth}\n  faults {faults}\n  ends {ends:?}\n  latest {latest:?}",
+        kind.word()
     );
     Outcome { wrong, findings, summary }
 }
 
-/// Everything at once: each process, the server, and a look at its keys.
-fn rage(fleet: &mut Fleet, seed: u64, storm: Duration) -> (Vec<Done>, Vec<String>) {
+/// Everything at once: each process, the servers, and a look at their keys.
+fn rage(fleet: &mut Fleet, seed: u64, storm: Duration, kind: Kind) -> (Vec<Done>, Vec<String>) {
     let until = Instant::now() + storm;
-    let (server, ships) = (&fleet.server, &mut fleet.ships);
+    let (servers, ships) = (&fleet.servers, &mut fleet.ships);
+    let (watched, longest) = (servers.to_look_at(), kind.longest_lease());
     thread::scope(|scope| {
-        let looks = scope.spawn(|| chaos::watch_keys(server, until));
-        let mut done = vec![scope.spawn(|| chaos::harass_server(server, for_server(seed, NAMES), until))];
+        let looks = watched.iter().map(|server| scope.spawn(move || chaos::watch_keys(server, longest, until)));
+        let looks: Vec<_> = looks.collect();
+        let mut done = vec![scope.spawn(|| match servers {
+            Servers::One(server) => chaos::harass_server(server, for_server(seed, NAMES), until),
+            Servers::Several(nodes) => failovers::harass_nodes(nodes, for_nodes(seed, NAMES), until),
+        })];
         for ship in ships {
-            let plan = for_process(seed, ship.number);
+            let plan = for_process(seed, ship.number, kind.shelters(ship.number));
             done.push(scope.spawn(move || chaos::harass(ship, plan, until)));
         }
         let done = done.into_iter().map(|lane| lane.join().expect("no lane panics")).collect();
-        (done, looks.join().expect("the look at the keys does not panic"))
+        let seen = looks.into_iter().flat_map(|look| look.join().expect("the look at the keys does not panic"));
+        (done, seen.collect())
     })
 }
 
@@ -155,16 +168,18 @@ fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
     let drawn = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("the epoch is over").as_nanos();
     let seed = asked("RELATCH_STORM_SEED").unwrap_or_else(|| drawn() as u64 % 1_000_000);
     let storm = asked("RELATCH_STORM_SECS").map_or(STORM, Duration::from_secs);
-    let Outcome { wrong, findings, summary } = run(seed, storm, Weather::Rough, "good");
+    let kind = Kind::asked();
+    let Outcome { wrong, findings, summary } = run(seed, storm, Weather::Rough, "good", kind);
     println!("{summary}");
     let complaints: Vec<String> =
         wrong.into_iter().chain(findings.complaints.iter().map(ToString::to_string)).collect();
     let shown = complaints.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(
         complaints.is_empty(),
-        "{} complaints, of which the first are\n\n{shown}\n\nAgain with RELATCH_STORM_SEED={seed} \
-         RELATCH_STORM_SECS={}",
+        "{} complaints, of which the first are\n\n{shown}\n\nAgain with RELATCH_STORM_ON={} \
+         RELATCH_STORM_SEED={seed} RELATCH_STORM_SECS={}",
         complaints.len(),
+        kind.word(),
         storm.as_secs(),
     );
     assert!(findings.claims > 100 && findings.raises > 30, "nothing happened");
@@ -172,7 +187,7 @@ fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
 
 #[test]
 fn a_fleet_that_enters_without_the_lock_and_leaves_tasks_behind_is_found_out() {
-    let Outcome { wrong, findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging");
+    let Outcome { wrong, findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging", Kind::One);
     let complains = |about: &str| findings.complaints.iter().any(|complaint| complaint.what.contains(about));
     assert!(complains("two believe to hold name"), "{:?}", findings.complaints);
     assert!(complains("an update of the counter"), "{:?}", findings.complaints);

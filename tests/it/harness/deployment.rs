@@ -5,6 +5,7 @@ use std::{
     env,
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
@@ -109,9 +110,13 @@ impl Deployment {
         Self { script: Mutex::new(script), said, password, sentinel_password, tls: wishes.tls, shared: false }
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.said["KIND"] == "cluster"
+    }
+
     /// Where all its sentinels are, or its nodes, with the passwords if there are any.
     pub(crate) fn url(&self) -> String {
-        if self.said["KIND"] == "cluster" {
+        if self.is_cluster() {
             let scheme = if self.tls { "rediss" } else { "redis" };
             return format!("{scheme}-cluster://{}{}", self.pass(), self.said["NODES"].replace(' ', ","));
         }
@@ -146,6 +151,11 @@ impl Deployment {
             return Client::build_with_tls(url, certificates).expect("our own url is good");
         }
         Client::open(url).expect("our own url is good")
+    }
+
+    /// Where their files are, which go with them.
+    pub(crate) fn folder(&self) -> &Path {
+        Path::new(&self.said["DIR"])
     }
 
     /// The port on 127.0.0.1.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use relatch::{Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, Released, Result, TryAcquire};
+use relatch::{
+    Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, RefusedKind, Released, Result, TryAcquire,
+};
 
 /// Both kinds of the lock, which are one on the server.
 #[derive(Clone, Debug)]
@@ -83,6 +85,9 @@ pub(crate) fn released(answer: &Result<Released>) -> String {
 pub(crate) fn word(error: &Error) -> String {
     match error {
         Error::Lost { cause, .. } => format!("lost-{cause:?}"),
+        Error::Refused { kind: kind @ RefusedKind::Other, source, .. } => {
+            format!("refused-{kind:?}-{}", source.to_string().split(' ').next().unwrap_or_default())
+        }
         Error::Refused { kind, .. } => format!("refused-{kind:?}"),
         Error::Unreachable { .. } => "unreachable".to_owned(),
         Error::NotHeld { .. } => "not-held".to_owned(),

@@ -502,7 +502,7 @@ impl Book {
                 life.lines.push(line.clone());
             }
         }
-        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.at };
+        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.at, told: None };
         Chronicle {
             bounds: Bounds {
                 lease: longest,

@@ -6,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::Connection;
 use relatch::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    LONGEST_HOLDUP, LONGEST_LEASE,
+    LONGEST_HOLDUP,
     checker::{Freeze, Loss},
     fleet::Ship,
     name,
     plan::{ProcessFault, ServerFault, Step},
+    servers::impatient,
 };
 use crate::harness::{
     Server,
@@ -23,12 +23,13 @@ use crate::harness::{
     proxy::{Door, Rule},
 };
 
-/// What was done to one process or to the server.
+/// What was done to one process or to the servers, and what went wrong with them by itself.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) faults: BTreeMap<String, usize>,
     pub(super) freezes: Vec<Freeze>,
     pub(super) losses: Vec<Loss>,
+    pub(super) wrong: Vec<String>,
 }
 
 /// How a fault ends.
@@ -152,20 +153,20 @@ fn strike_server(server: &Server, fault: &ServerFault, bystander: (&Runtime, &Cl
         }
         ServerFault::RestartEmpty => {
             server.restart_empty();
-            done.losses.push(Loss { name: None, from, until: monotonic() });
+            done.losses.push(Loss { name: None, from, until: monotonic(), told: None });
         }
         ServerFault::Force(which) => {
             let (runtime, client) = bystander;
             let forced = runtime.block_on(client.lock(name(*which)).force_unlock());
             // Without an answer it may run later.
             let late = if forced.is_ok() { Duration::ZERO } else { LONGEST_HOLDUP };
-            done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late });
+            done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late, told: None });
         }
     }
 }
 
-/// Looks at every key again and again; says what it must not have seen.
-pub(super) fn watch_keys(server: &Server, until: Instant) -> Vec<String> {
+/// Looks at every key of a server again and again; says what it must not have seen.
+pub(super) fn watch_keys(server: &redis::Client, longest: Duration, until: Instant) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut connection = None;
     while Instant::now() < until {
@@ -173,23 +174,16 @@ pub(super) fn watch_keys(server: &Server, until: Instant) -> Vec<String> {
         connection = connection.or_else(|| impatient(server));
         let Some(open) = &mut connection else { continue };
         match ttls(open) {
-            Ok(ttls) => wrong.extend(ttls.iter().filter_map(|(key, ttl_ms)| complaint(key, *ttl_ms))),
-            // The server may be away for a while.
+            Ok(ttls) => wrong.extend(ttls.iter().filter_map(|(key, ttl_ms)| complaint(key, *ttl_ms, longest))),
+            // The server may be away for a while, or a replica that runs no scripts.
             Err(_) => connection = None,
         }
     }
     wrong
 }
 
-fn impatient(server: &Server) -> Option<Connection> {
-    let patience = Duration::from_millis(200);
-    let connection = server.client().get_connection_with_timeout(patience).ok()?;
-    connection.set_read_timeout(Some(patience)).ok()?;
-    Some(connection)
-}
-
 /// Every key and its TTL as the server says it, in one step.
-fn ttls(connection: &mut Connection) -> redis::RedisResult<Vec<(String, i64)>> {
+fn ttls(connection: &mut redis::Connection) -> redis::RedisResult<Vec<(String, i64)>> {
     const LOOK: &str = "local seen = {} \
         for _, key in ipairs(redis.call('KEYS', '*')) do \
             seen[#seen + 1] = key seen[#seen + 1] = redis.call('PTTL', key) \
@@ -197,21 +191,21 @@ fn ttls(connection: &mut Connection) -> redis::RedisResult<Vec<(String, i64)>> {
     redis::cmd("EVAL").arg(LOOK).arg(0).query(connection)
 }
 
-fn complaint(key: &str, ttl_ms: i64) -> Option<String> {
+fn complaint(key: &str, ttl_ms: i64, longest: Duration) -> Option<String> {
     let known = (0..super::NAMES).any(|known| name(known) == key);
-    let ends = (0..=LONGEST_LEASE.as_millis() as i64).contains(&ttl_ms) || ttl_ms == -2;
+    let ends = (0..=longest.as_millis() as i64).contains(&ttl_ms) || ttl_ms == -2;
     (!known || !ends).then(|| format!("at {} the key {key} has a TTL of {ttl_ms} ms", monotonic().as_nanos()))
 }
 
-fn wait_for(instant: Instant) {
+pub(super) fn wait_for(instant: Instant) {
     sleep(instant.saturating_duration_since(Instant::now()));
 }
 
 #[test]
 fn a_key_that_is_no_lock_has_no_ttl_or_outlives_every_lease_is_complained_about() {
-    let longest = LONGEST_LEASE.as_millis() as i64;
-    assert_eq!(complaint(name(0), longest), None);
-    for (key, ttl_ms) in [(name(0), -1), (name(1), longest + 1), ("other", 5)] {
-        assert!(complaint(key, ttl_ms).is_some(), "{key} {ttl_ms}");
+    let longest = Duration::from_millis(750);
+    assert_eq!(complaint(name(0), 750, longest), None);
+    for (key, ttl_ms) in [(name(0), -1), (name(1), 751), ("other", 5)] {
+        assert!(complaint(key, ttl_ms, longest).is_some(), "{key} {ttl_ms}");
     }
 }

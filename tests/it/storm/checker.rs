@@ -9,7 +9,7 @@ mod tests;
 mod waits;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     time::Duration,
 };
@@ -27,6 +27,8 @@ pub(crate) struct Chronicle {
     pub(crate) bounds: Bounds,
     pub(crate) lives: Vec<Life>,
     pub(crate) losses: Vec<Loss>,
+    /// Processes whose links nobody harassed.
+    pub(crate) sheltered: BTreeSet<u64>,
     pub(crate) freezes: Vec<Freeze>,
     /// The history of each name's counter.
     pub(crate) counters: Vec<Vec<Raise>>,
@@ -67,6 +69,8 @@ pub(crate) struct Loss {
     pub(crate) name: Option<usize>,
     pub(crate) from: Duration,
     pub(crate) until: Duration,
+    /// How long after that whoever held it may believe in it, where the links were left alone. Others have their deadline.
+    pub(crate) told: Option<Duration>,
 }
 
 impl Loss {
@@ -149,7 +153,7 @@ impl Chronicle {
                 let is_end = |line: &&Line| matches!(line.event, Event::Ended { number, .. } if number == asked);
                 let ended = life.lines.iter().find(is_end).map(|line| line.at).or(life.killed);
                 let until = ended.unwrap_or(Duration::MAX / 2) + self.bounds.holdup;
-                self.losses.push(Loss { name: Some(name), from: line.at, until });
+                self.losses.push(Loss { name: Some(name), from: line.at, until, told: None });
             }
         }
         self
@@ -164,7 +168,12 @@ impl Chronicle {
     /// As above, for two claims beside each other: one of them was there when the server lost its hold.
     fn are_excused(&self, claims: [&Claim; 2], from: Duration, to: Duration) -> bool {
         let covering = |loss: &&Loss| loss.covers(claims[0].name, from, to, self.bounds.lease);
-        self.losses.iter().filter(covering).any(|loss| claims.iter().any(|claim| self.was_there(claim, loss)))
+        let is_told_later = |claim: &Claim, loss: &Loss| {
+            let bound = loss.told.filter(|_| self.sheltered.contains(&claim.guard.process));
+            bound.is_none_or(|told| to <= loss.until + told + self.frozen(claim.guard.process, loss.until, to))
+        };
+        let excuses = |loss| claims.iter().any(|claim| self.was_there(claim, loss) && is_told_later(claim, loss));
+        self.losses.iter().filter(covering).any(excuses)
     }
 
     /// Whether a claim's hold may have been there when the server lost it. Its grant may have been on its way for as long
@@ -197,7 +206,9 @@ impl Chronicle {
                     .map(|at| (at, format!("{} process {}.{} is killed", at.as_nanos(), life.process, life.life))),
             );
         }
-        for Loss { name, from: at, until } in self.losses.iter().filter(|loss| loss.from <= to && loss.until >= from) {
+        for Loss { name, from: at, until, .. } in
+            self.losses.iter().filter(|loss| loss.from <= to && loss.until >= from)
+        {
             let whose = name.map_or("all names".to_owned(), |name| format!("name {name}"));
             shown.push((*at, format!("{} the server loses {whose} until {}", at.as_nanos(), until.as_nanos())));
         }

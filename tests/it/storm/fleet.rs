@@ -9,16 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::Commands;
-
 use super::{
-    LONGEST_LEASE, NAMES, PROCESSES,
+    NAMES, PROCESSES,
     chaos::Done,
-    checker::{Chronicle, Life},
+    checker::{Bounds, Chronicle, Life},
     counter,
+    servers::{Kind, Servers},
     worker::{Footprint, log_path},
 };
-use crate::harness::{Server, clock::monotonic, process::Process, proxy::Proxy};
+use crate::harness::{clock::monotonic, process::Process, proxy::Proxy};
 
 /// How long a process may take to do what it is told, when nobody harasses it.
 const TOLD: Duration = Duration::from_secs(40);
@@ -31,18 +30,20 @@ const SETTLED: Duration = Duration::from_millis(1_500);
 /// How much larger than at its first rest a process may be at its last.
 const GROWTH_KIB: usize = 4 * 1024;
 
-/// All of them, and their server.
+/// All of them, and their servers.
 pub(super) struct Fleet {
-    pub(super) server: Server,
+    pub(super) servers: Servers,
+    kind: Kind,
     pub(super) ships: Vec<Ship>,
     folder: Arc<PathBuf>,
 }
 
-/// One process and its link.
+/// One process and its links.
 pub(super) struct Ship {
     pub(super) number: u64,
     pub(super) process: Process,
     pub(super) proxy: Proxy,
+    url: String,
     setting: Setting,
     /// When those that were here before were killed.
     killed: Vec<Duration>,
@@ -52,18 +53,19 @@ pub(super) struct Ship {
 struct Setting {
     seed: u64,
     manners: &'static str,
+    kind: Kind,
     folder: Arc<PathBuf>,
 }
 
 impl Fleet {
-    /// Starts a server and the processes, with these manners.
-    pub(super) fn launch(seed: u64, manners: &'static str) -> Self {
-        let server = Server::builder().line("enable-debug-command yes").start();
-        let folder = Arc::new(server.socket().with_file_name("storm"));
+    /// Starts servers and the processes, with these manners.
+    pub(super) fn launch(seed: u64, manners: &'static str, kind: Kind) -> Self {
+        let servers = Servers::start(kind);
+        let folder = Arc::new(servers.folder());
         fs::create_dir(&*folder).expect("a folder is made");
-        let setting = Setting { seed, manners, folder: Arc::clone(&folder) };
-        let ships = (0..PROCESSES).map(|number| Ship::launch(number, &server, setting.clone())).collect();
-        let fleet = Self { server, ships, folder };
+        let setting = Setting { seed, manners, kind, folder: Arc::clone(&folder) };
+        let ships = (0..PROCESSES).map(|number| Ship::launch(number, &servers, setting.clone())).collect();
+        let fleet = Self { servers, kind, ships, folder };
         for ship in &fleet.ships {
             assert_eq!(ship.process.hear_within(TOLD).as_deref(), Some("connected"));
         }
@@ -83,14 +85,8 @@ impl Fleet {
                 wrong.push(format!("process {} does not come to rest", ship.number));
             }
         }
-        let tidy = patient(|| {
-            let mut connection = self.server.connection();
-            let keys: Vec<String> = connection.keys("*").expect("KEYS answers");
-            let channels: Vec<String> =
-                redis::cmd("PUBSUB").arg("CHANNELS").query(&mut connection).expect("PUBSUB answers");
-            if keys.is_empty() && channels.is_empty() { Ok(()) } else { Err(format!("{keys:?} {channels:?}")) }
-        });
-        wrong.extend(tidy.err().map(|left| format!("at rest this is left on the server: {left}")));
+        let tidy = patient(self.kind, || self.servers.are_tidy());
+        wrong.extend(tidy.err().map(|left| format!("at rest this is left on the servers: {left}")));
         wrong
     }
 
@@ -125,7 +121,8 @@ impl Fleet {
         let most = |part: fn(&Footprint) -> usize| first.iter().map(part).max().unwrap_or_default();
         let (tasks, descriptors) = (most(|it| it.tasks), most(|it| it.descriptors));
         let largest = most(|it| it.resident_kib) + GROWTH_KIB;
-        patient(|| {
+        let kind = self.kind;
+        patient(kind, || {
             let now = self.footprints();
             let no_more =
                 |now: &Footprint| now.tasks <= tasks && now.descriptors <= descriptors && now.resident_kib <= largest;
@@ -153,6 +150,8 @@ impl Fleet {
             }
         }
         let mut chronicle = Chronicle {
+            bounds: Bounds { lease: self.kind.longest_lease(), ..Bounds::default() },
+            sheltered: (0..PROCESSES).filter(|process| self.kind.shelters(*process)).collect(),
             lives: self.ships.iter().flat_map(Ship::lives).collect(),
             counters: (0..NAMES).map(|name| counter::history(&self.folder, name)).collect(),
             ..Chronicle::default()
@@ -160,29 +159,31 @@ impl Fleet {
         for done in done {
             chronicle.losses.extend(done.losses);
             chronicle.freezes.extend(done.freezes);
+            wrong.extend(done.wrong);
         }
         (chronicle, wrong)
     }
 }
 
 impl Ship {
-    fn launch(number: u64, server: &Server, setting: Setting) -> Self {
-        let proxy = Proxy::to(server);
-        let process = Self::spawn(number, 0, &proxy, &setting);
-        Self { number, process, proxy, setting, killed: Vec::new() }
+    fn launch(number: u64, servers: &Servers, setting: Setting) -> Self {
+        let (proxy, url) = servers.proxy(number);
+        let process = Self::spawn(number, 0, &url, &setting);
+        Self { number, process, proxy, url, setting, killed: Vec::new() }
     }
 
-    fn spawn(number: u64, life: usize, proxy: &Proxy, setting: &Setting) -> Process {
+    fn spawn(number: u64, life: usize, url: &str, setting: &Setting) -> Process {
         let folder = setting.folder.display().to_string();
         let (seed, number, life) = (setting.seed.to_string(), number.to_string(), life.to_string());
-        Process::spawn("weather_a_storm", &[&proxy.url(), &folder, &seed, &number, &life, setting.manners])
+        let (manners, kind) = (setting.manners, setting.kind.word());
+        Process::spawn("weather_a_storm", &[url, &folder, &seed, &number, &life, manners, kind])
     }
 
     /// Kills the process; another one takes its place at once.
     pub(super) fn replace(&mut self) {
         self.process.kill();
         self.killed.push(monotonic());
-        self.process = Self::spawn(self.number, self.killed.len(), &self.proxy, &self.setting);
+        self.process = Self::spawn(self.number, self.killed.len(), &self.url, &self.setting);
         self.process.say("go");
     }
 
@@ -211,8 +212,8 @@ impl Ship {
 }
 
 /// Looks until it is well, for as long as tidying may take; otherwise the last look's complaint.
-fn patient<T>(mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let until = Instant::now() + TIDY + LONGEST_LEASE * 2;
+fn patient<T>(kind: Kind, mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    let until = Instant::now() + TIDY + kind.longest_lease() * 2;
     loop {
         match look() {
             Err(_) if Instant::now() < until => thread::sleep(LOOK),

@@ -55,6 +55,36 @@ pub(super) enum ServerFault {
     Force(usize),
 }
 
+/// What may happen to servers that belong together. Each is about those of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NodeFault {
+    FlushScripts,
+    KillClients(&'static str),
+    /// SIGSTOP of the master or of a replica, and SIGCONT before anybody can take it for dead.
+    Stumble {
+        master: bool,
+        pause: Duration,
+    },
+    /// The master is killed, and there again before anybody takes its place.
+    RestartEmpty(Duration),
+    /// A replica is killed, and there again that much later.
+    LoseReplica(Duration),
+    /// The master is killed, or stands still, until another has taken its place and for so long after that.
+    FailOver {
+        freezes: bool,
+        lags: bool,
+        back_after: Duration,
+    },
+    /// Somebody orders that another takes the master's place; without asking the master, or as is usual.
+    HandOver {
+        by_force: bool,
+    },
+    /// A sentinel stands still for so long, or a slot goes to another node and is half moved for so long.
+    Apart(Duration),
+    /// Somebody frees the name whoever holds it.
+    Force,
+}
+
 /// Mostly short, sometimes longer than any lease.
 fn pause(random: &mut Random) -> Duration {
     if random.once_in_a_while(350) { LONGEST_LEASE + random.millis(50, 700) } else { random.millis(5, 300) }
@@ -92,7 +122,10 @@ impl Target {
 }
 
 impl ProcessFault {
-    fn draw(random: &mut Random) -> Self {
+    fn draw(random: &mut Random, sheltered: bool) -> Self {
+        if sheltered {
+            return Self::Freeze(pause(random));
+        }
         match random.below(100) {
             0..12 => Self::Freeze(pause(random)),
             12..16 => Self::Kill,
@@ -164,10 +197,53 @@ impl ServerFault {
     }
 }
 
-/// The faults of one process.
-pub(super) fn for_process(seed: u64, process: u64) -> impl Iterator<Item = Step<ProcessFault>> {
+impl NodeFault {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(100) {
+            0..6 => Self::FlushScripts,
+            6..12 => Self::KillClients("normal"),
+            12..18 => Self::KillClients("pubsub"),
+            18..28 => Self::Stumble { master: random.below(2) == 0, pause: random.millis(20, 600) },
+            28..36 => Self::RestartEmpty(random.millis(0, 500)),
+            36..42 => Self::LoseReplica(random.millis(0, 2_000)),
+            42..68 => Self::FailOver {
+                freezes: random.below(2) == 0,
+                lags: random.below(3) == 0,
+                back_after: random.millis(0, 2_000),
+            },
+            68..82 => Self::HandOver { by_force: random.below(3) == 0 },
+            82..94 => Self::Apart(random.millis(0, 1_000)),
+            _ => Self::Force,
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::FlushScripts => "flush scripts",
+            Self::KillClients("normal") => "kill client links",
+            Self::KillClients(_) => "kill pubsub links",
+            Self::Stumble { .. } => "server stands still",
+            Self::RestartEmpty(_) => "restart empty",
+            Self::LoseReplica(_) => "restart replica",
+            Self::FailOver { lags: true, .. } => "fail over behind the times",
+            Self::FailOver { freezes: true, .. } => "fail over frozen",
+            Self::FailOver { .. } => "fail over killed",
+            Self::HandOver { by_force: true } => "hand over by force",
+            Self::HandOver { .. } => "hand over",
+            Self::Apart(_) => "apart",
+            Self::Force => "force from outside",
+        }
+    }
+}
+
+/// The faults of one process. A sheltered one only stands still, and that seldom.
+pub(super) fn for_process(seed: u64, process: u64, sheltered: bool) -> impl Iterator<Item = Step<ProcessFault>> {
     let mut random = Random::new(seed, &[1, process]);
-    std::iter::repeat_with(move || Step { after: random.millis(30, 1_300), fault: ProcessFault::draw(&mut random) })
+    let longest = if sheltered { 10_000 } else { 1_300 };
+    std::iter::repeat_with(move || Step {
+        after: random.millis(30, longest),
+        fault: ProcessFault::draw(&mut random, sheltered),
+    })
 }
 
 /// The faults of the server.
@@ -179,6 +255,15 @@ pub(super) fn for_server(seed: u64, names: usize) -> impl Iterator<Item = Step<S
     })
 }
 
+/// The faults of servers that belong together, and which name each is about.
+pub(super) fn for_nodes(seed: u64, names: usize) -> impl Iterator<Item = Step<(usize, NodeFault)>> {
+    let mut random = Random::new(seed, &[4]);
+    std::iter::repeat_with(move || Step {
+        after: random.millis(100, 2_000),
+        fault: (random.below(names), NodeFault::draw(&mut random)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -187,21 +272,25 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_faults_at_the_same_times_again_and_another_seed_others() {
-        let first = |seed| format!("{:?}{:?}", plan(seed), for_server(seed, 3).take(40).collect::<Vec<_>>());
+        let of_servers =
+            |seed| (for_server(seed, 3).take(40).collect::<Vec<_>>(), for_nodes(seed, 3).take(40).collect::<Vec<_>>());
+        let first = |seed| format!("{:?}{:?}", plan(seed), of_servers(seed));
         assert_eq!(first(7), first(7));
         assert_ne!(first(7), first(8));
         assert_ne!(format!("{:?}", plan(7)[0]), format!("{:?}", plan(7)[1]));
     }
 
     fn plan(seed: u64) -> Vec<Vec<Step<ProcessFault>>> {
-        (0..6).map(|process| for_process(seed, process).take(40).collect()).collect()
+        (0..6).map(|process| for_process(seed, process, false).take(40).collect()).collect()
     }
 
     #[test]
     fn every_kind_of_fault_comes() {
-        let kinds: BTreeSet<String> = for_process(1, 0).take(2000).map(|step| step.fault.kind()).collect();
+        let kinds: BTreeSet<String> = for_process(1, 0, false).take(2000).map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), 7 + ACTIONS.len() - 1 + 2, "{kinds:?}");
         let kinds: BTreeSet<&str> = for_server(1, 3).take(500).map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), 7, "{kinds:?}");
+        let kinds: BTreeSet<&str> = for_nodes(1, 3).take(500).map(|step| step.fault.1.kind()).collect();
+        assert_eq!(kinds.len(), 13, "{kinds:?}");
     }
 }

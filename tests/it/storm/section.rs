@@ -7,7 +7,7 @@ use relatch::{Lease, LockGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    LONGEST_LEASE, NAMES,
+    NAMES,
     log::{DROPPED, Event, GRANTED, Line, What},
     name,
     plan::Random,
@@ -95,10 +95,11 @@ impl Section {
         }
     }
 
-    /// Mostly short, sometimes beyond a lease.
+    /// Mostly short, sometimes beyond a lease; where others have a failover to live through, sometimes as long as one.
     fn length(&mut self) -> Duration {
         match self.random.below(1000) {
-            0..4 => LONGEST_LEASE + self.random.millis(0, 400),
+            0..4 if !self.worker.sheltered => self.worker.longest_lease + self.random.millis(0, 400),
+            0..30 if self.worker.sheltered => self.random.millis(1_000, 5_000),
             4..30 => self.random.millis(50, 400),
             _ => self.random.millis(0, 16),
         }
@@ -109,7 +110,7 @@ impl Section {
         let lease = match self.random.below(10) {
             0..6 => Lease::Watchdog,
             6..9 => self.random.millis(20, 250).into(),
-            _ => self.random.millis(250, LONGEST_LEASE.as_millis() as u64).into(),
+            _ => self.random.millis(250, self.worker.longest_lease.as_millis() as u64).into(),
         };
         let bound = self.random.once_in_a_while(BOUNDED).then(|| self.random.millis(10, 300));
         let wait = match self.random.below(10) {
@@ -158,7 +159,7 @@ impl Section {
     async fn pass_time(&mut self, held: &mut [Held]) {
         let (length, draw) = (self.random.millis(1, 4), self.random.below(1000));
         let bounded = held.iter().any(|held| held.bounded);
-        let more = self.random.millis(50, LONGEST_LEASE.as_millis() as u64);
+        let more = self.random.millis(50, self.worker.longest_lease.as_millis() as u64);
         let Some(newest) = held.last_mut() else { return };
         let Grip::Guard(guard) = &newest.grip else { return sleep(length).await };
         match draw {

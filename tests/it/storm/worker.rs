@@ -20,11 +20,12 @@ use tokio::{
 };
 
 use super::{
-    COMMAND, LONGEST_LEASE, NAMES,
+    COMMAND, NAMES,
     counter::{Counter, Guard},
     log::Log,
     plan::Random,
     section::Section,
+    servers::Kind,
     slice,
 };
 use crate::{harness::process::Parent, kept::connected};
@@ -40,6 +41,10 @@ pub(super) struct Worker {
     pub(super) log: Log,
     pub(super) counters: Vec<Counter>,
     pub(super) manners: Manners,
+    /// No hold of this process is asked for longer at a time.
+    pub(super) longest_lease: Duration,
+    /// It is to hold on through what befalls the servers.
+    pub(super) sheltered: bool,
     /// Which process, and the how manieth in its place.
     me: (u64, u64),
     seed: u64,
@@ -65,18 +70,21 @@ pub(super) struct Footprint {
 }
 
 /// Connects, goes, rests, tells its state and closes as it is told to. Its arguments: where to connect, where to write,
-/// the seed, which process it is, the how manieth in its place, and its manners.
+/// the seed, which process it is, the how manieth in its place, its manners, and what the servers are.
 pub(crate) fn work(parent: &mut Parent, args: &[String]) {
     let number = |at: usize| args[at].parse::<u64>().expect("a number");
     let (folder, seed, process, life) = (PathBuf::from(&args[1]), number(2), number(3), number(4));
     let manners = if args[5] == "barging" { Manners::Barging } else { Manners::Good };
+    let kind = Kind::of(&args[6]);
     let threads = 1 + process as usize % 2;
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().expect("a runtime starts");
     let worker = Arc::new(Worker {
-        client: runtime.block_on(connect(&args[0], process)),
+        client: runtime.block_on(connect(&args[0], process, kind.lease_of(process))),
         log: Log::open(&log_path(&folder, process, life)),
         counters: (0..NAMES).map(|name| Counter::open(&folder, name)).collect(),
         manners,
+        longest_lease: kind.lease_of(process),
+        sheltered: kind.shelters(process),
         me: (process, life),
         seed,
         numbers: AtomicU64::new(0),
@@ -119,8 +127,8 @@ pub(super) fn log_path(folder: &Path, process: u64, life: u64) -> PathBuf {
 }
 
 /// Until it is connected: the faults are there from the start.
-async fn connect(url: &str, process: u64) -> Client {
-    let watchdog = if process.is_multiple_of(2) { LONGEST_LEASE } else { LONGEST_LEASE * 2 / 3 };
+async fn connect(url: &str, process: u64, longest: Duration) -> Client {
+    let watchdog = if process.is_multiple_of(2) { longest } else { longest * 2 / 3 };
     let builder = Client::builder()
         .url(url)
         .watchdog_timeout(watchdog)

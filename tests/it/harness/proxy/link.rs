@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     Shared,
-    endpoint::{Reader, Writer},
+    endpoint::{Address, Reader, Writer},
     log::Event,
     matching::Seen,
     resp::{Frame, Malformed},
@@ -42,6 +42,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 #[derive(Debug)]
 pub(super) struct Link {
     number: u64,
+    pub(super) server: Address,
     shared: Arc<Shared>,
     /// What the server still has to answer, in order.
     owed: Mutex<VecDeque<Owed>>,
@@ -88,9 +89,10 @@ struct Answered {
 }
 
 impl Link {
-    pub(super) fn new(number: u64, shared: Arc<Shared>) -> Arc<Self> {
+    pub(super) fn new(number: u64, server: Address, shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
             number,
+            server,
             shared,
             owed: Mutex::default(),
             subscribing: AtomicBool::new(false),
@@ -190,7 +192,7 @@ impl Link {
             let bytes = if matches!(verdict.action, Action::Answer(_)) { PING } else { frame.bytes() };
             let copies = if verdict.action == Action::Duplicate { 2 } else { 1 };
             if verdict.action == Action::DuplicateLater {
-                tokio::spawn(run_apart(Arc::clone(&self.shared), frame.clone(), verdict.held()));
+                tokio::spawn(run_apart(self.server.clone(), Arc::clone(&self.shared), frame.clone(), verdict.held()));
             }
             for copy in 0..copies {
                 let (to, verdict) = (words.clone(), verdict.clone());
@@ -223,6 +225,10 @@ impl Link {
 
     /// Records a frame from the server; `None` for one that the client shall never see.
     fn judge_answer(&self, frame: Frame) -> Option<Answered> {
+        let frame = match &self.shared.renamed {
+            Some([from, to]) => frame.renaming(from, to),
+            None => frame,
+        };
         let words = frame.words();
         if self.is_push(&frame, &words) {
             let owed = self.confirmation(&words);
@@ -325,7 +331,7 @@ impl Link {
         std::future::pending().await
     }
 
-    fn note(&self, event: Event) {
+    pub(super) fn note(&self, event: Event) {
         self.shared.log.note(self.number, event);
     }
 
@@ -345,9 +351,9 @@ impl Answer {
 }
 
 /// Runs a copy of a request on a connection of its own, once it may.
-async fn run_apart(shared: Arc<Shared>, frame: Frame, gate: Gate) {
+async fn run_apart(server: Address, shared: Arc<Shared>, frame: Frame, gate: Gate) {
     gate.pass().await;
-    let Ok((mut reader, mut writer)) = shared.server.connect().await else {
+    let Ok((mut reader, mut writer)) = server.connect().await else {
         return;
     };
     let number = shared.next_connection();

@@ -44,13 +44,14 @@ pub(crate) struct Proxy {
 /// What all connections of a proxy share.
 #[derive(Debug)]
 struct Shared {
-    server: Address,
     rules: Rules,
     log: Log,
     door: watch::Sender<Door>,
     links: Mutex<Vec<Weak<Link>>>,
     connections: AtomicU64,
     throttle: Mutex<Throttle>,
+    /// What servers call each other, and what they are called on this side.
+    renamed: Option<[String; 2]>,
 }
 
 /// How slow connections are, in bytes a second and direction; zero is no throttle.
@@ -77,20 +78,34 @@ impl Proxy {
     pub(crate) fn to(server: &Server) -> Self {
         // In the server's folder, so that the socket goes where the server goes.
         let socket = server.socket().with_file_name(format!("{}.sock", unique_name()));
-        Self::start(Address::Unix(socket), Address::Unix(server.socket().to_owned()), server.password())
+        Self::start([(Address::Unix(socket), Address::Unix(server.socket().to_owned()))], server.password(), None)
     }
 
     /// A proxy on a TCP port of 127.0.0.1 before this server.
     pub(crate) fn tcp_to(server: &Server) -> Self {
-        Self::start(any_port(), Address::Unix(server.socket().to_owned()), server.password())
+        Self::start([(any_port(), Address::Unix(server.socket().to_owned()))], server.password(), None)
     }
 
     /// A proxy on a TCP port of 127.0.0.1 before whatever listens there.
     pub(crate) fn tcp_to_address(server: SocketAddr) -> Self {
-        Self::start(any_port(), Address::Tcp(server), None)
+        Self::start([(any_port(), Address::Tcp(server))], None, None)
     }
 
-    fn start(asked: Address, server: Address, password: Option<&str>) -> Self {
+    /// One proxy before several servers on these ports of 127.0.0.1, which know each other: each has the same port of that
+    /// address here, and whoever hears where another one is hears that address.
+    pub(crate) fn to_all(ports: &[u16], here: Ipv4Addr) -> Self {
+        let there = Ipv4Addr::LOCALHOST;
+        let at = |host: Ipv4Addr, port: u16| Address::Tcp((host, port).into());
+        let pairs = ports.iter().map(|port| (at(here, *port), at(there, *port)));
+        Self::start(pairs, None, Some([there.to_string(), here.to_string()]))
+    }
+
+    /// Listens at the first of each pair for who wants to the second.
+    fn start(
+        pairs: impl IntoIterator<Item = (Address, Address)>,
+        password: Option<&str>,
+        renamed: Option<[String; 2]>,
+    ) -> Self {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("proxy")
@@ -98,24 +113,29 @@ impl Proxy {
             .build()
             .expect("a runtime starts");
         let shared = Arc::new(Shared {
-            server,
             rules: Rules::default(),
             log: Log::default(),
             door: watch::Sender::new(Door::Open),
             links: Mutex::default(),
             connections: AtomicU64::new(0),
             throttle: Mutex::default(),
+            renamed,
         });
         let at_hand = runtime.enter();
-        let listener = Listener::bind(&asked).expect("the proxy listens");
-        let address = listener.address(asked).expect("a listener has an address");
-        runtime.spawn(listen(listener, Arc::clone(&shared)));
+        let addresses = pairs.into_iter().map(|(asked, server)| {
+            let listener = Listener::bind(&asked).expect("the proxy listens");
+            let address = listener.address(asked).expect("a listener has an address");
+            runtime.spawn(listen(listener, server, Arc::clone(&shared)));
+            address
+        });
+        let addresses: Vec<_> = addresses.collect();
+        let address = addresses.into_iter().next().expect("there is a server");
         drop(at_hand);
         let password = password.map(str::to_owned);
         Self { runtime: Some(runtime), address, password, shared }
     }
 
-    /// Where it listens, with the server's password if there is one.
+    /// Where it listens, or where it does for the first server, with the server's password if there is one.
     pub(crate) fn url(&self) -> String {
         let password = self.password.as_deref();
         match &self.address {
@@ -236,16 +256,16 @@ impl Shared {
     }
 }
 
-async fn listen(listener: Listener, shared: Arc<Shared>) {
+async fn listen(listener: Listener, server: Address, shared: Arc<Shared>) {
     while let Ok(client) = listener.accept().await {
         let number = shared.next_connection();
         let door = *shared.door.borrow();
         match door {
             Door::Open => {
                 shared.log.note(number, Event::Opened);
-                let link = Link::new(number, Arc::clone(&shared));
+                let link = Link::new(number, server.clone(), Arc::clone(&shared));
                 shared.links.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&link));
-                tokio::spawn(connect(link, client, Arc::clone(&shared), number));
+                tokio::spawn(connect(link, client));
             }
             Door::Refusing => shared.log.note(number, Event::Refused),
             Door::Silent => {
@@ -256,10 +276,10 @@ async fn listen(listener: Listener, shared: Arc<Shared>) {
     }
 }
 
-async fn connect(link: Arc<Link>, client: (Reader, Writer), shared: Arc<Shared>, number: u64) {
-    match shared.server.connect().await {
+async fn connect(link: Arc<Link>, client: (Reader, Writer)) {
+    match link.server.connect().await {
         Ok(server) => link.run(client, server).await,
-        Err(_) => shared.log.note(number, Event::ServerClosed),
+        Err(_) => link.note(Event::ServerClosed),
     }
 }
 

@@ -32,6 +32,17 @@ impl Frame {
         Self { bytes }
     }
 
+    /// The same with another name of the same length wherever this one stands.
+    pub(super) fn renaming(mut self, from: &str, to: &str) -> Self {
+        assert_eq!(from.len(), to.len(), "no length in the frame changes");
+        let is_there = |at: &usize| self.bytes[*at..].starts_with(from.as_bytes());
+        let places: Vec<_> = (0..self.bytes.len()).filter(is_there).collect();
+        for at in places {
+            self.bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+        self
+    }
+
     /// The frame as it came.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -148,6 +159,15 @@ mod tests {
         assert_eq!(words(b"|1\r\n+a\r\n:1\r\n+OK\r\n"), ["|1", "+a", ":1", "+OK"]);
         assert_eq!(words(b"-NOSCRIPT no\r\n"), ["NOSCRIPT no"]);
         assert_eq!(words(b"PING a\r\n"), ["PING", "a"]);
+    }
+
+    #[test]
+    fn a_name_is_another_one_wherever_it_stands_in_a_frame() {
+        let frame = Frame::made("*2\r\n*1\r\n$9\r\n127.0.0.1\r\n$16\r\nm 127.0.0.1 6379\r\n");
+        assert_eq!(
+            frame.renaming("127.0.0.1", "127.0.0.7").words(),
+            [&b"*1\r\n$9\r\n127.0.0.7\r\n"[..], b"m 127.0.0.7 6379"]
+        );
     }
 
     #[test]

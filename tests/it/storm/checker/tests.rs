@@ -39,7 +39,7 @@ fn two(first: (u64, u64), second: (u64, u64)) -> Chronicle {
 }
 
 fn loss(from: u64, until: u64) -> Loss {
-    Loss { name: None, from: at(from), until: at(until) }
+    Loss { name: None, from: at(from), until: at(until), told: None }
 }
 
 #[track_caller]
@@ -111,6 +111,22 @@ fn a_hold_that_the_server_lost_may_be_believed_in_for_one_lease_and_no_longer() 
     let mut other = two((0, 50), (15, 60));
     other.losses = vec![Loss { name: Some(1), ..loss(10, 20) }];
     complains(&other, "two believe", "");
+}
+
+#[test]
+fn a_hold_that_a_failover_lost_is_believed_in_until_its_holder_is_told_who_could_hear_it() {
+    let mut chronicle = two((0, 300), (25, 1_000));
+    let told = Some(Duration::from_millis(200));
+    chronicle.losses = vec![Loss { told, ..loss(10, 20) }];
+    chronicle.sheltered = BTreeSet::from([1]);
+    assert_eq!(content(&chronicle).excused, 1, "its links were harassed");
+    chronicle.sheltered = BTreeSet::from([0, 1]);
+    complains(&chronicle, "two believe to hold name 0 for 275ms", "");
+    chronicle.freezes = vec![Freeze { process: 0, from: at(100), until: at(180) }];
+    assert_eq!(content(&chronicle).excused, 1, "it stood still meanwhile");
+    chronicle.freezes.clear();
+    chronicle.lives[0] = life(0, section(1, 0, 220));
+    assert_eq!(content(&chronicle).excused, 1, "it was told in time");
 }
 
 #[test]
