@@ -9,7 +9,7 @@ msrv=1.88
 # Each set of features that changes what is compiled; the last one has everything.
 features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "--all-features")
 
-# How long the storm of tests/it/storm.rs lasts; RELATCH_STORM_SEED repeats one.
+# How long the storms of tests/it/storm.rs last, on one server and on a cluster; RELATCH_STORM_SEED repeats one.
 storm_secs=${RELATCH_STORM_SECS:-60}
 
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
@@ -120,7 +120,7 @@ interop() {
 
 java_program() {
     tests/interop/build.sh || {
-        unbuilt=(--skip ::standalone:: --skip ::sentinel::)
+        unbuilt=(--skip ::standalone:: --skip ::sentinel:: --skip ::cluster:: --skip ::several::)
         return 1
     }
 }
@@ -178,9 +178,11 @@ if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
 fi
 [ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
-step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
+RUST_TEST_THREADS="$threads" step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
-RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features embedded --test it "$storm" -- --exact --nocapture
+for on in one cluster; do
+    RELATCH_STORM_ON="$on" RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s, on $on" some_tests --features embedded --test it "$storm" -- --exact --nocapture
+done
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.
 for set in "rustls" "native-tls"; do
     step "TLS, --features=$set" some_tests --features "$set" --test tls live::

@@ -10,6 +10,7 @@
 //! | names, keys and channels | `names.rs` |
 //! | many of both for half a minute | `crowd.rs` |
 //! | what goes wrong in Redisson and not here | `faults.rs` |
+//! | masters that change, a shard that is silent, both kinds of channels | `several.rs` |
 //! | recorded steps of Redisson, taken by our client; no Java | `traces.rs` |
 //!
 //! Where Maven is missing the tests that need Java say so, and do nothing.
@@ -36,12 +37,25 @@ macro_rules! live {
     };
 }
 
+/// The same on a cluster of one, as its releases are told.
+macro_rules! clustered {
+    ($site:ident, $company:ident: $($test:ident),*;) => {
+        mod $site {
+            use super::*;
+            mod cluster {
+                $(live!(on $site, $company, $test);)*
+            }
+        }
+    };
+}
+
 mod crowd;
 mod ending;
 mod faults;
 mod holding;
 mod names;
 mod peer;
+mod several;
 mod site;
 mod speed;
 mod traces;
@@ -87,7 +101,7 @@ async fn entered(waiter: JoinHandle<(LockGuard, Duration)>) -> (LockGuard, Durat
 
 /// Waits until so many clients listen for the release of this lock.
 async fn listening(site: &Site, name: &str, clients: u64) {
-    listening_on(site.server(), &channel(name), clients).await;
+    eventually_async(SOON, async || site.listeners(&channel(name)) == clients).await;
 }
 
 async fn listening_on(server: &Server, channel: &str, clients: u64) {

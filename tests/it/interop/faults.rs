@@ -120,7 +120,7 @@ async fn renewed_together(monitor: &Monitor<'_>, client: &str, holds: usize) -> 
 }
 
 /// On a single server what ends the renewal of the others is a key that is refused; in a cluster a shard that does not
-/// answer.
+/// answer: that is in `several.rs`.
 async fn a_key_that_is_no_lock_any_more_does_not_keep_the_others_from_being_renewed(site: &Site) {
     let java = site.java_with(&[("watchdog", WATCHDOG_MS)]).await;
     let rust = connected(site.builder().watchdog_timeout(WATCHDOG)).await;

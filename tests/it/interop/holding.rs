@@ -25,6 +25,18 @@ live!(
     a_timed_wait_of_java_ends_without_the_lock_while_rust_holds_it;
 );
 
+clustered!(
+    sharded, Any:
+    rust_sees_how_often_and_for_how_long_java_holds,
+    java_sees_that_and_for_how_long_rust_holds,
+    an_unlock_by_the_other_side_is_refused_and_changes_nothing,
+    an_unlock_of_a_hold_that_java_took_away_is_refused_by_the_server_and_changes_nothing,
+    java_keeps_rust_out_for_three_leases_of_its_watchdog,
+    rust_keeps_java_out_for_three_leases_of_its_watchdog,
+    a_renewal_of_redissons_never_extends_a_hold_of_ours,
+    a_renewal_of_ours_never_extends_a_hold_of_redissons;
+);
+
 const WAIT: Duration = Duration::from_millis(300);
 /// A lease that both sides may have, and Redisson renews every third of it.
 const WATCHDOG: Duration = Duration::from_millis(1500);

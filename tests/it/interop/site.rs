@@ -6,14 +6,21 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, ClientBuilder};
+use relatch::{Client, ClientBuilder, ShardedPubSub};
 
 use super::{
     MS, SOON,
     peer::{Peer, maven_is_there},
 };
 use crate::{
-    harness::{Server, clock::monotonic, proxy::Proxy},
+    harness::{
+        Server,
+        clock::monotonic,
+        deployment::Deployment,
+        eventually,
+        proxy::Proxy,
+        server::{Builder, free_port},
+    },
     kept::connected,
 };
 
@@ -35,7 +42,17 @@ pub(crate) struct Site {
     server: Server,
     /// By which both sides find the server, where there is one.
     sentinel: Option<Server>,
+    /// It is a cluster of one, whose releases are told this way.
+    cluster: Option<ShardedPubSub>,
     /// They live until what they leave has been looked at.
+    peers: Mutex<Vec<Arc<Peer>>>,
+    _turn: Turn,
+}
+
+/// Several servers for one test.
+#[derive(Debug)]
+pub(crate) struct Several {
+    deployment: Deployment,
     peers: Mutex<Vec<Arc<Peer>>>,
     _turn: Turn,
 }
@@ -48,25 +65,46 @@ pub(crate) enum Turn {
 }
 
 impl Site {
-    /// A single server. `None` where there is no Java; then it says so, past the test runner, which would keep it to itself.
+    /// A single server. `None` where there is no Java.
     pub(crate) fn standalone(company: Company, test: &str) -> Option<Self> {
-        Self::of(company, test, |_| None)
+        Self::of(company, test, Server::builder(), |_| None)
     }
 
     /// The same, found by a sentinel.
     pub(crate) fn sentinel(company: Company, test: &str) -> Option<Self> {
-        Self::of(company, test, |server| Some(Server::builder().watching(server).start()))
+        Self::of(company, test, Server::builder(), |server| Some(Server::builder().watching(server).start()))
     }
 
-    fn of(company: Company, test: &str, sentinel: fn(&Server) -> Option<Server>) -> Option<Self> {
-        if !maven_is_there() {
-            let _ = writeln!(stderr(), "skipped, there is no Maven: {test}");
-            return None;
-        }
-        let turn = Turn::take(company);
-        let server = Server::builder().tcp().start();
+    /// A cluster of one, whose releases are told over sharded channels.
+    pub(crate) fn sharded(company: Company, test: &str) -> Option<Self> {
+        Self::cluster(company, test, ShardedPubSub::Auto)
+    }
+
+    /// The same, over channels that all nodes carry.
+    pub(crate) fn classic(company: Company, test: &str) -> Option<Self> {
+        Self::cluster(company, test, ShardedPubSub::Off)
+    }
+
+    fn cluster(company: Company, test: &str, told: ShardedPubSub) -> Option<Self> {
+        // By itself the second port would be too high for some first ones.
+        let port = format!("cluster-port {}", free_port());
+        let lines = ["cluster-enabled yes", "cluster-announce-ip 127.0.0.1", &port];
+        let server = lines.into_iter().fold(Server::builder(), Builder::line);
+        let site = Self::of(company, test, server, |_| None)?;
+        let connection = &mut site.server.connection();
+        redis::cmd("CLUSTER").arg(&["ADDSLOTSRANGE", "0", "16383"]).exec(connection).expect("it has all slots");
+        eventually(SOON, || {
+            let info = redis::cmd("CLUSTER").arg("INFO").query::<String>(connection);
+            info.expect("it answers").contains("cluster_state:ok")
+        });
+        Some(Self { cluster: Some(told), ..site })
+    }
+
+    fn of(company: Company, test: &str, server: Builder, sentinel: fn(&Server) -> Option<Server>) -> Option<Self> {
+        let turn = turn(company, test)?;
+        let server = server.tcp().start();
         let sentinel = sentinel(&server);
-        Some(Self { server, sentinel, peers: Mutex::default(), _turn: turn })
+        Some(Self { server, sentinel, cluster: None, peers: Mutex::default(), _turn: turn })
     }
 
     /// The server, to look behind the scenes.
@@ -81,14 +119,15 @@ impl Site {
 
     /// A client of ours that is still to get its options.
     pub(crate) fn builder(&self) -> ClientBuilder {
-        Client::builder().url(self.url())
+        Client::builder().url(self.url()).sharded_pubsub(self.cluster.unwrap_or_default())
     }
 
     /// Where clients of ours connect.
     pub(crate) fn url(&self) -> String {
-        match &self.sentinel {
-            Some(sentinel) => format!("redis-sentinel://127.0.0.1:{}#m", sentinel.port()),
-            None => self.server.url(),
+        match (&self.sentinel, self.cluster) {
+            (Some(sentinel), _) => format!("redis-sentinel://127.0.0.1:{}#m", sentinel.port()),
+            (None, Some(_)) => format!("redis-cluster://127.0.0.1:{}", self.server.port()),
+            (None, None) => self.server.url(),
         }
     }
 
@@ -99,8 +138,13 @@ impl Site {
 
     /// A Redisson client with options of the program.
     pub(crate) async fn java_with(&self, options: &[(&str, &str)]) -> Arc<Peer> {
-        let (to, mode) = self.sentinel.as_ref().map_or((&self.server, "single"), |sentinel| (sentinel, "sentinel"));
-        self.start(&format!("127.0.0.1:{}", to.port()), mode, &[&[("master", "m")], options].concat()).await
+        let (to, mode) = match (&self.sentinel, self.cluster) {
+            (Some(sentinel), _) => (sentinel, "sentinel"),
+            (None, Some(_)) => (&self.server, "cluster"),
+            (None, None) => (&self.server, "single"),
+        };
+        let more = [("master", "m"), ("sharded", word(self.cluster.unwrap_or_default()))];
+        self.start(&format!("127.0.0.1:{}", to.port()), mode, &[&more, options].concat()).await
     }
 
     /// A Redisson client behind a proxy, in another mode if that is wanted: a server alone is a master without replicas.
@@ -111,10 +155,18 @@ impl Site {
     }
 
     async fn start(&self, address: &str, mode: &str, options: &[(&str, &str)]) -> Arc<Peer> {
-        let place = [("mode", mode), ("redis", address), ("name", "java")];
-        let peer = Peer::start(&[&place, options].concat()).await;
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&peer));
-        peer
+        start(&self.peers, address, mode, options).await
+    }
+
+    /// How many listen to this channel.
+    pub(crate) fn listeners(&self, channel: &str) -> u64 {
+        match self.cluster {
+            Some(ShardedPubSub::Auto) => {
+                let asked = redis::cmd("PUBSUB").arg(&["SHARDNUMSUB", channel]).query(&mut self.server.connection());
+                asked.map(|(_, listeners): (String, u64)| listeners).expect("PUBSUB answers")
+            }
+            _ => self.server.listeners(channel),
+        }
     }
 
     /// Every key but those that Redisson keeps beside a lock for a moment after each unlock.
@@ -135,6 +187,57 @@ impl Site {
             tokio::time::sleep(MS).await;
         }
     }
+}
+
+impl Several {
+    /// `None` where there is no Java.
+    pub(crate) fn start(company: Company, test: &str, deployment: fn() -> Deployment) -> Option<Self> {
+        let turn = turn(company, test)?;
+        Some(Self { deployment: deployment(), peers: Mutex::default(), _turn: turn })
+    }
+
+    pub(crate) fn servers(&self) -> &Deployment {
+        &self.deployment
+    }
+
+    /// A client of ours that is still to get its options.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        Client::builder().url(self.deployment.url())
+    }
+
+    /// A Redisson client with options of the program.
+    pub(crate) async fn java(&self, options: &[(&str, &str)]) -> Arc<Peer> {
+        let url = self.deployment.url();
+        let (scheme, rest) = url.split_once("://").expect("a url has a scheme");
+        let hosts = rest.split(['/', '#']).next().unwrap_or_default();
+        let mode = scheme.trim_start_matches("redis-");
+        start(&self.peers, hosts, mode, &[&[("master", "m")], options].concat()).await
+    }
+}
+
+/// As our program calls it.
+pub(crate) fn word(told: ShardedPubSub) -> &'static str {
+    match told {
+        ShardedPubSub::Off => "OFF",
+        ShardedPubSub::On => "ON",
+        _ => "AUTO",
+    }
+}
+
+async fn start(peers: &Mutex<Vec<Arc<Peer>>>, address: &str, mode: &str, options: &[(&str, &str)]) -> Arc<Peer> {
+    let place = [("mode", mode), ("redis", address), ("name", "java")];
+    let peer = Peer::start(&[&place, options].concat()).await;
+    peers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&peer));
+    peer
+}
+
+/// Where there is no Java it is said past the test runner, which would keep it to itself.
+fn turn(company: Company, test: &str) -> Option<Turn> {
+    if !maven_is_there() {
+        let _ = writeln!(stderr(), "skipped, there is no Maven: {test}");
+        return None;
+    }
+    Some(Turn::take(company))
 }
 
 impl Turn {

@@ -15,6 +15,15 @@ live!(
     rust_gets_its_turn_beside_a_java_process_that_takes_the_lock_again_at_once;
 );
 
+clustered!(
+    sharded, None:
+    a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_rounds;
+);
+clustered!(
+    classic, None:
+    a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_rounds;
+);
+
 const ROUNDS: usize = 200;
 /// So many slices a waiter elsewhere may have to wait.
 const SLICES: u32 = 5;
