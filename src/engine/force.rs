@@ -110,8 +110,8 @@ impl Forcing {
             Ok(Forced::Done { published }) => {
                 self.end(*published != Published::No, |state, own| state.listening.others(*published, own))
             }
-            Ok(Forced::Gone) => self.end(false, |_, _| Listeners::None),
-            Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::None),
+            Ok(Forced::Gone) => self.end(false, |_, _| Listeners::Untold),
+            Err(fault) if !fault.may_have_run => self.end(false, |_, _| Listeners::Untold),
             Err(_) => self.end(false, |_, _| Listeners::Unknown),
         }
     }

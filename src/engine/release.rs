@@ -180,7 +180,7 @@ impl State {
 fn listeners(release: &Releasing, answer: Letting, listening: &Listening) -> Listeners {
     match answer {
         _ if release.missing != Missing::Lost => Listeners::Unknown,
-        Letting::NotHeld => Listeners::None,
+        Letting::NotHeld => Listeners::Untold,
         Letting::Done { published, .. } => listening.others(published, release.own),
     }
 }

@@ -32,7 +32,8 @@ const KEEPS: u32 = 2;
 /// | running, over | the hold ends by our own hand | cooling: unanswered |
 /// | cooling: unanswered | took the key by a try that left before that end: of a hold that was lost | running, over as before |
 /// | running, freed | busy: somebody else took what some listeners were told of | cooling: listeners |
-/// | cooling: unanswered | no listeners, or not held | none |
+/// | cooling: unanswered | not held: nobody was told | running, over as before |
+/// | cooling: unanswered | no listeners | none |
 /// | cooling: unanswered | some listeners, or unknown | cooling: listeners, for one slice |
 /// | cooling: listeners | somebody else's message, or the slice is over | none |
 /// | cooling: listeners | took the key all the same: a wait was nearly over | over |
@@ -82,6 +83,8 @@ pub(crate) enum Turn {
 /// Who heard the message of a release, apart from ourselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listeners {
+    /// There was none: nothing was freed.
+    Untold,
     None,
     Some(u32),
     /// Nobody could count: taken for one.
@@ -108,7 +111,7 @@ pub(crate) enum Gate {
 impl Listeners {
     fn count(self) -> u32 {
         match self {
-            Self::None => 0,
+            Self::Untold | Self::None => 0,
             Self::Some(others) => others.min(STEPS),
             Self::Unknown => 1,
         }
@@ -212,16 +215,22 @@ impl Slice {
 
     /// A release that began no cool-down was answered.
     pub(crate) fn told(&mut self, listeners: Listeners) {
-        self.listeners = listeners.count();
+        if listeners != Listeners::Untold {
+            self.listeners = listeners.count();
+        }
     }
 
-    /// The release that began the cool-down was answered, or given up as unknown.
+    /// The release that began the cool-down was answered, or given up as unknown. Where nobody was told the turn is as little
+    /// over as where a hold is lost.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
         self.told(listeners);
         let Some(Cooling::Unanswered { had_ns }) = self.cooling else { return };
+        self.cooling = None;
+        if listeners == Listeners::Untold {
+            return;
+        }
         self.started = None;
         if listeners == Listeners::None || self.length_ns == 0 {
-            self.cooling = None;
             self.others = None;
             return;
         }
@@ -387,12 +396,31 @@ mod tests {
         slice.taken(t + 13 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 13 * MS), Turn::Yield);
         slice.answered(t + 14 * MS, Listeners::None);
-        assert_eq!(slice.turn(t + 14 * MS), Turn::Yield, "nobody may listen yet");
+        assert_eq!(slice.turn(t + 14 * MS), Turn::Yield, "it took the key before that");
         // Refused, it waits for the answer like any other.
         slice.released(t + 14 * MS, Turn::Yield);
         slice.told(Listeners::Some(1));
         slice.busy(t + 13 * MS);
         assert_eq!(slice.gate(t + 15 * MS), Gate::Unanswered);
+    }
+
+    #[test]
+    fn a_release_that_found_nothing_told_nobody_and_the_next_one_makes_up_for_it() {
+        let (mut slice, t) = fresh();
+        slice.taken(t, Duration::ZERO);
+        slice.lost(t + 11 * MS);
+        slice.released(t + 12 * MS, Turn::Yield);
+        slice.answered(t + 13 * MS, Listeners::Untold);
+        assert_eq!(slice.gate(t + 13 * MS), Gate::Open, "nobody is waited for");
+        slice.taken(t + 14 * MS, Duration::ZERO);
+        assert_eq!(slice.turn(t + 14 * MS), Turn::Yield);
+        slice.lost(t + 14 * MS);
+        slice.taken(t + 24 * MS, Duration::ZERO);
+        assert_eq!(slice.turn(t + 33 * MS), Turn::Keep, "a slice after the loss");
+        // Nor does it say that nobody listens.
+        slice.told(Listeners::Some(1));
+        slice.told(Listeners::Untold);
+        assert_eq!(slice.listeners, 1);
     }
 
     #[test]

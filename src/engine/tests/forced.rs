@@ -32,6 +32,26 @@ async fn a_task_that_ends_its_own_holds_by_force_gives_the_name_up_after_a_slice
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_forced_release_that_found_nothing_begins_no_new_slice() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let first = lock.lock().await.unwrap();
+    let (second, third) = (start(lock.lock()).await, start(lock.lock()).await);
+    sleep(2 * SLICE).await;
+    world.next(Verb::ForceRelease, [Fate::Gone]);
+    let asked = Instant::now();
+    assert!(lock.0.force_unlock().await.unwrap());
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(asked.elapsed(), Duration::ZERO, "nobody was told who could be let go first");
+    world.forget_record();
+    second.unlock().await.unwrap();
+    assert_eq!(world.verbs(), [Verb::Release]);
+    drop((first, third.await.unwrap().unwrap()));
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_message_of_our_own_forced_release_is_our_own() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));

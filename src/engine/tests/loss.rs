@@ -320,3 +320,26 @@ async fn a_lost_hold_that_is_let_go_of_behind_the_next_try_begins_no_new_slice_f
     drop(third.await.unwrap().unwrap());
     bench.nothing_is_left("a").await;
 }
+
+/// The server ended the hold by itself and told nobody, so nobody else came for the name.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_is_over_when_it_is_let_go_of_begins_no_new_slice_for_the_next_try() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.server(|server| server.others = 1);
+    let first = lock.lock().lease(SLICE * 3).await.unwrap();
+    let second = start(lock.lock()).await;
+    let third = start(lock.lock()).await;
+    world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
+    assert_eq!(cause(&first.lost().await), Some(LostCause::Expired));
+    turn().await;
+    drop(first);
+    let freed = Instant::now();
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(freed.elapsed(), 3 * MS, "nobody is let go first");
+    world.forget_record();
+    second.unlock().await.unwrap();
+    assert_eq!(world.verbs(), [Verb::Release], "its slice was over before");
+    drop(third.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}

@@ -274,7 +274,7 @@ impl Crew {
         };
         self.drawn += 1;
         self.referee.comes(self.drawn, client.id(), watchdog, slice);
-        self.referee.tell(format!("client {} is {}", self.drawn, client.id()));
+        self.referee.tell(format!("client {} is {}, with slices of {slice:?}", self.drawn, client.id()));
         let (referee, mix, number) = (Arc::clone(&self.referee), self.mix, self.drawn);
         let rest = AtomicBool::new(false);
         let (store, armed) = (self.store.clone(), AtomicUsize::new(0));

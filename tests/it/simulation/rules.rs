@@ -7,7 +7,7 @@ use relatch::{Error, LostCause, Owner};
 
 use super::{
     COMMAND,
-    referee::{Asking, Book, Kept, MONOPOLY, Referee, Seat},
+    referee::{Asking, Book, Force, Kept, MONOPOLY, Referee, Seat},
     shadow::Field,
 };
 
@@ -75,8 +75,9 @@ impl Referee {
             let born = book.shadow.birth(field).filter(|born| there && !born.copied && now < born.until)?;
             let of_process = |it: &Seat| (it.client, it.name) == (seat.client, seat.name);
             let others = || book.seats.iter().filter(|(other, it)| **other != number && of_process(it));
-            // Where another one of its process waits it was that one's try, and this one was never sent.
-            if others().any(|(_, it)| it.waits.is_some()) {
+            // Where another one of its process waits it was that one's try, and this one was never sent. After a forced release
+            // without an answer somebody else may have been told, and goes first.
+            if others().any(|(_, it)| it.waits.is_some()) || book.forces_unheard(seat, now) {
                 return None;
             }
             // Nobody of it may have been given the hold.
@@ -257,6 +258,12 @@ impl Book {
             of_it.any(|force| force.until.is_none_or(|until| born <= until && now <= until + seat.longest))
         };
         lost || forced()
+    }
+
+    /// A forced release of its process may run yet, or ran and told others of it.
+    fn forces_unheard(&self, seat: &Seat, now: Duration) -> bool {
+        let of_it = |force: &Force| (force.client, force.name) == (seat.client, seat.name);
+        self.forces.values().any(|force| of_it(force) && force.until.is_none_or(|until| now < until))
     }
 
     /// The store has what a section believes in, as often as it does.
