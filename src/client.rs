@@ -100,7 +100,8 @@ impl Client {
         let store = EmbeddedStore::new();
         let ClientBuilder { watchdog_timeout, command_timeout, unreachable_after, handover_slice, name_prefix, .. } =
             Self::builder();
-        let settings = Settings { watchdog_timeout, command_timeout, unreachable_after, handover_slice };
+        let settings =
+            Settings { watchdog_timeout, command_timeout, unreachable_after, handover_slice, replicas: None };
         let id = store.chance().uuid();
         let (chance, link) = (store.chance().clone(), store.open_first(id, command_timeout));
         Self::start(id, Arc::new(link), settings, Clock::of_this_process(), chance, name_prefix)

@@ -1,14 +1,14 @@
 //! What can go wrong, said once for the whole crate. It decides nothing: no retry, no back-off, no logging.
 
-use std::{
-    error::Error as StdError,
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod words;
+
+use std::{error::Error as StdError, fmt, sync::Arc, time::Instant};
+
+use self::words::{MayHaveRun, NotHeldWords, Task, WhoIsSilent, cut};
+pub(crate) use self::words::{Stalled, UnexpectedReply};
 
 use crate::{
-    backend::{Fault, FaultKind},
+    backend::{Fault, FaultKind, TooFewReplicas},
     name::Shown,
 };
 
@@ -20,9 +20,6 @@ use crate::{
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The longest part of an unexpected reply that is kept, in characters.
-const REPLY_SHOWN: usize = 200;
-
 /// Everything that can go wrong, told apart by what the caller does about it.
 ///
 /// A lock that somebody else has is *not* an error: `try_lock` answers `Ok(None)`. What remains falls into five groups:
@@ -31,7 +28,7 @@ const REPLY_SHOWN: usize = 200;
 /// | --- | --- |
 /// | [`Invalid`](Self::Invalid), [`NotHeld`](Self::NotHeld) | fixes the code |
 /// | [`Lost`](Self::Lost) | gives up or undoes the protected work: somebody else may hold the lock by now |
-/// | [`Unreachable`](Self::Unreachable), [`Refused`](Self::Refused) | tries again later ([`is_transient`](Self::is_transient)) or calls the operator |
+/// | [`Unreachable`](Self::Unreachable), [`TooFewReplicas`](Self::TooFewReplicas), [`Refused`](Self::Refused) | tries again later ([`is_transient`](Self::is_transient)) or calls the operator |
 /// | [`Protocol`](Self::Protocol) | reports a bug, or finds out who else writes to the key |
 /// | [`Closed`](Self::Closed) | stops |
 ///
@@ -126,6 +123,25 @@ pub enum Error {
         source: Arc<dyn StdError + Send + Sync>,
     },
 
+    /// The lock was free, and fewer replicas than [`replica_acks`](crate::ClientBuilder::replica_acks) asks for had the grant in
+    /// time: it was given back. Nobody worked under it.
+    ///
+    /// Trying again later is right, and somebody who waits has done so until the end. It goes on for as long as a replica is
+    /// away: call the operator.
+    #[error(
+        "lock {} was free and given back: {acknowledged} of {wanted} replicas acknowledged it in time",
+        Shown(name)
+    )]
+    #[non_exhaustive]
+    TooFewReplicas {
+        /// The lock.
+        name: Arc<str>,
+        /// So many replicas acknowledged it in time. Others may have it all the same, until its release reaches them.
+        acknowledged: u32,
+        /// So many were asked for.
+        wanted: u32,
+    },
+
     /// An answer that none of the crate's scripts gives: a bug here, or something between that rewrites replies.
     #[error("{script} gave an answer that it cannot give: {reply}")]
     #[non_exhaustive]
@@ -155,7 +171,10 @@ impl Error {
     /// [`Unreachable`](Self::Unreachable).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Refused { kind: RefusedKind::ReadOnly, .. })
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::TooFewReplicas { .. } | Self::Refused { kind: RefusedKind::ReadOnly, .. }
+        )
     }
 
     /// The lock that the error is about, as the caller named it; `None` where it is about none, or about the call.
@@ -165,7 +184,8 @@ impl Error {
             Self::NotHeld { name, .. }
             | Self::Lost { name, .. }
             | Self::Refused { name, .. }
-            | Self::Unreachable { name, .. } => Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref),
+            | Self::Unreachable { name, .. }
+            | Self::TooFewReplicas { name, .. } => Some(name).filter(|name| !name.is_empty()).map(AsRef::as_ref),
             Self::Invalid { .. } | Self::Protocol { .. } | Self::Closed => None,
         }
     }
@@ -200,6 +220,12 @@ impl Error {
             FaultKind::OutOfMemory => refused(RefusedKind::OutOfMemory, source),
             FaultKind::ScriptDisabled => refused(RefusedKind::ScriptDisabled, source),
             FaultKind::Other => refused(RefusedKind::Other, source),
+            FaultKind::TooFewReplicas => {
+                let told = source.downcast_ref().copied();
+                let TooFewReplicas { acknowledged, wanted } =
+                    told.unwrap_or(TooFewReplicas { acknowledged: 0, wanted: 0 });
+                Self::TooFewReplicas { name: Arc::clone(name), acknowledged, wanted }
+            }
             FaultKind::Unexpected => match source.downcast_ref::<UnexpectedReply>() {
                 Some(UnexpectedReply { script, reply }) => Self::Protocol { script, reply: Arc::clone(reply) },
                 None => Self::Protocol { script: "the server", reply: cut(&source.to_string()) },
@@ -315,86 +341,6 @@ impl fmt::Display for Op {
     }
 }
 
-/// A reply that does not fit the script it answers: the source of a [`FaultKind::Unexpected`].
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{script} answered {reply}")]
-pub(crate) struct UnexpectedReply {
-    script: &'static str,
-    reply: Arc<str>,
-}
-
-impl UnexpectedReply {
-    /// Keeps no more of the reply than a message can show.
-    pub(crate) fn new(script: &'static str, reply: &impl fmt::Debug) -> Self {
-        Self { script, reply: cut(&format!("{reply:?}")) }
-    }
-}
-
-/// `acquire lock "orders"`; without a name only the verb.
-struct Task<'a> {
-    op: Op,
-    name: &'a str,
-}
-
-impl fmt::Display for Task<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { op, name } = self;
-        if name.is_empty() { write!(f, "{op}") } else { write!(f, "{op} lock {}", Shown(name)) }
-    }
-}
-
-/// The client's own runtime stands still: the source of an [`Error::Unreachable`] that is no fault of the server.
-#[derive(Debug, thiserror::Error)]
-#[error("the runtime that the client lives on ran nothing for {0:?}: it is not driven, or something blocks it")]
-pub(crate) struct Stalled(pub(crate) Duration);
-
-/// Who did not answer.
-struct WhoIsSilent<'a>(&'a Arc<dyn StdError + Send + Sync>);
-
-impl fmt::Display for WhoIsSilent<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is::<Stalled>() {
-            "the runtime that the client lives on makes no progress; give the client one of its own with \
-             ClientBuilder::own_thread()"
-        } else {
-            "the server is unreachable"
-        })
-    }
-}
-
-/// The end of a message whose command has an unknown outcome.
-struct MayHaveRun(bool);
-
-impl fmt::Display for MayHaveRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 { f.write_str(", yet the command may have run") } else { Ok(()) }
-    }
-}
-
-/// Points at the guards where there are some: unlocking past them is the usual cause.
-struct NotHeldWords<'a> {
-    name: &'a str,
-    guards: u32,
-}
-
-impl fmt::Display for NotHeldWords<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Shown(self.name);
-        match self.guards {
-            0 => write!(f, "lock {name} is not held by this owner"),
-            1 => write!(f, "lock {name} is held by this owner through a guard: release it with `guard.unlock()`"),
-            n => write!(f, "lock {name} is held by this owner through {n} guards: release each with `guard.unlock()`"),
-        }
-    }
-}
-
-fn cut(text: &str) -> Arc<str> {
-    match text.char_indices().nth(REPLY_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,6 +369,7 @@ mod tests {
             Error::from_fault(Fault { may_have_run: true, ..fault(FaultKind::Timeout) }, &lock(), Op::Release),
             Error::from_fault(fault(FaultKind::Dropped), &"".into(), Op::Connect),
             Error::Protocol { script: "reentrant/acquire", reply: "Nil".into() },
+            Error::from_fault(Fault::too_few_replicas(1, 2), &lock(), Op::Acquire),
             Error::Closed,
         ]
     }
@@ -447,6 +394,7 @@ mod tests {
             r#"could not release lock "orders": the server is unreachable, yet the command may have run"#,
             "could not connect: the server is unreachable",
             "reentrant/acquire gave an answer that it cannot give: Nil",
+            r#"lock "orders" was free and given back: 1 of 2 replicas acknowledged it in time"#,
             "the client is closed",
         ];
         assert_eq!(messages, expected);
@@ -474,6 +422,7 @@ mod tests {
             (FaultKind::Dropped, true),
             (FaultKind::Unready, true),
             (FaultKind::ReadOnly, true),
+            (FaultKind::TooFewReplicas, true),
             (FaultKind::Permission, false),
             (FaultKind::Credentials, false),
             (FaultKind::Certificate, false),
@@ -523,13 +472,13 @@ mod tests {
         let error = Error::from_fault(fault, &lock(), Op::Release);
         let Error::Protocol { script, reply } = &error else { panic!("{error:?}") };
         assert_eq!(*script, "reentrant/release");
-        assert_eq!(reply.chars().count(), REPLY_SHOWN + 1);
+        assert_eq!(reply.chars().count(), words::REPLY_SHOWN + 1);
     }
 
     #[test]
     fn the_lock_is_named_where_there_is_one() {
         let named = one_of_each().iter().filter(|error| error.lock_name() == Some("orders")).count();
-        assert_eq!(named, 6);
+        assert_eq!(named, 7);
         assert_eq!(Error::from_fault(fault(FaultKind::Other), &"".into(), Op::Connect).lock_name(), None);
     }
 

@@ -88,6 +88,12 @@ pub(crate) fn slice(slice: Duration) -> Result<Duration> {
     within("handover_slice", slice, Duration::ZERO, LONGEST_SLICE)
 }
 
+/// How long replicas are waited for: nobody has a hold before they know of it, nor is it renewed.
+pub(crate) fn acknowledged(within: Duration, watchdog: Duration) -> Result<Duration> {
+    let longest = Duration::from_millis(whole_ms(watchdog).unsigned_abs() / 2);
+    self::within("replica_acks", within, SHORTEST_TIMEOUT, longest)
+}
+
 /// Every wait has a meaning, so none is refused.
 pub(crate) fn wait(wait: Duration) -> Wait {
     if wait.is_zero() {

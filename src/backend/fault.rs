@@ -55,6 +55,8 @@ pub(crate) enum FaultKind {
     Unready,
     /// READONLY or MISCONF: a replica, or a master that may not write.
     ReadOnly,
+    /// It is done, and fewer replicas have it than were wanted.
+    TooFewReplicas,
     /// NOPERM.
     Permission,
     /// NOAUTH, WRONGPASS.
@@ -82,6 +84,6 @@ pub(crate) enum FaultKind {
 impl FaultKind {
     /// Whether the same command may succeed when it is sent again.
     pub(crate) fn heals(self) -> bool {
-        matches!(self, Self::Timeout | Self::Dropped | Self::Unready | Self::ReadOnly)
+        matches!(self, Self::Timeout | Self::Dropped | Self::Unready | Self::ReadOnly | Self::TooFewReplicas)
     }
 }

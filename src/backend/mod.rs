@@ -1,7 +1,7 @@
 //! The seam to a server: run a script, listen on a channel. It knows no lock, no wait and no lease.
 //!
 //! What a command asks is in `call.rs`, what is heard in `listening.rs`, what went wrong in `fault.rs`; whether a command
-//! may still leave in `dispatch.rs`, how its answer is read in `reply.rs`.
+//! may still leave in `dispatch.rs`, how its answer is read in `reply.rs`; who else is to have what it wrote in `replicas.rs`.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -17,6 +17,7 @@ pub(crate) mod embedded;
 mod fault;
 mod listening;
 pub(crate) mod redis;
+mod replicas;
 mod reply;
 mod round_trip;
 mod slot;
@@ -25,6 +26,7 @@ pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
+pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};
 pub(crate) use reply::{Reply, decode};
 pub(crate) use round_trip::{RoundTrip, RoundTrips};
 
@@ -91,6 +93,12 @@ pub(crate) trait Backend: Line {
 
     /// Runs many scripts of one place in one pipeline, within `within`; one answer for each, in order.
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>>;
+
+    /// Runs one script that writes, and says with its answer how many replicas have what it wrote. It may reach the server before
+    /// or after anything else, [`Line::link`] or not, and wait for those that were asked before it for as long as they may take;
+    /// dropped, it is withdrawn if it was not written yet. An answer is believed only of a script that wrote something: one that
+    /// did not may be told of what others wrote.
+    fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>>;
 
     /// How a message reaches those who listen where this backend does.
     fn publish_kind(&self) -> Publish;

@@ -1,5 +1,6 @@
 //! The options of a client, and how it is connected: here, or on a thread of its own.
 
+mod acks;
 mod connecting;
 mod label;
 
@@ -48,6 +49,7 @@ pub struct ClientBuilder {
     label: Option<Box<str>>,
     protocol: RespVersion,
     sharded: ShardedPubSub,
+    replica_acks: Option<(u32, Duration)>,
     own_thread: bool,
 }
 
@@ -72,6 +74,7 @@ impl Default for ClientBuilder {
             label: None,
             protocol: RespVersion::Auto,
             sharded: ShardedPubSub::Auto,
+            replica_acks: None,
             own_thread: false,
         }
     }

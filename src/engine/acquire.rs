@@ -15,7 +15,6 @@ use super::{
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
-    home::Attended,
     parked::Asked,
     pause::{Opened, Pauses, Releases, Slept, bounded_by},
     registry::Place,
@@ -94,9 +93,9 @@ pub(super) async fn contend(slot: ContenderSlot, acquisition: &Acquisition) -> R
 }
 
 /// A try as it leaves.
-struct Departure {
-    term: Term,
-    era: u64,
+pub(super) struct Departure {
+    pub(super) term: Term,
+    pub(super) era: u64,
     /// A release of ours was not answered yet.
     behind: bool,
     /// What it finds may be a lost hold of ours, and nobody else's turn.
@@ -105,12 +104,20 @@ struct Departure {
     troubled: Option<Instant>,
 }
 
+/// What was granted, and what is known at that moment.
+pub(super) struct Granted {
+    term: Term,
+    pub(super) moment: Moment,
+    round_trip: Duration,
+    fence: Option<u64>,
+}
+
 impl Departure {
     /// `None` if another is the contender by now.
-    fn now(place: &Place, ask: &Ask, contender: u64, asked: Asked) -> Option<Self> {
+    pub(super) fn now(place: &Place, ask: &Ask, contender: u64, asked: Asked) -> Option<Self> {
         let term = Term::first(place.engine.lease(ask.lease), ask.max_hold, place.engine.clock());
         place.update(|state, _| {
-            let due = term.sent + place.engine.settings().command_timeout + GRACE;
+            let due = term.sent + place.engine.settings().longest_try() + GRACE;
             state.tries(contender, asked, term.sent, due)?;
             state.listening.clear_flag();
             let behind = !state.releases.is_empty() && !without(Rule::ReleaseBeforeTry);
@@ -141,6 +148,9 @@ impl ContenderSlot {
     async fn attempt(&self, ask: &Ask, half: &mut HalfBuilt) -> Tried {
         let place = &self.place;
         let engine = &place.engine;
+        if let Some(replicas) = engine.settings().replicas {
+            return Box::pin(self.attempt_acknowledged(ask, half, replicas)).await;
+        }
         let dispatch = self.dispatch();
         let tries = place.tries();
         let asked = match tries.at_hand(|| place.distance().tries()) {
@@ -156,25 +166,42 @@ impl ContenderSlot {
                 half.sent(engine.lease(ask.lease), &dispatch);
                 self.polls_by(None);
                 let queued = engine.attend(queued(place.clone(), ask.clone(), self.id, half.asked(&dispatch)));
-                Box::pin(self.in_line(ask, queued)).await.flatten()
+                Box::pin(self.in_line(ask, queued)).await
             }
         };
-        let Some((Departure { term, era, behind, may_find_own, .. }, answer)) = asked else {
-            return Tried::CutOff(match (half.cut_off(), place.update(|state, _| state.tries_since())) {
-                (true, _) => Reached::Server,
-                (false, Some(_)) => Reached::NoLink,
-                (false, None) => Reached::Line,
-            });
-        };
+        let Some((departure, answer)) = asked else { return self.unheard(half) };
+        match self.heard(half, &departure, answer) {
+            Ok(granted) => self.enter(ask, half, granted, (departure.era, &dispatch)),
+            Err(tried) => tried,
+        }
+    }
+
+    /// The wait ended before the answer.
+    pub(super) fn unheard(&self, half: &mut HalfBuilt) -> Tried {
+        Tried::CutOff(match (half.cut_off(), self.place.update(|state, _| state.tries_since())) {
+            (true, _) => Reached::Server,
+            (false, Some(_)) => Reached::NoLink,
+            (false, None) => Reached::Line,
+        })
+    }
+
+    /// What an answer means.
+    pub(super) fn heard(
+        &self,
+        half: &mut HalfBuilt,
+        departure: &Departure,
+        answer: Result<Attempt, Fault>,
+    ) -> Result<Granted, Tried> {
+        let (place, engine, term) = (&self.place, &self.place.engine, departure.term);
         match answer {
             Err(Fault { kind: FaultKind::Withdrawn, .. }) => {
                 half.unanswered(false);
                 // It was not wanted any more.
-                if engine.is_ending() { Tried::Closed } else { Tried::PassedOver }
+                Err(if engine.is_ending() { Tried::Closed } else { Tried::PassedOver })
             }
             Err(fault) => {
                 half.unanswered(fault.may_have_run);
-                Tried::Fault(fault)
+                Err(Tried::Fault(fault))
             }
             Ok(Attempt::Granted { fence, .. }) => {
                 half.granted();
@@ -183,35 +210,32 @@ impl ContenderSlot {
                 if way.is_too_far_for(term.lease) {
                     engine.lease_is_short(place.name(), term.lease, way.shortest());
                 }
-                if !term.holds(moment) {
-                    return Tried::Late;
-                }
-                self.enter(ask, half, (term, moment), (era, &dispatch), distance.shortest(), fence)
+                Ok(Granted { term, moment, round_trip: distance.shortest(), fence })
             }
             Ok(Attempt::Busy { retry_in }) => {
                 half.busy();
-                place.update(|state, _| {
+                Err(place.update(|state, _| {
                     state.trouble = None;
                     state.trying(None);
-                    if behind {
+                    if departure.behind {
                         return Tried::Overtook;
                     }
-                    if !may_find_own {
+                    if !departure.may_find_own {
                         state.slice.busy(term.sent);
                     }
                     Tried::Busy { retry_in }
-                })
+                }))
             }
             // A fresh acquire cannot find its outer hold missing.
             Ok(Attempt::Gone) => {
                 half.busy();
-                Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone))
+                Err(Tried::Fault(Fault::unexpected("acquire", &Attempt::Gone)))
             }
         }
     }
 
     /// For a try of this contender: while it is that, and the client lives.
-    fn dispatch(&self) -> Arc<Dispatch> {
+    pub(super) fn dispatch(&self) -> Arc<Dispatch> {
         let (place, id) = (self.place.clone(), self.id);
         Dispatch::new(move || {
             let contends = place.entry.lock().contender.as_ref().is_some_and(|contender| contender.id == id);
@@ -221,7 +245,11 @@ impl ContenderSlot {
 
     /// The output of a try that waits in line, unless the caller's wait is over first: for ever is as long as the server
     /// answers anybody.
-    async fn in_line<T>(&self, ask: &Ask, mut queued: Attended<T>) -> Option<T> {
+    pub(super) async fn in_line<T>(
+        &self,
+        ask: &Ask,
+        mut queued: impl Future<Output = Option<Option<T>>> + Unpin,
+    ) -> Option<T> {
         let engine = &self.place.engine;
         let started = engine.clock().now();
         loop {
@@ -229,33 +257,34 @@ impl ContenderSlot {
             // It may have left meanwhile.
             let asked = self.place.update(|state, _| state.tries_since()).unwrap_or(started);
             let until = match ask.patience {
-                Patience::Once => distance.cut_off(started + settings.command_timeout, asked),
-                Patience::Until(until) => distance.cut_off(until, asked),
+                Patience::Once => distance.cut_off(started + settings.longest_try(), asked),
+                Patience::Until(until) => distance.cut_off(until, asked) + settings.in_line(),
                 Patience::ForEver => {
                     let heard = started.max(self.place.last_answer());
-                    distance.cut_off(heard + settings.unreachable_after, asked)
+                    distance.cut_off(heard + settings.unreachable_after, asked) + settings.in_line()
                 }
             };
             if until <= engine.clock().now() {
                 return None;
             }
             if let Ok(answer) = timeout_at(until, &mut queued).await {
-                return answer;
+                return answer.flatten();
             }
         }
     }
 
-    /// The key was free and is ours.
-    fn enter(
+    /// The key was free and is ours, if the answer came in time.
+    pub(super) fn enter(
         &self,
         ask: &Ask,
         half: &mut HalfBuilt,
-        (term, moment): (Term, Moment),
+        granted: Granted,
         (era, dispatch): (u64, &Dispatch),
-        round_trip: Duration,
-        fence: Option<u64>,
     ) -> Tried {
-        let place = &self.place;
+        let (place, Granted { term, moment, round_trip, fence }) = (&self.place, granted);
+        if !term.holds(moment) {
+            return Tried::Late;
+        }
         let number = half.number();
         let tenure = Tenure::new(ask.owner.clone(), ask.task);
         let ticket = place.engine.draw();

@@ -237,7 +237,7 @@ impl State {
     /// `heard`: when the server answered anybody last.
     fn news(&self, place: &Place, now: Instant, heard: Instant, distance: Distance) -> News {
         let fresh =
-            |trouble: &Trouble| now < trouble.at + place.engine.settings().command_timeout + LONGEST_PAUSE + GRACE;
+            |trouble: &Trouble| now < trouble.at + place.engine.settings().longest_try() + LONGEST_PAUSE + GRACE;
         let silent = |since: Instant| since.max(heard) + distance.patience(since) <= now;
         match self.trouble.as_ref().filter(|trouble| trouble.lasts(heard)) {
             Some(trouble) if fresh(trouble) => News::Trouble(trouble.error.clone()),

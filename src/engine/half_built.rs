@@ -3,6 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use super::{
     HoldNumber,
     outcome::Outcome,
@@ -37,11 +39,14 @@ pub(crate) struct HalfBuilt {
     /// It may have held the key there before it was granted.
     repeated: bool,
     old_copies: OldCopies,
+    /// Of a try that goes another way than its release: that waits for its turn.
+    turn: Option<Arc<Semaphore>>,
 }
 
 impl HalfBuilt {
     pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
-        Self { place, number, lease, in_flight: None, uncertain: false, repeated: false, old_copies: OldCopies::None }
+        let (in_flight, turn, old_copies) = (None, None, OldCopies::None);
+        Self { place, number, lease, in_flight, uncertain: false, repeated: false, old_copies, turn }
     }
 
     pub(super) fn number(&self) -> HoldNumber {
@@ -60,6 +65,18 @@ impl HalfBuilt {
         Asked { number: self.number, lease: self.lease, dispatch, old_copies }
     }
 
+    /// What is released of it waits until this is dropped, if its try is not answered before.
+    pub(super) fn takes_turn(&mut self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::new(Semaphore::new(1));
+        self.turn = Some(Arc::clone(&turn));
+        turn.try_acquire_owned().ok()
+    }
+
+    /// Whether it may hold the key on the server.
+    pub(super) fn is_uncertain(&self) -> bool {
+        self.uncertain
+    }
+
     /// The server said that somebody else holds.
     pub(super) fn busy(&mut self) {
         self.answered();
@@ -73,7 +90,7 @@ impl HalfBuilt {
     }
 
     fn answered(&mut self) {
-        self.in_flight = None;
+        (self.in_flight, self.turn) = (None, None);
         if self.old_copies.have_run(|| self.place.link()) {
             self.old_copies = OldCopies::None;
         }
@@ -130,10 +147,11 @@ impl Drop for HalfBuilt {
         let (place, old_copies) = (&self.place, self.old_copies);
         let now = || place.engine.clock().now();
         if self.uncertain && !without(Rule::UncertainIsReleased) {
-            let job = place.update(|state, _| {
+            let mut job = place.update(|state, _| {
                 let why = Why::ended(self.number, self.lease, old_copies);
                 state.release(place, why, Arc::new(Outcome::default()), now())
             });
+            job.commands = self.turn.take();
             drop(job); // goes on in the background
         } else if old_copies != OldCopies::None {
             place.update(|state, _| state.reaps.add(self.number, self.lease, place, now()));

@@ -7,6 +7,7 @@
 //! | the turns of the commands that change a count | `commands.rs` |
 //! | one acquisition, from the first poll to the guard | `acquisition.rs` |
 //! | try, listen, try again, sleep | `acquire.rs`, what follows from a try in `tried.rs` |
+//! | tries whose grants replicas are to know of | `acknowledged.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `plan.rs`, `handle.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
@@ -45,6 +46,7 @@
 //! | an acquisition inside a hold, where the server answers nobody | `unreachable_after`, for those who wait for ever | `nest.rs` |
 //! | the turn of a command that changes a count | the command timeout, then it goes without | `commands.rs` |
 //! | tries in flight at one place | twice `TRIES` where the server is near, twice `MOST_TRIES` where it is far | `tries.rs`, `distance.rs` |
+//! | a grant that replicas are to know of | the `within` of `replica_acks` and the command timeout | the backend |
 //! | answers later than their own lease | `LATE_ANSWERS` | `tried.rs` |
 //! | pauses after faults, and between polls | full jitter, `LONGEST_PAUSE`, `LONGEST_POLL` | `pause.rs` |
 //! | a release that is not answered | repeated until its lease is over | `release.rs` |
@@ -67,6 +69,7 @@
 //! Every entry has one `std` mutex. It is never held across an await, and nothing that may call back (a waker, a
 //! channel, a guard's drop, a backend) runs under it: such things are collected as [`effects::Effects`].
 
+mod acknowledged;
 mod acquire;
 mod acquisition;
 mod admit;
@@ -139,7 +142,7 @@ pub use self::{
     outcome::Released,
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::backend::{Dispatch, Fault, Pending, Reply};
+use crate::backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply};
 
 /// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,6 +175,16 @@ pub(crate) trait Protocol: Send + Sync + 'static {
 
     /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt>;
+
+    /// Asks for a fresh hold, and for how many replicas know of it; what is known of the order of commands is not true of
+    /// this one, and the count is not to be believed of a number that was asked for before.
+    fn acquire_acknowledged(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        replicas: Replicas,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<(Attempt, Acknowledged), Fault>>;
 
     /// Lets go until `holds` remain.
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting>;

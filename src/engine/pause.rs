@@ -151,8 +151,9 @@ impl ContenderSlot {
                     _ => {}
                 }
                 let out = match releases {
-                    Releases::Sent => state.releases_are_out(link),
-                    Releases::Answered => state.releases.is_empty(),
+                    // The only way on which a try comes behind what is on its way.
+                    Releases::Sent if settings.replicas.is_none() => state.releases_are_out(link),
+                    _ => state.releases.is_empty(),
                 };
                 if !out || gate == Gate::Unanswered {
                     state.waits_for_an_answer(now);

@@ -34,7 +34,7 @@ use super::{
     watchdog,
 };
 use crate::{
-    backend::Line,
+    backend::{Line, Replicas},
     chance::Chance,
     error::{Error, Result},
     lease::Lease,
@@ -52,6 +52,20 @@ pub(crate) struct Settings {
     pub(crate) command_timeout: Duration,
     pub(crate) unreachable_after: Duration,
     pub(crate) handover_slice: Duration,
+    /// Those that are to know of a grant before it counts.
+    pub(crate) replicas: Option<Replicas>,
+}
+
+impl Settings {
+    /// How long a try may stand behind others whose grants replicas are to know of.
+    pub(super) fn in_line(&self) -> Duration {
+        self.replicas.map_or(Duration::ZERO, Replicas::told_within)
+    }
+
+    /// After so long a try is over, and so is what replicas are to know of it.
+    pub(super) fn longest_try(&self) -> Duration {
+        self.command_timeout + 2 * self.in_line()
+    }
 }
 
 /// Everything that one client's primitives share.

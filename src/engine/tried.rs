@@ -122,7 +122,7 @@ impl SoFar {
             }
             Tried::Overtook => self.releases = Releases::Answered,
             // The present server is asked for the same hold.
-            Tried::Outdated => {}
+            Tried::Outdated => self.ends_number(place, ask),
             Tried::Late => {
                 self.late += 1;
                 if self.late == LATE_ANSWERS || ask.patience.ends_by(place.engine.clock().now()) {
@@ -151,10 +151,21 @@ impl SoFar {
                 if !fault.heals() || ask.patience == Patience::Once {
                     return Err(error);
                 }
+                self.ends_number(place, ask);
                 return Ok(ControlFlow::Continue(Next::Pause(Box::new((fault, error)))));
             }
         }
         Ok(ControlFlow::Continue(Next::Try))
+    }
+}
+
+impl SoFar {
+    /// Where replicas are to know of a grant, a server may count for a repetition those that know of nothing: a number is
+    /// asked for once.
+    fn ends_number(&mut self, place: &Place, ask: &Ask) {
+        if place.engine.settings().replicas.is_some() && self.half.is_uncertain() {
+            self.half = half_built(place, ask, None);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`NotHeld`](crate::Error::NotHeld) | fix the code: it releases what it does not hold. Where guards exist, release through them |
 //! | [`Lost`](crate::Error::Lost) | stop, and treat the work as interrupted: somebody else may be in the section |
 //! | [`Unreachable`](crate::Error::Unreachable) | try again later. `may_have_run` says whether the server may have done it all the same; an acquisition of that kind is cleaned up in the background, and a release is repeated. Where it names the way to the server, the lease is shorter than four round trips: take a longer one |
+//! | [`TooFewReplicas`](crate::Error::TooFewReplicas) | try again later, and look after the replicas: only with [`replica_acks`](crate::ClientBuilder::replica_acks). Nobody had the lock |
 //! | [`Refused`](crate::Error::Refused) | call the operator: the [kind](crate::RefusedKind) says whether the password, a certificate or a right is wrong, the key is no lock, or memory is full. `ReadOnly` heals by itself |
 //! | [`Protocol`](crate::Error::Protocol) | report a bug, or find what rewrites the server's replies |
 //! | [`Closed`](crate::Error::Closed) | stop: the client was closed |
@@ -46,7 +47,8 @@
 //!     fn from(error: Error) -> Self {
 //!         match error {
 //!             Error::Unreachable { may_have_run: true, .. } => Self::LookWhatWasDone,
-//!             Error::Unreachable { .. } | Error::Refused { kind: RefusedKind::ReadOnly, .. } => Self::Retry,
+//!             Error::Unreachable { .. } | Error::TooFewReplicas { .. } => Self::Retry,
+//!             Error::Refused { kind: RefusedKind::ReadOnly, .. } => Self::Retry,
 //!             Error::Lost { .. } => Self::StartOver,
 //!             Error::NotHeld { .. } | Error::Invalid { .. } => Self::FixTheCode,
 //!             Error::Closed => Self::Stop,

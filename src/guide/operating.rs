@@ -14,6 +14,8 @@
 //! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping +info +client|setname
 //! ```
 //!
+//! With [`replica_acks`](crate::ClientBuilder::replica_acks), and only then, `+wait` is needed, too.
+//!
 //! `SECURITY.md` says what each one is for, and what is missing without it. Give locks a prefix that nothing else writes to:
 //! whoever may write to a lock's key can take the lock away from its holder.
 //!
@@ -36,7 +38,8 @@
 //! back and for how long it was away (`info`): see [`tracing`](super::tracing).
 //!
 //! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it within
-//! 1.5 s of its new link. `min-replicas-to-write 1` makes that rarer. `FLUSHALL`, and a restart without persistence, forget
+//! 1.5 s of its new link. `min-replicas-to-write 1` makes that rarer, and so does
+//! [`replica_acks`](super::deployments#acknowledged-by-replicas). `FLUSHALL`, and a restart without persistence, forget
 //! all locks. Where two holders would do harm, let the resource decide: [`losing_a_lock`](super::losing_a_lock).
 //!
 //! # The server's clock
@@ -64,7 +67,7 @@
 //!
 //! # What a client costs the server
 //!
-//! Two connections. One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
+//! Two connections, and a third one with [`replica_acks`](crate::ClientBuilder::replica_acks). One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
 //! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes; for a
 //! moment after connecting a third one asks for `INFO`. They are called `relatch:LABEL:CLIENT`: the label is
 //! [`ClientBuilder::label`](crate::ClientBuilder::label), by default the host's name and the process's id, and the client's id is the

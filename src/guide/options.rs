@@ -16,6 +16,7 @@
 //! | `command_timeout` | 3 s | 1 ms to 365 days | how long one command may take |
 //! | `unreachable_after` | 9 s | 1 ms to 365 days | how long `lock()` puts up with a server that does not answer |
 //! | `handover_slice` | 10 ms | 0 to 60 s | how long a process may keep a lock among its own tasks while others wait; two round trips at least, and up to 500 ms while not all of them come; zero: not at all |
+//! | `replica_acks` | none | 1 to 100 replicas, within 1 ms to half of `watchdog_timeout` | how many replicas are to know of a lock before anybody has it: [`deployments`](super::deployments#acknowledged-by-replicas) |
 //! | `own_thread` | off | – | the client lives on a thread and a runtime of its own: see [`runtimes`](super::runtimes) |
 //! | `name_prefix` | empty | – | put before every name; Redisson's name mapper |
 //!

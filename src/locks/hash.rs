@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
-    backend::{Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Reply, UNCOUNTED, Value, decode},
+    backend::{
+        Acknowledged, Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, UNCOUNTED, Value, decode,
+    },
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
     error::Error,
     keys::{self, Field},
@@ -159,13 +161,24 @@ impl Protocol for HashLock {
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let field = self.field(number);
         let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), Polled::ByCaller, |answer| {
-            let &[status, retry_in_ms, holds, _] = answer else { return None };
-            Some(match Status::read(status)? {
-                Status::Done => Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: None },
-                Status::Busy => Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) },
-                Status::Gone => Attempt::Gone,
-            })
+        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), Polled::ByCaller, attempt)
+    }
+
+    fn acquire_acknowledged(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        replicas: Replicas,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
+        let (field, script) = (self.field(number), &scripts::ACQUIRE);
+        let args = &[Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(1)];
+        let (dispatch, polled) = (Some(dispatch), Polled::ByUs);
+        let call = Call { script, keys: &[&self.key], args, dispatch, polled };
+        let answer = self.scope.backend.run_acknowledged(&call, replicas);
+        Box::pin(async move {
+            let (answer, acknowledged) = answer.await?;
+            Ok((decode(script, &answer, |answer| attempt(answer.numbers()))?, acknowledged))
         })
     }
 
@@ -261,6 +274,15 @@ impl Protocol for HashLock {
             _ => None,
         })
     }
+}
+
+fn attempt(answer: &[i64]) -> Option<Attempt> {
+    let &[status, retry_in_ms, holds, _] = answer else { return None };
+    Some(match Status::read(status)? {
+        Status::Done => Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: None },
+        Status::Busy => Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) },
+        Status::Gone => Attempt::Gone,
+    })
 }
 
 /// What a release answered; `COUNTS`: the server knows of all who listen.

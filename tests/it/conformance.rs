@@ -16,7 +16,8 @@ use std::{
 #[cfg(feature = "embedded")]
 use relatch::EmbeddedStore;
 use relatch::{
-    Acquire, Client, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, ShardedPubSub, TryAcquire,
+    Acquire, Client, ClientBuilder, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, ShardedPubSub,
+    TryAcquire,
 };
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -114,6 +115,16 @@ macro_rules! conformance {
                     suite!([tokio::test], World::on_a_cluster(ShardedPubSub::Off), $make);
                 }
 
+                mod on_replicas_with_acks {
+                    use super::super::*;
+                    suite!([tokio::test], World::on_replicas().with_acks(1), $make);
+                }
+
+                mod on_a_cluster_with_acks {
+                    use super::super::*;
+                    suite!([tokio::test], World::on_a_cluster(ShardedPubSub::Auto).with_acks(1), $make);
+                }
+
                 #[cfg(feature = "embedded")]
                 mod in_this_process {
                     use super::super::*;
@@ -124,6 +135,12 @@ macro_rules! conformance {
                 mod in_this_process_on_a_paused_clock {
                     use super::super::*;
                     suite!([tokio::test(start_paused = true)], World::in_this_process(), $make);
+                }
+
+                #[cfg(feature = "embedded")]
+                mod in_this_process_with_acks {
+                    use super::super::*;
+                    suite!([tokio::test(start_paused = true)], World::in_this_process().with_acks(1), $make);
                 }
             }
         )*
@@ -176,6 +193,8 @@ enum World {
     OnACluster(ShardedPubSub),
     #[cfg(feature = "embedded")]
     InThisProcess(EmbeddedStore),
+    /// There, where so many replicas are to know of a grant.
+    WithAcks(u32, Box<World>),
 }
 
 impl World {
@@ -201,6 +220,11 @@ impl World {
         Self::OnAServer { url, direct, _proxy: None, _own: None }
     }
 
+    fn on_replicas() -> Self {
+        let url = Deployment::shared_replicas().url();
+        Self::OnAServer { direct: url.clone(), url, _proxy: None, _own: None }
+    }
+
     fn on_a_cluster(sharded: ShardedPubSub) -> Self {
         Self::OnACluster(sharded)
     }
@@ -210,21 +234,39 @@ impl World {
         Self::InThisProcess(EmbeddedStore::new())
     }
 
+    fn with_acks(self, count: u32) -> Self {
+        #[cfg(feature = "embedded")]
+        if let Self::InThisProcess(store) = &self {
+            store.set_replicas(count);
+        }
+        Self::WithAcks(count, Box::new(self))
+    }
+
+    /// Where it is, whatever else is asked for.
+    fn place(&self) -> &Self {
+        if let Self::WithAcks(_, place) = self { place } else { self }
+    }
+
     async fn client(&self) -> Client {
-        let builder = match self {
+        let builder = self.builder().watchdog_timeout(WATCHDOG);
+        builder.connect().await.expect("connects")
+    }
+
+    fn builder(&self) -> ClientBuilder {
+        match self {
             Self::OnAServer { url, .. } => Client::builder().url(url),
             Self::OnACluster(sharded) => {
                 Client::builder().url(Deployment::shared_cluster().url()).sharded_pubsub(*sharded)
             }
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => Client::builder().embedded(store),
-        };
-        builder.watchdog_timeout(WATCHDOG).connect().await.expect("connects")
+            Self::WithAcks(count, place) => place.builder().replica_acks(*count, WATCHDOG / 2),
+        }
     }
 
     /// The key's time to live in milliseconds, -2 where there is no key.
     async fn pttl(&self, key: &str) -> i64 {
-        match self {
+        match self.place() {
             Self::OnAServer { direct, .. } => ask(direct, &["PTTL", key]).await,
             Self::OnACluster(_) => ask(&home_of(key), &["PTTL", key]).await,
             #[cfg(feature = "embedded")]
@@ -232,23 +274,25 @@ impl World {
                 let left = self.client().await.lock(key).remaining_lease().await.expect("the store answers");
                 left.map_or(-2, |left| i64::try_from(left.as_millis()).expect("a lease is short"))
             }
+            Self::WithAcks(..) => unreachable!("that is no place"),
         }
     }
 
     /// Deletes the key, as an operator might.
     async fn delete(&self, key: &str) {
-        let gone = match self {
+        let gone = match self.place() {
             Self::OnAServer { direct, .. } => ask::<i64>(direct, &["DEL", key]).await == 1,
             Self::OnACluster(_) => ask::<i64>(&home_of(key), &["DEL", key]).await == 1,
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => store.expire(key),
+            Self::WithAcks(..) => unreachable!("that is no place"),
         };
         assert!(gone, "there was no {key}");
     }
 
     async fn listeners(&self, key: &str) -> u64 {
         let channel = format!("redisson_lock__channel:{{{key}}}");
-        match self {
+        match self.place() {
             Self::OnAServer { direct, .. } => ask::<(String, u64)>(direct, &["PUBSUB", "NUMSUB", &channel]).await.1,
             Self::OnACluster(sharded) => {
                 let cluster = Deployment::shared_cluster();
@@ -260,6 +304,7 @@ impl World {
                 let heard = store.listeners();
                 heard.iter().find(|(known, _)| *known == channel).map_or(0, |(_, count)| *count as u64)
             }
+            Self::WithAcks(..) => unreachable!("that is no place"),
         }
     }
 }

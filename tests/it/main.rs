@@ -1,5 +1,6 @@
 //! Behaviour through the public API, on servers that the tests start themselves.
 
+mod acks;
 mod acl;
 mod away;
 mod bodies;

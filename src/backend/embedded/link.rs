@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, task::coop, time::Instant};
+use tokio::{
+    sync::watch,
+    task::coop,
+    time::{Instant, sleep},
+};
 use uuid::Uuid;
 
 use super::{
@@ -21,8 +25,8 @@ use super::{
 };
 use crate::{
     backend::{
-        self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, RoundTrip,
-        Subscription, Value, dispatch::Dispatches,
+        self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending,
+        Publish, Replicas, RoundTrip, Subscription, Value, dispatch::Dispatches,
     },
     error::Error,
 };
@@ -150,6 +154,26 @@ impl Backend for Link {
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         if calls.is_empty() { Box::pin(async { Vec::new() }) } else { Box::pin(self.exchange(calls, within)) }
+    }
+
+    /// Over the one link that there is, which waits for nobody.
+    fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
+        let answers = self.exchange(slice::from_ref(call), self.command_timeout);
+        let (store, mut eras) = (Arc::clone(&self.store), self.signals.eras.subscribe());
+        Box::pin(async move {
+            let answer = answers.await.pop().unwrap_or_else(|| Err(closed(true)))?;
+            eras.mark_unchanged();
+            let counted: Acknowledged = Box::pin(async move {
+                let mut count = store.replicas.subscribe();
+                tokio::select! {
+                    biased;
+                    Ok(()) = eras.changed() => Err(Fault::of(FaultKind::Dropped, true, "the link was dropped")),
+                    Ok(count) = count.wait_for(|count| replicas.wanted <= *count) => Ok(*count),
+                    () = sleep(replicas.within) => Ok(*store.replicas.borrow()),
+                }
+            });
+            Ok((answer, counted))
+        })
     }
 
     fn publish_kind(&self) -> Publish {

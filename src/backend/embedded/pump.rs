@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
 use uuid::Uuid;
@@ -21,11 +21,13 @@ pub(super) struct Store {
     world: Mutex<World>,
     /// Something is to happen sooner than the task knows, or the store is gone.
     sooner: Arc<Notify>,
+    /// So many replicas have everything at once.
+    pub(super) replicas: watch::Sender<u32>,
 }
 
 impl Store {
     pub(super) fn new(world: World) -> Arc<Self> {
-        Arc::new(Self { world: Mutex::new(world), sooner: Arc::default() })
+        Arc::new(Self { world: Mutex::new(world), sooner: Arc::default(), replicas: watch::Sender::new(0) })
     }
 
     /// Changes the world, and does what follows from it once the mutex is let go.

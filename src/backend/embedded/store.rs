@@ -277,6 +277,29 @@ impl EmbeddedStore {
         self.store.with(|world| world.hosts.limit_memory(bytes));
     }
 
+    /// How many replicas acknowledge what is written, each at once; none to begin with. For clients with
+    /// [`replica_acks`](crate::ClientBuilder::replica_acks).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use relatch::{Client, EmbeddedStore, Error};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).replica_acks(1, Duration::from_millis(100)).connect().await?;
+    /// let lock = client.lock("report");
+    /// assert!(matches!(lock.try_lock().await, Err(Error::TooFewReplicas { acknowledged: 0, .. })));
+    /// store.set_replicas(2);
+    /// assert!(lock.try_lock().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_replicas(&self, count: u32) {
+        self.store.replicas.send_replace(count);
+    }
+
     /// Sets the store's clock forward, and only that: keys run out so much sooner than their holders expect.
     ///
     /// # Examples

@@ -14,6 +14,7 @@
 //! | `aside` | what is asked over a connection of its own |
 //! | `info` | how a server's answer about itself is read |
 //! | `outage` | says that a server is away, and that it is back |
+//! | `acks` | scripts whose writes replicas are to have, over a link of their own |
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
 //! | `command` | what one command carries on its way |
@@ -28,6 +29,7 @@
 //! | `faults`, `words` | errors to faults; what a server's words of refusal mean |
 //! | `secrets` | what is never shown of them |
 
+mod acks;
 mod address;
 mod aim;
 mod aside;

@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -19,6 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    acks::Acks,
     aim::Aim,
     cluster::Routes,
     codec::{self, Hashes},
@@ -62,6 +63,8 @@ pub(super) struct Node {
     /// When something was last found that had been waiting for too long.
     stalled: Mutex<Option<Instant>>,
     pub(super) birth: Mutex<Option<Birth>>,
+    /// Once somebody asks for them.
+    pub(super) acks: OnceLock<Acks>,
 }
 
 /// On this first link, over which it makes sure that there is a server that can be worked with: since `started` within the
@@ -119,6 +122,7 @@ impl Node {
             routes,
             stalled: Mutex::default(),
             birth: Mutex::default(),
+            acks: OnceLock::new(),
         });
         let changes = node.aim.changes();
         runtime.spawn(keeper::keep(CloseOnDrop(node.clone()), changes, link));
@@ -349,7 +353,7 @@ impl Node {
         &self.secrets
     }
 
-    fn gone(&self, link: &Link) -> Fault {
+    pub(super) fn gone(&self, link: &Link) -> Fault {
         // The token would not do: it is the last to know that it was cancelled.
         if self.current.is_closed() {
             return self.current.over(true);

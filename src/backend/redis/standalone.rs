@@ -9,6 +9,7 @@ use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    acks::Asked,
     address::Target,
     aim::Aim,
     codec, faults,
@@ -19,8 +20,8 @@ use super::{
     pubsub::PubSub,
 };
 use crate::backend::{
-    self, Abilities, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, RoundTrip, Subscription,
-    Value, dispatch::Dispatches,
+    self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Replicas,
+    RoundTrip, Subscription, Value, dispatch::Dispatches,
 };
 
 /// A standalone server. Dropping it closes it.
@@ -96,6 +97,12 @@ impl Backend for Standalone {
         let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha_of_many(&node.hashes, call)));
         let dispatches = Dispatches::of(calls);
         Box::pin(unconstrained(node.run_many(pipeline, scripts, within, dispatches)))
+    }
+
+    fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
+        let (node, dispatches) = (self.node.clone(), Dispatches::of([call]));
+        let asked = Asked::of(&node, call, replicas, dispatches);
+        Box::pin(unconstrained(node.run_acknowledged(asked)))
     }
 
     fn publish_kind(&self) -> Publish {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Client, ClientBuilder, Target, label};
+use super::{Client, ClientBuilder, Target, acks, label};
 use crate::{
     backend::{FaultKind, redis as server},
     chance::Chance,
@@ -21,11 +21,13 @@ impl ClientBuilder {
     }
 
     pub(super) async fn connect_here(self) -> Result<Client> {
+        let watchdog_timeout = lease::watchdog(self.watchdog_timeout)?;
         let settings = Settings {
-            watchdog_timeout: lease::watchdog(self.watchdog_timeout)?,
+            watchdog_timeout,
             command_timeout: lease::timeout("command_timeout", self.command_timeout)?,
             unreachable_after: lease::timeout("unreachable_after", self.unreachable_after)?,
             handover_slice: lease::slice(self.handover_slice)?,
+            replicas: acks::checked(self.replica_acks, watchdog_timeout)?,
         };
         let label = label::checked(self.label)?;
         let Some(target) = self.target else {

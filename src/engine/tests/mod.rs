@@ -1,6 +1,7 @@
 //! The engine over a scripted server, on tokio's paused clock: no socket, no real time. What a user can reach is driven
 //! through the futures and the guard; what was sent is read from the record, what is left from the server's model.
 
+mod acknowledged;
 mod acquire;
 mod cancel;
 mod close;
@@ -121,6 +122,7 @@ impl Bench {
             command_timeout: COMMAND_TIMEOUT,
             unreachable_after: Duration::from_secs(9),
             handover_slice: SLICE,
+            replicas: None,
         };
         change(&mut settings);
         let world = World::new(settings.command_timeout);

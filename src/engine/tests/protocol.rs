@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{
     fake::World,
@@ -10,7 +10,7 @@ use super::{
     server::{Server, channel},
 };
 use crate::{
-    backend::{Dispatch, Fault, Pending, Reply},
+    backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
     lease::whole_ms,
 };
@@ -75,6 +75,22 @@ impl Protocol for FakeLock {
         let lease = sendable(lease);
         let sent = self.sent(Verb::Acquire, vec![number.0], holds, lease);
         Reply::Told(self.send(sent, Some(dispatch), move |server, key| server.acquire(key, number.0, lease, holds)))
+    }
+
+    fn acquire_acknowledged(
+        &self,
+        number: HoldNumber,
+        lease: Duration,
+        replicas: Replicas,
+        dispatch: &Arc<Dispatch>,
+    ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
+        let attempt = self.acquire(number, lease, 1, dispatch);
+        let world = Arc::clone(&self.world);
+        let acknowledged: Acknowledged = Box::pin(async move {
+            sleep(replicas.within).await;
+            Ok(world.server(|server| server.replicas))
+        });
+        Box::pin(async move { Ok((attempt.await?, acknowledged)) })
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {

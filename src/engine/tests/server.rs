@@ -31,6 +31,8 @@ pub(super) struct Server {
     pub(super) lag: Duration,
     /// Whether it can say how many a message reached.
     pub(super) counts: bool,
+    /// So many replicas have everything.
+    pub(super) replicas: u32,
     /// Keys whose renewals have no answer of their own, whatever becomes of those that go with them.
     pub(super) failing: HashMap<Arc<str>, FaultKind>,
     /// Kept by every task of the server's and of the network's.
@@ -66,6 +68,7 @@ impl Default for Server {
             others: 0,
             lag: Duration::ZERO,
             counts: true,
+            replicas: 0,
             failing: HashMap::new(),
             running: Arc::default(),
         }

@@ -270,8 +270,8 @@ fn place_of(kind: FaultKind) -> usize {
         FaultKind::Credentials => 11,
         FaultKind::Certificate => 12,
         FaultKind::Invalid => 13,
-        // Nothing that happens to a renewal: it is the engine's own doing.
-        FaultKind::Withdrawn => usize::MAX,
+        // Nothing that happens to a renewal: one is the engine's own doing, the other a grant's end.
+        FaultKind::Withdrawn | FaultKind::TooFewReplicas => usize::MAX,
     }
 }
 

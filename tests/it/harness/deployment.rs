@@ -61,6 +61,21 @@ impl Deployment {
         SHARED.get_or_init(|| Self { shared: true, ..Self::of_sentinels() })
     }
 
+    /// A master with two replicas.
+    pub(crate) fn of_replicas() -> Self {
+        Self::replicas_with(&Wishes::default())
+    }
+
+    /// The one of this test process: for tests that do it no harm.
+    pub(crate) fn shared_replicas() -> &'static Self {
+        static SHARED: OnceLock<Deployment> = OnceLock::new();
+        SHARED.get_or_init(|| Self { shared: true, ..Self::of_replicas() })
+    }
+
+    pub(crate) fn replicas_with(wishes: &Wishes) -> Self {
+        Self::start_all("replicas", wishes)
+    }
+
     /// Three masters, of which each has a third of the slots, and a replica of each.
     pub(crate) fn of_cluster() -> Self {
         Self::cluster_with(&Wishes::default())
@@ -114,11 +129,14 @@ impl Deployment {
         self.said["KIND"] == "cluster"
     }
 
-    /// Where all its sentinels are, or its nodes, with the passwords if there are any.
+    /// Where all its sentinels are, or its nodes, or its master, with the passwords if there are any.
     pub(crate) fn url(&self) -> String {
         if self.is_cluster() {
             let scheme = if self.tls { "rediss" } else { "redis" };
             return format!("{scheme}-cluster://{}{}", self.pass(), self.said["NODES"].replace(' ', ","));
+        }
+        if self.said["KIND"] == "replicas" {
+            return self.url_of("master");
         }
         self.url_by(&["sentinel1", "sentinel2", "sentinel3"])
     }

@@ -33,6 +33,7 @@ use tokio::{
 pub(super) use self::routes::Routes;
 use self::topology::Topology;
 use super::{
+    acks::Asked,
     address::Target,
     codec, faults,
     many::pipeline_of,
@@ -40,8 +41,8 @@ use super::{
     options::{Options, ShardedPubSub},
 };
 use crate::backend::{
-    self, Abilities, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish, RoundTrip,
-    Subscription, Value,
+    self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish,
+    Replicas, RoundTrip, Subscription, Value,
     dispatch::{Dispatches, Since},
     slot::slot,
 };
@@ -196,6 +197,16 @@ impl Backend for Cluster {
             }
             answers
         }))
+    }
+
+    fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
+        let Some((node, since)) = self.way(call) else {
+            let fault = self.0.nobody();
+            return Box::pin(async { Err(fault) });
+        };
+        self.0.uses();
+        let asked = Asked::of(&node, call, replicas, Dispatches::of([call]).since(since));
+        Box::pin(unconstrained(node.run_acknowledged(asked)))
     }
 
     fn publish_kind(&self) -> Publish {

@@ -14,9 +14,16 @@ use super::{
 };
 use crate::{
     backend::{
-        Fault, Publish, UNCOUNTED,
+        Fault, Publish, Replicas, UNCOUNTED,
         dispatch::Dispatches,
-        redis::{codec, command::Timer, faults, node::Node, task::Task},
+        redis::{
+            acks::{Asked, Counted},
+            codec,
+            command::Timer,
+            faults,
+            node::Node,
+            task::Task,
+        },
         slot::slot,
     },
     script::Script,
@@ -41,6 +48,9 @@ struct Journey {
     been: SmallVec<[Endpoint; HOPS as usize]>,
     /// Who has the slot, where another has the key already.
     source: Option<Arc<Member>>,
+    /// Of whoever answers, if they are to have what it writes.
+    replicas: Option<Replicas>,
+    counted: Option<Counted>,
 }
 
 impl Routes {
@@ -50,22 +60,55 @@ impl Routes {
         self: &Arc<Self>,
         node: &Node,
         reply: Value,
+        command: (&Cmd, &'static Script),
+        timer: Timer,
+        dispatches: (&Dispatches, usize),
+    ) -> Result<Value, Fault> {
+        match self.journey(node, &reply, command, timer, dispatches)? {
+            // A caller that is not polled would hold up others where there is no link.
+            Some(journey) => Task::spawn(&self.runtime, journey.go(reply)).answer().await.map(|(reply, _)| reply),
+            None => Ok(reply),
+        }
+    }
+
+    /// The same for one whose writes replicas are to have.
+    pub(in crate::backend::redis) async fn redirected_acknowledged(
+        self: &Arc<Self>,
+        node: &Node,
+        (reply, counted): (Value, Counted),
+        command: (&Cmd, &'static Script),
+        timer: Timer,
+        (dispatches, replicas): (&Dispatches, Replicas),
+    ) -> Result<(Value, Counted), Fault> {
+        let Some(journey) = self.journey(node, &reply, command, timer, (dispatches, 1))? else {
+            return Ok((reply, counted));
+        };
+        let journey = Journey { replicas: Some(replicas), ..journey };
+        let (reply, there) = Task::spawn(&self.runtime, journey.go(reply)).answer().await?;
+        Ok((reply, there.unwrap_or(counted)))
+    }
+
+    /// `None`: the answer leads nowhere.
+    fn journey(
+        self: &Arc<Self>,
+        node: &Node,
+        reply: &Value,
         (cmd, script): (&Cmd, &'static Script),
         timer: Timer,
         (dispatches, commands): (&Dispatches, usize),
-    ) -> Result<Value, Fault> {
-        let Value::ServerError(error) = &reply else { return Ok(reply) };
-        let Some(key) = codec::key(cmd) else { return Ok(reply) };
+    ) -> Result<Option<Journey>, Fault> {
+        let Value::ServerError(error) = reply else { return Ok(None) };
+        let Some(key) = codec::key(cmd) else { return Ok(None) };
         let asked = self.endpoint_of(node);
         let left = timer.deadline().saturating_duration_since(Instant::now());
         let words = faults::words_of(error);
         let first = next(&words, Way { asked: &asked, hops: 0, left });
         match first {
-            Next::Done | Next::BySource => return Ok(reply),
+            Next::Done | Next::BySource => return Ok(None),
             Next::Astray => return Err(faults::astray(error, self.secrets())),
             Next::Moved(..) | Next::Ask(..) | Next::Again(_) => {}
         }
-        let journey = Journey {
+        Ok(Some(Journey {
             routes: Arc::clone(self),
             slot: slot(key),
             cmd: cmd.clone(),
@@ -77,20 +120,22 @@ impl Routes {
             asked,
             been: SmallVec::new(),
             source: None,
-        };
-        // A caller that is not polled would hold up others where there is no link.
-        Task::spawn(&self.runtime, journey.go(reply)).answer().await
+            replicas: None,
+            counted: None,
+        }))
     }
 }
 
 impl Journey {
-    async fn go(mut self, mut reply: Value) -> Result<Value, Fault> {
+    async fn go(mut self, mut reply: Value) -> Result<(Value, Option<Counted>), Fault> {
         loop {
-            let Value::ServerError(error) = &reply else { return Ok(self.arrived(reply)) };
+            let Value::ServerError(error) = &reply else {
+                return Ok((self.arrived(reply), self.counted));
+            };
             let left = self.timer.deadline().saturating_duration_since(Instant::now());
             let words = faults::words_of(error);
             let (member, since) = match next(&words, Way { asked: &self.asked, hops: self.hops, left }) {
-                Next::Done | Next::BySource => return Ok(reply),
+                Next::Done | Next::BySource => return Ok((reply, self.counted)),
                 Next::Astray => return Err(faults::astray(error, self.routes.secrets())),
                 Next::Moved(slot, endpoint) => {
                     self.source = None;
@@ -121,9 +166,19 @@ impl Journey {
                 self.dispatches.came_back();
             }
             self.dispatches = self.dispatches.since(since);
-            let asking = self.source.is_some();
-            reply = member.node.again(&self.cmd, asking, self.script, &mut self.timer, &self.dispatches).await?;
+            reply = self.sent_to(&member.node).await?;
         }
+    }
+
+    async fn sent_to(&mut self, node: &Arc<Node>) -> Result<Value, Fault> {
+        let (asking, script, timer) = (self.source.is_some(), self.script, &mut self.timer);
+        let Some(replicas) = self.replicas else {
+            return node.again(&self.cmd, asking, script, timer, &self.dispatches).await;
+        };
+        let (cmd, dispatches, timer) = (self.cmd.clone(), self.dispatches.clone(), *timer);
+        let (reply, counted) = node.acknowledged(Asked { cmd, asking, script, replicas, dispatches, timer }).await?;
+        self.counted = Some(counted);
+        Ok(reply)
     }
 
     /// Where another node than the slot's owner told of a release, it told nobody of those who listen to one node: that is the

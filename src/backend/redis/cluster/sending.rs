@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// The answer to a command that is no script.
-    pub(super) async fn ask(&self, cmd: &Cmd, within: Duration) -> Result<Value, Fault> {
+    pub(in crate::backend::redis) async fn ask(&self, cmd: &Cmd, within: Duration) -> Result<Value, Fault> {
         let mut timer = Timer::started(Instant::now(), within);
         let (link, turn) = self.linked(&mut timer).await?;
         self.sent(&link, cmd, turn, timer, &Dispatches::of([])).await
