@@ -59,6 +59,14 @@ impl Era {
     }
 }
 
+/// What was known of the servers behind a name before a command left.
+#[derive(Clone, Copy)]
+pub(super) struct ServersSeen {
+    number: u64,
+    /// The key's own.
+    era: u64,
+}
+
 /// What the driver knows of the servers behind its line.
 pub(super) struct Eras {
     changes: watch::Receiver<u64>,
@@ -154,6 +162,15 @@ impl Place {
     /// The latest change of the servers that this name's key saw.
     fn era(&self) -> u64 {
         self.engine.line().era(self.entry.protocol.key())
+    }
+
+    pub(super) fn servers_seen(&self) -> ServersSeen {
+        ServersSeen { number: self.engine.era.number(), era: self.era() }
+    }
+
+    /// Whether what was asked after this may have been answered by a server that answers no more. Asked under the entry's mutex.
+    pub(super) fn is_over(&self, seen: ServersSeen) -> bool {
+        self.engine.era.is_over(seen.number) && seen.era != self.era()
     }
 
     /// Whether a command was answered by a server that answers no more: that says nothing of what the present one has. `number`

@@ -10,6 +10,7 @@ use super::{
     handle::Handle,
     registry::{Place, State},
     slice::{Listeners, Turn},
+    wake::OwnMessage,
 };
 use crate::{
     backend::Fault,
@@ -99,8 +100,7 @@ impl ContenderSlot {
 struct Forcing {
     place: Place,
     turn: Turn,
-    /// Our own subscription will hear its message.
-    own: bool,
+    own: OwnMessage,
     over: bool,
 }
 
@@ -117,11 +117,11 @@ impl Forcing {
     }
 
     /// `published`: its message came, or comes yet. Where nobody knows it is not waited for: the next one may be another's.
-    fn end(&mut self, published: bool, heard: impl FnOnce(&State, bool) -> Listeners) {
+    fn end(&mut self, published: bool, heard: impl FnOnce(&State, OwnMessage) -> Listeners) {
         self.over = true;
         self.place.update(|state, fx| {
             let heard = heard(state, self.own);
-            if self.own && !published {
+            if self.own.is_expected() && !published {
                 state.listening.unexpect_own();
             }
             if self.turn == Turn::Yield {

@@ -11,6 +11,7 @@ use super::{
     commands::one_at_a_time,
     date::Date,
     effects::{Effects, Said},
+    era::ServersSeen,
     guard::LockGuard,
     hold::{Hold, Term, Ticket},
     outcome::{Outcome, Released},
@@ -245,7 +246,7 @@ impl HandOver {
         let term = Term::first(place.engine.lease(lease), max_hold, clock);
         let late = self.late;
         (self.lease, self.late) = (self.lease.max(term.lease), late + term.lease);
-        let era = place.engine.era.number();
+        let seen = place.servers_seen();
         let to = *self.to.insert(place.engine.draw_hold());
         place.update(|state, _| state.handing.iter_mut().for_each(|successor| successor.to = self.to));
         let answer = place.entry.protocol.hand_over(self.from, to, term.lease);
@@ -258,7 +259,7 @@ impl HandOver {
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
                 let moment = clock.moment();
                 if term.holds(moment) {
-                    self.granted(to, (term, era), moment);
+                    self.granted(to, (term, seen), moment);
                 }
                 Ok(Released::Freed)
             }
@@ -270,7 +271,7 @@ impl HandOver {
             }
             Err(fault) => {
                 if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
-                    self.granted(to, (term, era), clock.moment());
+                    self.granted(to, (term, seen), clock.moment());
                 }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
@@ -281,14 +282,14 @@ impl HandOver {
         }
     }
 
-    fn granted(&mut self, to: HoldNumber, (term, era): (Term, u64), moment: Moment) {
+    fn granted(&mut self, to: HoldNumber, (term, seen): (Term, ServersSeen), moment: Moment) {
         let Some(waiter) = self.waiter.take() else { return };
         let place = &self.place;
         let ticket = place.engine.draw();
         self.waiter = place.update(|state, fx| {
             // As for an acquire: the end of the client looks for holds once, and what an earlier server did says nothing of
             // this one.
-            if place.engine.is_ending() || place.engine.era.is_over(era) {
+            if place.engine.is_ending() || place.is_over(seen) {
                 return Some(waiter);
             }
             let tenure = Tenure::new(waiter.owner, waiter.task);

@@ -76,6 +76,7 @@ mod admit;
 mod alarm;
 mod ask;
 mod batches;
+mod by_place;
 mod circles;
 mod clock;
 mod commands;

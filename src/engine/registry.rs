@@ -11,9 +11,25 @@ use once_cell::race::OnceBox;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    HoldNumber, Protocol, admit::Contender, date::Date, distance::Distance, effects::Effects, hold::Hold,
-    outcome::Outcome, parked::Missed, pause::Trouble, queue::Queue, reap::Reaps, release::Releasing, shared::Engine,
-    slice::Slice, tenure::Tenure, thin::ThinVec, tries::TriesAt, wake::Listening,
+    HoldNumber, Protocol,
+    admit::Contender,
+    by_place::{At, ByPlace},
+    date::Date,
+    distance::Distance,
+    effects::Effects,
+    hold::Hold,
+    outcome::Outcome,
+    parked::Missed,
+    pause::Trouble,
+    queue::Queue,
+    reap::Reaps,
+    release::Releasing,
+    shared::Engine,
+    slice::Slice,
+    tenure::Tenure,
+    thin::ThinVec,
+    tries::Tries,
+    wake::Listening,
 };
 use crate::{backend::Dispatch, owner::Owner};
 
@@ -209,9 +225,14 @@ impl Place {
         self.engine.line().link(self.entry.protocol.key())
     }
 
+    /// What is kept for the place where this name is.
+    fn here<'a, T: Default>(&self, all: &'a ByPlace<T>) -> At<'a, T> {
+        all.at(self.engine.line().place(self.entry.protocol.key()))
+    }
+
     /// For tries of this name, and of all others where it is.
-    pub(super) fn tries(&self) -> TriesAt<'_> {
-        self.engine.tries(self.engine.line().place(self.entry.protocol.key()))
+    pub(super) fn tries(&self) -> At<'_, Tries> {
+        self.here(&self.engine.tries)
     }
 
     /// When a script was last answered where this name is.
@@ -223,12 +244,12 @@ impl Place {
     pub(super) fn distance(&self) -> Distance {
         let round_trip = self.engine.line().round_trip(self.entry.protocol.key());
         let distance = Distance::new(round_trip, self.engine.settings().command_timeout);
-        distance.unheard_since(self.engine.unheard.since(|| self.last_answer()))
+        distance.unheard_since(self.here(&self.engine.unheard).since(|| self.last_answer()))
     }
 
     /// What left at this instant is waited for no longer.
     pub(super) fn unheard_since(&self, since: Instant) {
-        self.engine.unheard.note(since, self.last_answer());
+        self.here(&self.engine.unheard).note(since, self.last_answer());
     }
 
     /// For a command that asks for so much more of a hold: while this tenure of it lives.

@@ -18,7 +18,7 @@ use super::{
     reap::OldCopies,
     registry::{Place, State},
     slice::{Listeners, Turn},
-    wake::Listening,
+    wake::{Listening, OwnMessage},
 };
 use crate::{
     backend::Fault,
@@ -50,8 +50,7 @@ pub(crate) struct Releasing {
     out_on: Option<u64>,
     missing: Missing,
     turn: Turn,
-    /// Our own subscription will hear its message.
-    own: bool,
+    own: OwnMessage,
     lease: Duration,
     /// Nothing of the hold is left on the server after this.
     until: Instant,
@@ -137,7 +136,7 @@ impl State {
             return Answered::Then(then);
         }
         let Some(release) = self.releases.remove(at) else { return Answered::Over(Ok(Released::Freed)) };
-        if release.own && !published {
+        if release.own.is_expected() && !published {
             self.listening.unexpect_own();
         }
         let heard = listeners(&release, answer, &self.listening);
@@ -160,7 +159,7 @@ impl State {
         let at = self.releases.iter().position(|release| release.number == number);
         if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
             release.outcome.leave(Rest { number: release.number, then: release.then, until: release.until });
-            if release.own && release.missing != Missing::Copy {
+            if release.own.is_expected() && release.missing != Missing::Copy {
                 self.listening.unexpect_own();
             }
             if release.turn == Turn::Yield && at.is_some_and(|at| self.was_the_last_turn(at)) {

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::{
     Clock, HoldNumber, Protocol,
     alarm::Alarms,
+    by_place::ByPlace,
     circles::Queued,
     effects::{Effects, millis},
     ending::{HomeEnds, WindingDown},
@@ -29,7 +30,7 @@ use super::{
     reap::Watched,
     registry::{Entry, Place, State},
     schedule::Schedule,
-    tries::{TriesAt, TriesByPlace},
+    tries::Tries,
     unheard::Unheard,
     watchdog,
 };
@@ -84,12 +85,12 @@ pub(crate) struct Engine {
     schedule: Arc<Schedule>,
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
-    tries: TriesByPlace,
+    pub(super) tries: ByPlace<Tries>,
     /// No acquisition begins any more but nested ones.
     pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
     pub(super) era: Era,
-    pub(super) unheard: Unheard,
+    pub(super) unheard: ByPlace<Unheard>,
     pub(super) shutdown: OnceLock<Arc<WindingDown>>,
     /// Told whenever something changes at an entry that holds nothing, for the end.
     pub(super) settled: Notify,
@@ -118,11 +119,11 @@ impl Engine {
             made: AtomicU64::new(0),
             schedule: Arc::clone(&schedule),
             numbers: AtomicU64::new(1),
-            tries: TriesByPlace::default(),
+            tries: ByPlace::default(),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             era: Era::default(),
-            unheard: Unheard::default(),
+            unheard: ByPlace::default(),
             shutdown: OnceLock::new(),
             settled: Notify::new(),
             hasher: RandomState::new(),
@@ -179,11 +180,6 @@ impl Engine {
 
     pub(super) fn schedule(&self) -> &Schedule {
         &self.schedule
-    }
-
-    /// For tries at the servers of this place.
-    pub(super) fn tries(&self, place: u32) -> TriesAt<'_> {
-        self.tries.at(place)
     }
 
     /// The old copies of all names that are watched for.

@@ -1,54 +1,15 @@
 //! How many tries of one client are under way at a time. Waiters that are all woken at once never stand before renewals and
 //! releases, and on a long way no fewer are answered in the same time than on a short one.
 
-use std::{
-    collections::BTreeMap,
-    ops::Deref,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// So many of each half are in flight where the server is near.
 pub(super) const TRIES: usize = 64;
-
-/// The tries of each place where keys are, by themselves: a server that answers nobody holds up those at no other.
-#[derive(Debug, Default)]
-pub(super) struct TriesByPlace {
-    /// Where there is one server, this is all.
-    first: Tries,
-    others: Mutex<BTreeMap<u32, Arc<Tries>>>,
-}
-
-/// Those of one place.
-pub(super) enum TriesAt<'a> {
-    First(&'a Tries),
-    Other(Arc<Tries>),
-}
-
-impl TriesByPlace {
-    pub(super) fn at(&self, place: u32) -> TriesAt<'_> {
-        if place == 0 {
-            return TriesAt::First(&self.first);
-        }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        TriesAt::Other(Arc::clone(others.entry(place).or_default()))
-    }
-}
-
-impl Deref for TriesAt<'_> {
-    type Target = Tries;
-
-    fn deref(&self) -> &Tries {
-        match self {
-            Self::First(tries) => tries,
-            Self::Other(tries) => tries,
-        }
-    }
-}
 
 /// One half is for callers that poll their own try, who may stop polling and keep their place; the other for those that come
 /// when the first is taken, whose tries run in the background and always end.
@@ -118,11 +79,11 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::by_place::ByPlace, *};
 
     #[test]
     fn where_all_places_of_one_server_are_taken_those_of_the_others_are_free() {
-        let tries = TriesByPlace::default();
+        let tries = ByPlace::<Tries>::default();
         for place in [0, 7] {
             let here = tries.at(place);
             let taken: Vec<_> = std::iter::from_fn(|| here.at_hand(|| TRIES)).collect();

@@ -56,6 +56,22 @@ pub(crate) enum Voice {
     Other,
 }
 
+/// What our own subscription has of a message that we are about to publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnMessage {
+    /// It hears it, and is one of those that it reaches.
+    Expected,
+    /// It is pending, and may be one of them.
+    Perhaps,
+    None,
+}
+
+impl OwnMessage {
+    pub(crate) fn is_expected(self) -> bool {
+        self == Self::Expected
+    }
+}
+
 impl Listening {
     pub(crate) fn hearing(&self) -> Hearing {
         self.0.as_ref().map_or(Hearing::Deaf, |listening| listening.hearing)
@@ -106,13 +122,16 @@ impl Listening {
         }
     }
 
-    /// A release of ours is about to publish, or a hand-over may; whether its message will reach us.
-    pub(crate) fn expect_own(&mut self) -> bool {
-        let Some(listening) = self.0.as_mut().filter(|listening| listening.hearing == Hearing::Live) else {
-            return false;
-        };
-        listening.own_to_come += 1;
-        true
+    /// A release of ours is about to publish, or a hand-over may.
+    pub(crate) fn expect_own(&mut self) -> OwnMessage {
+        match &mut self.0 {
+            Some(listening) if listening.hearing == Hearing::Live => {
+                listening.own_to_come += 1;
+                OwnMessage::Expected
+            }
+            Some(listening) if listening.hearing == Hearing::Waiting => OwnMessage::Perhaps,
+            _ => OwnMessage::None,
+        }
     }
 
     /// It published nothing after all.
@@ -122,19 +141,17 @@ impl Listening {
         }
     }
 
-    /// How many others a message reached, by the server's count; `own`: our own subscription is one of them.
-    pub(crate) fn others(&self, published: Published, own: bool) -> Listeners {
-        match published {
-            Published::No | Published::Uncounted => Listeners::Unknown,
-            Published::To(0) => Listeners::None,
-            // Our own subscription is counted once it is confirmed, and perhaps while it is pending: as it may have been until now.
-            Published::To(_) if !own && matches!(self.hearing(), Hearing::Waiting | Hearing::Live) => {
-                Listeners::Unknown
-            }
-            Published::To(count) => match count.saturating_sub(u32::from(own)) {
-                0 => Listeners::None,
-                others => Listeners::Some(others),
-            },
+    /// How many others a message reached, by the server's count.
+    pub(crate) fn others(&self, published: Published, own: OwnMessage) -> Listeners {
+        // Our own subscription is counted once it is confirmed, and perhaps while it is pending, which it may have been only since.
+        let since = matches!(self.hearing(), Hearing::Waiting | Hearing::Live);
+        match (published, own) {
+            (Published::No | Published::Uncounted, _) => Listeners::Unknown,
+            (Published::To(0), _) => Listeners::None,
+            (_, OwnMessage::Perhaps) => Listeners::Unknown,
+            (_, OwnMessage::None) if since => Listeners::Unknown,
+            (Published::To(1), OwnMessage::Expected) => Listeners::None,
+            (Published::To(count), own) => Listeners::Some(count - u32::from(own.is_expected())),
         }
     }
 
@@ -202,10 +219,10 @@ impl Place {
             Ok(Moved::Gone) => false,
             Err(fault) => fault.may_have_run,
         };
-        if own && !comes {
+        if own.is_expected() && !comes {
             self.entry.lock().listening.unexpect_own();
         }
-        let perhaps = own && comes && answer.is_err();
+        let perhaps = own.is_expected() && comes && answer.is_err();
         (answer, perhaps)
     }
 
@@ -236,5 +253,23 @@ impl Listener for EntryListener {
             let now = engine.clock().now();
             Place { engine, entry }.update(|state, fx| state.heard(self.epoch, heard, now, fx));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_be_counted_is_not_taken_for_another_not_even_when_nobody_waits_any_more() {
+        let (mut listening, mut fx) = (Listening::default(), Effects::default());
+        assert_eq!(listening.others(Published::To(1), OwnMessage::None), Listeners::Some(1));
+        listening.open(&mut fx);
+        let pending = listening.expect_own();
+        assert_eq!(listening.others(Published::To(1), pending), Listeners::Unknown);
+        listening.close(&mut fx);
+        assert_eq!(listening.others(Published::To(1), pending), Listeners::Unknown);
+        assert_eq!(listening.others(Published::To(0), pending), Listeners::None);
+        drop(fx);
     }
 }

@@ -17,13 +17,14 @@ use tokio::{
 
 use super::{
     fate::{Fate, Sent, Verb, broken, fault},
+    line::is_elsewhere,
     server::{Hearing, Server},
 };
-use crate::backend::{Dispatch, Fault, FaultKind, Heard, Line, Listener, Pending, RoundTrip, Subscription};
+use crate::backend::{Dispatch, Fault, FaultKind, Heard, Pending, RoundTrip};
 
 /// The server, the link to it, and the record.
 pub(super) struct World {
-    this: Weak<World>,
+    pub(super) this: Weak<World>,
     pub(super) command_timeout: Duration,
     /// Whether there is a link; calls wait for one.
     linked: watch::Sender<bool>,
@@ -35,16 +36,19 @@ pub(super) struct World {
 
 type Policy = Box<dyn FnMut(&Sent) -> Fate + Send>;
 
-struct Inside {
+pub(super) struct Inside {
     server: Server,
     fates: HashMap<Verb, VecDeque<Fate>>,
     usual: HashMap<Verb, Fate>,
     policy: Option<Policy>,
     record: Vec<Sent>,
-    link: u64,
-    last_answer: Instant,
-    round_trip: Option<RoundTrip>,
-    closed: bool,
+    pub(super) link: u64,
+    /// Here, and elsewhere.
+    pub(super) last_answer: [Instant; 2],
+    /// The last change was elsewhere, where this name is not.
+    pub(super) elsewhere: Option<u64>,
+    pub(super) round_trip: Option<RoundTrip>,
+    pub(super) closed: bool,
 }
 
 impl World {
@@ -56,7 +60,8 @@ impl World {
             policy: None,
             record: Vec::new(),
             link: 1,
-            last_answer: Instant::now(),
+            last_answer: [Instant::now(); 2],
+            elsewhere: None,
             round_trip: Some(RoundTrip::default()),
             closed: false,
         };
@@ -71,7 +76,7 @@ impl World {
         })
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
+    pub(super) fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,6 +101,13 @@ impl World {
         inside.fates.clear();
         inside.usual.clear();
         inside.policy = None;
+    }
+
+    /// Another server answers for the names that are elsewhere.
+    pub(super) fn changes_elsewhere(&self) {
+        let latest = *self.eras.borrow() + 1;
+        self.inside().elsewhere = Some(latest);
+        self.eras.send_replace(latest);
     }
 
     pub(super) fn record(&self) -> Vec<Sent> {
@@ -295,7 +307,7 @@ impl World {
         };
         let answer = timeout(within, answered).await.map_err(|_| Fault::timeout(true, "no answer in time"))?;
         if answer.as_ref().err().is_none_or(|fault| fault.kind != FaultKind::Dropped) {
-            self.inside().last_answer = Instant::now();
+            self.inside().last_answer[usize::from(is_elsewhere(&keys[0]))] = Instant::now();
         }
         answer
     }
@@ -355,45 +367,5 @@ impl Inside {
         let fate = fate.or_else(|| self.usual.get(&sent.verb).cloned()).unwrap_or(Fate::Prompt);
         self.record.push(sent);
         Some(fate)
-    }
-}
-
-impl Line for World {
-    fn subscribe(&self, _: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
-        let id = self.server(|server| server.subscribe(channel, listener));
-        let world = self.this.clone();
-        Subscription::new(move || {
-            if let Some(world) = world.upgrade() {
-                world.server(|server| server.unsubscribe(id));
-            }
-        })
-    }
-
-    fn link(&self, _: &str) -> u64 {
-        self.inside().link
-    }
-
-    fn last_answer(&self, _: &str) -> Instant {
-        self.inside().last_answer
-    }
-
-    fn round_trip(&self, _: &str) -> Option<RoundTrip> {
-        self.inside().round_trip
-    }
-
-    fn place(&self, _: &str) -> u32 {
-        0
-    }
-
-    fn era(&self, _: &str) -> u64 {
-        *self.eras.borrow()
-    }
-
-    fn eras(&self) -> watch::Receiver<u64> {
-        self.eras.subscribe()
-    }
-
-    fn close(&self) {
-        self.inside().closed = true;
     }
 }

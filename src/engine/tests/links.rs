@@ -35,7 +35,7 @@ async fn a_wait_that_ends_without_a_link_is_not_busy_whoever_was_answered_meanwh
         world.next(Verb::Acquire, [Fate::Held(gate.clone())]);
         let other = start(bench.lock("other").lock()).await;
         if !at_hand {
-            bench.engine.tries(0).free()[0].forget_permits(TRIES);
+            bench.engine.tries.at(0).free()[0].forget_permits(TRIES);
         }
         world.unlink();
         let waiter = start(bench.lock("a").try_lock().wait(100 * MS)).await;
@@ -48,7 +48,7 @@ async fn a_wait_that_ends_without_a_link_is_not_busy_whoever_was_answered_meanwh
         let why = std::error::Error::source(&error).expect("why").to_string();
         assert!(why.contains("no link"), "{why}");
         if !at_hand {
-            bench.engine.tries(0).free()[0].add_permits(TRIES - 1);
+            bench.engine.tries.at(0).free()[0].add_permits(TRIES - 1);
         }
         world.relink();
         drop(other);

@@ -133,7 +133,7 @@ async fn a_try_that_left_from_the_line_is_watched_for_only_where_its_link_was_re
     for replaced in [false, true] {
         let bench = Bench::new();
         let (world, lock) = (&bench.world, bench.lock("a"));
-        bench.engine.tries(0).free()[0].forget_permits(TRIES);
+        bench.engine.tries.at(0).free()[0].forget_permits(TRIES);
         world.next(Verb::Acquire, [Fate::Lost]);
         let mut trying = lock.try_lock().lease(LEASE);
         assert!(polled(&mut trying, 1).await.is_none());
@@ -143,7 +143,7 @@ async fn a_try_that_left_from_the_line_is_watched_for_only_where_its_link_was_re
             world.new_link();
         }
         drop(trying);
-        bench.engine.tries(0).free()[0].add_permits(TRIES);
+        bench.engine.tries.at(0).free()[0].add_permits(TRIES);
         sleep(LEASE).await;
         let released = world.sent(Verb::Release).len();
         assert!(if replaced { released >= 3 } else { released == 1 }, "{replaced}: {released}");

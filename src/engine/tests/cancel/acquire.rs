@@ -52,13 +52,13 @@ impl Case {
             Found::Crowded { in_line } => (TRIES, if in_line { TRIES } else { 0 }),
             Found::Free | Found::Busy(_) => (0, 0),
         };
-        bench.engine.tries(0).free()[0].forget_permits(at_hand);
-        bench.engine.tries(0).free()[1].forget_permits(in_line);
+        bench.engine.tries.at(0).free()[0].forget_permits(at_hand);
+        bench.engine.tries.at(0).free()[1].forget_permits(in_line);
         let engine = Arc::clone(&bench.engine);
         async move {
             sleep(A_WHILE).await;
-            engine.tries(0).free()[0].add_permits(at_hand);
-            engine.tries(0).free()[1].add_permits(in_line);
+            engine.tries.at(0).free()[0].add_permits(at_hand);
+            engine.tries.at(0).free()[1].add_permits(in_line);
         }
     }
 

@@ -1,0 +1,41 @@
+//! What a client keeps for each place where keys are, by itself: what happens at one server says nothing of the others.
+
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct ByPlace<T> {
+    /// Where there is one server, this is all.
+    first: T,
+    others: Mutex<BTreeMap<u32, Arc<T>>>,
+}
+
+/// That of one place.
+pub(super) enum At<'a, T> {
+    First(&'a T),
+    Other(Arc<T>),
+}
+
+impl<T: Default> ByPlace<T> {
+    pub(super) fn at(&self, place: u32) -> At<'_, T> {
+        if place == 0 {
+            return At::First(&self.first);
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        At::Other(Arc::clone(others.entry(place).or_default()))
+    }
+}
+
+impl<T> Deref for At<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::First(here) => here,
+            Self::Other(here) => here,
+        }
+    }
+}
