@@ -19,6 +19,7 @@ mod ours;
 
 mod bench;
 mod contest;
+mod deployment;
 mod distinct;
 mod dropping;
 mod elsewhere;
@@ -34,6 +35,7 @@ mod renew;
 mod report;
 mod serial;
 mod server;
+mod topologies;
 mod turns;
 mod waiters;
 mod wishes;
@@ -98,6 +100,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Preheld => vec![preheld::run(&bench).await?],
         Case::Elsewhere => elsewhere::run(&bench).await?,
         Case::Relinked => relinked::run(&bench).await?,
+        Case::Topologies => topologies::run(&bench).await?,
         Case::Curve => hot::curve(&bench).await?,
         Case::Slices => procs::slices(&bench).await?,
     })

@@ -2,7 +2,7 @@
 
 use relatch::{
     Uuid,
-    redis::{self, AsyncConnectionConfig, Client, Cmd, aio::MultiplexedConnection},
+    redis::{self, AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, aio::MultiplexedConnection},
 };
 
 use crate::Result;
@@ -20,16 +20,22 @@ pub(crate) struct Raw {
     acquire: String,
     release: String,
     field: String,
+    /// How it tells of releases.
+    pub(crate) publish: &'static str,
 }
 
 impl Raw {
     pub(crate) async fn connect(url: &str) -> Result<Self> {
         // No deadline of the driver's: the leanest that it can be.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let mut connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
+        let info = url.into_connection_info()?;
+        // As on our links: what is sent over TCP does not wait until what was sent before has arrived.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = Client::open(info.set_tcp_settings(tcp))?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let acquire = load(&mut connection, ACQUIRE).await?;
         let release = load(&mut connection, RELEASE).await?;
-        Ok(Self { connection, acquire, release, field: format!("{}:1", Uuid::new_v4()) })
+        Ok(Self { connection, acquire, release, field: format!("{}:1", Uuid::new_v4()), publish: "PUBLISH" })
     }
 
     /// Raises the count to `holds`.
@@ -55,7 +61,7 @@ impl Raw {
     pub(crate) fn releasing(&self, name: &str, holds: u32) -> Cmd {
         let mut release = redis::cmd("EVALSHA");
         let channel = format!("redisson_lock__channel:{{{name}}}");
-        release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(holds).arg("PUBLISH").arg(channel);
+        release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(holds).arg(self.publish).arg(channel);
         release
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn leave_a_cpu() {
 
 /// Moves a server to its CPU, with all its threads: it was started on those of the clients.
 #[cfg(target_os = "linux")]
-fn move_over(pid: &str) -> Result<()> {
+pub(crate) fn move_over(pid: &str) -> Result<()> {
     let Some(cpu) = LEFT.get() else { return Ok(()) };
     let mut cpus = CpuSet::new();
     cpus.set(*cpu);
@@ -115,7 +115,7 @@ fn move_over(pid: &str) -> Result<()> {
 pub(crate) fn leave_a_cpu() {}
 
 #[cfg(not(target_os = "linux"))]
-fn move_over(_: &str) -> Result<()> {
+pub(crate) fn move_over(_: &str) -> Result<()> {
     Ok(())
 }
 

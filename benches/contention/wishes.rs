@@ -21,6 +21,7 @@ pub(crate) enum Case {
     Preheld,
     Elsewhere,
     Relinked,
+    Topologies,
     Curve,
     Slices,
 }
@@ -46,6 +47,7 @@ const CASES: &[(&str, Case)] = &[
     ("preheld", Case::Preheld),
     ("relinked", Case::Relinked),
     ("nested", Case::Nested),
+    ("topologies", Case::Topologies),
     ("elsewhere", Case::Elsewhere),
     ("curve", Case::Curve),
     ("slices", Case::Slices),

@@ -54,6 +54,19 @@
 //! load the CPUs of both sides are busy all the time. The mean gap of `hold`, the share of the least served process and the
 //! memory of a hold were within their bounds in an earlier version (64.2 µs, 0.992 and 668 bytes), and are to be again.
 //!
+//! `--case topologies`, in a run of its own over TCP, compares deployments: how much of two raw EVALSHA a lock and unlock keep there,
+//! divided by how much they keep on one server (0.985 of one caller's time, 0.868 of 64 callers' number):
+//!
+//! | deployment | one caller | 64 callers | must be | reached |
+//! | --- | ---: | ---: | ---: | --- |
+//! | with two replicas | 1.014 | 1.128 | ≥ 0.970 | yes |
+//! | by sentinels | 1.012 | 1.114 | ≥ 0.970 | yes |
+//! | on a cluster | 1.014 | 1.002 | ≥ 0.970 | yes |
+//! | on one that tells all nodes | 1.015 | 1.098 | ≥ 0.970 | yes |
+//!
+//! Raw has the same socket options there as our links. With the driver's own, which hold small packets back while others are under
+//! way, 64 callers beside one server had twice as many raw pairs on this machine, where the way to the server takes no time.
+//!
 //! # How to read it
 //!
 //! - Each ratio compares with a baseline that was measured in turns with it. *Raw* is the same scripts, sent by `EVALSHA` over
@@ -73,8 +86,9 @@
 //! # Measure it yourself
 //!
 //! - `cargo bench --bench contention -- --case NAME` runs one case: `serial`, `drop`, `distinct`, `hot`, `leased`, `hold`,
-//!   `procs`, `hand-over`, `renew`, `waiters`, `preheld`, `relinked`, `nested`, `elsewhere` (from other runtimes); `curve` for
-//!   the plot, `slices` for what a slice gives and takes. `--tasks`, `--secs` and `--json` go with it.
+//!   `procs`, `hand-over`, `renew`, `waiters`, `preheld`, `relinked`, `nested`, `topologies` (replicas, sentinels, clusters),
+//!   `elsewhere` (from other runtimes); `curve` for the plot, `slices` for what a slice gives and takes. `--tasks`, `--secs`
+//!   and `--json` go with it.
 //! - `cargo bench -p foreign --bench latency` measures single steps with criterion.
 //! - `cargo bench --bench allocations` counts what a lock and unlock ask of the allocator, on one thread:
 //!   13 times, of which the driver's two commands alone make 12.
