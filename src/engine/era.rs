@@ -70,18 +70,28 @@ pub(super) struct ServersSeen {
 /// What the driver knows of the servers behind its line.
 pub(super) struct Eras {
     changes: watch::Receiver<u64>,
-    /// Rounds were begun for all changes up to this one.
+    /// The last change that was seen.
     latest: u64,
     round: Option<Round>,
+    /// What the next round is for.
+    next: Option<Changed>,
+}
+
+/// Some change of the servers.
+#[derive(Clone, Copy)]
+struct Changed {
+    /// Only keys that changed after this.
+    after: u64,
+    /// What was asked for later, and answered, need not be asked for again.
+    seen: Date,
 }
 
 /// Every entry of a client, one piece after the other.
 struct Round {
     entries: vec::IntoIter<Arc<Entry>>,
-    /// Only keys that changed after this.
-    after: u64,
-    /// What was asked for later, and answered, need not be asked for again.
-    began: Date,
+    changed: Changed,
+    /// The last change that was seen before it began.
+    latest: u64,
     next: Instant,
     step: Duration,
 }
@@ -89,7 +99,7 @@ struct Round {
 impl Eras {
     pub(super) fn told_by(changes: watch::Receiver<u64>) -> Self {
         let latest = *changes.borrow();
-        Self { changes, latest, round: None }
+        Self { changes, latest, round: None, next: None }
     }
 
     /// Comes back when there is something new. Dropped, it takes nothing away.
@@ -114,42 +124,61 @@ impl Eras {
 
     /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
     pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(Due, Stands)> {
-        self.begin(engine, moment);
+        self.see(engine, moment);
         let mut due = Vec::new();
         let Some(round) = &mut self.round else { return due };
-        let (after, began, pieces) = (round.after, round.began, round.pieces(moment.now));
+        let (Changed { after, seen }, pieces) = (round.changed, round.pieces(moment.now));
         let entries = round.entries.by_ref().take(pieces as usize * PIECE).map(|entry| ((), entry));
         each(engine, entries, |place, (), state, fx| {
             if after < place.era() {
-                due.extend(state.asked_anew(place, began, moment, fx));
+                due.extend(state.asked_anew(place, seen, moment, fx));
             }
         });
         round.next += round.step * pieces;
         if round.entries.as_slice().is_empty() {
-            self.round = None;
+            let next = self.next.take();
+            self.round = next.map(|changed| Round::begin(engine, changed, self.latest, WITHIN / 2, moment));
         }
         due
     }
 
-    /// A round for what changed since the last one, and for what that one did not come to.
-    fn begin(&mut self, engine: &Arc<Engine>, moment: Moment) {
+    /// A round for what changed since the last one. Where that is not over it goes on, and is followed by another: one that began
+    /// anew with each change would never come to its end where slots move one after the other.
+    fn see(&mut self, engine: &Arc<Engine>, moment: Moment) {
         let latest = *self.changes.borrow();
         if latest == self.latest {
             return;
         }
         let before = std::mem::replace(&mut self.latest, latest);
-        let after = self.round.as_ref().map_or(before, |round| round.after);
         // Before the look at the entries: a grant of before that is answered after it is asked for by itself.
         engine.era.begins();
-        let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
-        let pieces = u32::try_from(entries.len().div_ceil(PIECE)).unwrap_or(u32::MAX).max(1);
-        let step = (WITHIN / pieces).min(LONGEST_STEP);
-        let (entries, began, next) = (entries.into_iter(), moment.date, moment.now);
-        self.round = Some(Round { entries, after, began, next, step });
+        let seen = moment.date;
+        match &mut self.round {
+            None => self.round = Some(Round::begin(engine, Changed { after: before, seen }, latest, WITHIN, moment)),
+            Some(round) => {
+                round.changed.seen = seen;
+                round.end_within(WITHIN / 2);
+                let after = self.next.map_or(round.latest, |next| next.after);
+                self.next = Some(Changed { after, seen });
+            }
+        }
     }
 }
 
 impl Round {
+    fn begin(engine: &Arc<Engine>, changed: Changed, latest: u64, within: Duration, moment: Moment) -> Self {
+        let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
+        let mut round = Self { entries: entries.into_iter(), changed, latest, next: moment.now, step: LONGEST_STEP };
+        round.end_within(within);
+        round
+    }
+
+    /// What is left of it.
+    fn end_within(&mut self, within: Duration) {
+        let pieces = u32::try_from(self.entries.as_slice().len().div_ceil(PIECE)).unwrap_or(u32::MAX).max(1);
+        self.step = self.step.min(within / pieces);
+    }
+
     /// How many pieces are to leave now: one after the other, unless the driver is late.
     fn pieces(&self, now: Instant) -> u32 {
         let Some(late) = now.checked_duration_since(self.next) else { return 0 };
@@ -182,9 +211,9 @@ impl Place {
 
 impl State {
     /// The hold, unless the present server was asked for it since.
-    fn asked_anew(&mut self, place: &Place, began: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Stands)> {
+    fn asked_anew(&mut self, place: &Place, seen: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Stands)> {
         self.expire_at(place, moment, fx);
-        let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(began))?;
+        let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(seen))?;
         hold.ask_now();
         self.renewal_due(place, moment.date, moment, true)
     }

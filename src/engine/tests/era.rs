@@ -3,16 +3,16 @@
 use super::*;
 
 /// Every hold is asked for within this time.
-const ROUND: Duration = Duration::from_secs(1);
+pub(super) const ROUND: Duration = Duration::from_secs(1);
 
 /// Which holds were asked for, and when, since the record was forgotten.
-fn asked(world: &World) -> Vec<(u64, Instant)> {
+pub(super) fn asked(world: &World) -> Vec<(u64, Instant)> {
     let renewals = world.sent(Verb::Renew);
     renewals.iter().flat_map(|sent| sent.numbers.iter().map(|number| (*number, sent.at))).collect()
 }
 
 /// A server comes that knows of none of these.
-fn forget(world: &World, names: impl IntoIterator<Item = String>) {
+pub(super) fn forget(world: &World, names: impl IntoIterator<Item = String>) {
     names.into_iter().for_each(|name| world.delete(&name));
     world.forget_record();
     world.eras.send_modify(|era| *era += 1);

@@ -10,6 +10,7 @@ mod distances;
 mod elsewhere;
 mod ends;
 mod era;
+mod eras;
 mod fake;
 mod fate;
 mod forced;
