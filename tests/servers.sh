@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/servers.sh KIND FLAVOUR [-- CMD…]: starts the servers of a deployment in a temporary folder on free ports, and ends them
 # whatever happens. With CMD it runs that with their addresses in its environment, and ends with its status. Without, it says
-# them, one a line, then `ready`, and takes orders until its input ends: `start NAME`, `kill NAME`, each answered by `done`.
+# them, one a line, then `ready`, and takes orders until its input ends: `start NAME`, `kill NAME`, `cut`, `mend`, each answered
+# by `done`.
 #
 # tests/servers.sh install FLAVOUR: fetches that server's program, once, and says where it is.
 #
@@ -10,15 +11,19 @@
 #
 # Names    one | master replica1 replica2 | the same, sentinel1 sentinel2 sentinel3 | node0 … node5, of which the first three have
 #          the slots, and each of the others is the replica of one
-# Said     KIND FLAVOUR DIR MASTER REPLICAS SENTINELS NODES CA, and for each name PORT_name, PID_name
+# Said     KIND FLAVOUR DIR MASTER REPLICAS SENTINELS NODES CA, and for each name HOST_name, PORT_name, PID_name
 # Asked    TLS=1: the servers speak TLS, where theirs can (redis70). PASSWORD: of master and replicas. SENTINEL_PASSWORD: of the
 #          sentinels. DOWN_AFTER, FAILOVER_TIMEOUT, NODE_TIMEOUT: in ms. FULL_COVERAGE=yes: a cluster that lacks a slot serves none
+#          ADDRESS=::1: where all of them are, instead of 127.0.0.1. NAMED=1: a cluster that tells its nodes as localhost, and with
+#          TLS certificates that are good for that name alone
+#          APART="NAME…": these are in a network of their own, which `cut` parts from that of the others without a word, and `mend`
+#          joins again. Neither is the machine's own: for root on Linux
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/packages.sh"
 
 usage() {
-    sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
 }
 
@@ -68,7 +73,7 @@ dir=$(mktemp -d "$temporary/relatch.XXXXXX")
 tie=
 # Whoever kills this script with no chance to clean up takes the servers along, where that can be had.
 command -v setpriv >/dev/null && tie="setpriv --pdeathsig KILL"
-declare -A port pid
+declare -A port pid net
 command=
 
 finish() {
@@ -80,6 +85,7 @@ finish() {
     local name
     # A frozen one too.
     for name in "${!pid[@]}"; do kill -KILL "${pid[$name]}" 2>/dev/null || true; done
+    for name in "${!net[@]}"; do kill -KILL "${net[$name]}" 2>/dev/null || true; done
     wait 2>/dev/null || true
     rm -rf "$dir"
     exit "$1"
@@ -89,13 +95,51 @@ trap 'finish 129' HUP
 trap 'finish 130' INT
 trap 'finish 143' TERM
 
+# side NAME: in which network a server is.
+side() { case " ${APART:-} " in *" $1 "*) echo there ;; *) echo here ;; esac; }
+
+# host NAME
+host() {
+    [ -n "${APART:-}" ] || {
+        echo "${ADDRESS:-127.0.0.1}"
+        return
+    }
+    case $(side "$1") in here) echo 10.77.0.1 ;; there) echo 10.77.0.2 ;; esac
+}
+
+# entering NETWORK: what runs a command there.
+entering() { [ -z "${APART:-}" ] || echo "nsenter --net=/proc/${net[$1]}/ns/net"; }
+
+# Two networks with a switch between them. Each lasts for as long as somebody is in it: nothing of them is left, however this ends.
+networks() {
+    local at number=0 own
+    own=$(readlink /proc/self/ns/net)
+    is_apart() { [ "$(readlink "/proc/${net[$1]}/ns/net")" != "$own" ]; }
+    for at in switch here there; do
+        $tie unshare --net sleep infinity </dev/null >/dev/null &
+        net[$at]=$!
+        until_true is_apart "$at"
+    done
+    $(entering switch) ip link add between type bridge
+    $(entering switch) ip link set between up
+    for at in here there; do
+        number=$((number + 1))
+        $(entering switch) ip link add "to_$at" type veth peer name eth0 netns "${net[$at]}"
+        $(entering switch) ip link set "to_$at" master between up
+        $(entering "$at") ip addr add "10.77.0.$number/24" dev eth0
+        $(entering "$at") ip link set eth0 up
+        $(entering "$at") ip link set lo up
+    done
+}
+
 tls=()
+declare -A hosts
 # ask PORT WORDS…
 ask() {
     local at=$1 password=${PASSWORD:-}
     shift
     case " $sentinels " in *" $at "*) password=${SENTINEL_PASSWORD:-} ;; esac
-    REDISCLI_AUTH=$password "$cli" -h 127.0.0.1 -p "$at" ${tls[@]+"${tls[@]}"} "$@" 2>/dev/null
+    REDISCLI_AUTH=$password $(entering here) "$cli" -h "${hosts[$at]}" -p "$at" ${tls[@]+"${tls[@]}"} "$@" 2>/dev/null
 }
 
 # until_true CMD…: for half a minute, a busy machine's.
@@ -115,7 +159,7 @@ until_true() {
 run() {
     local as=
     case $1 in sentinel*) as=--sentinel ;; esac
-    $tie "$server" "$dir/$1/conf" $as </dev/null >>"$dir/$1/log" 2>&1 &
+    $tie $(entering "$(side "$1")") "$server" "$dir/$1/conf" $as </dev/null >>"$dir/$1/log" 2>&1 &
     pid[$1]=$!
 }
 
@@ -141,9 +185,10 @@ launch() {
         at=$((11000 + (RANDOM * 32768 + RANDOM) % 11000))
         case " ${port[*]+${port[*]}} " in *" $at "*) continue ;; esac
         port[$name]=$at
+        hosts[$at]=$(host "$name")
         case $name in sentinel*) sentinels+=" $at" ;; esac
         {
-            echo "bind 127.0.0.1"
+            echo "bind $(host "$name")"
             echo "protected-mode no"
             echo "dir $dir/$name"
             listen "$at"
@@ -184,8 +229,13 @@ repl-timeout 10'
 masterauth $PASSWORD"
 }
 
+names() {
+    [ "${NAMED:-0}" != 1 ] || echo "cluster-announce-hostname localhost
+cluster-preferred-endpoint-type hostname"
+}
+
 watching() { # master's port
-    echo "sentinel monitor m 127.0.0.1 $1 2
+    echo "sentinel monitor m ${hosts[$1]} $1 2
 sentinel down-after-milliseconds m ${DOWN_AFTER:-1000}
 sentinel failover-timeout m ${FAILOVER_TIMEOUT:-3000}
 sentinel parallel-syncs m 2"
@@ -196,6 +246,8 @@ sentinel sentinel-pass $SENTINEL_PASSWORD"
 
 # An issuer, and a certificate of it for this machine.
 certificates() {
+    local names=DNS:localhost,IP:127.0.0.1,IP:::1
+    [ "${NAMED:-0}" != 1 ] || names=DNS:localhost
     (
         cd "$dir"
         key() { openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1.key" 2>/dev/null; }
@@ -204,7 +256,7 @@ certificates() {
         key good
         openssl req -new -key good.key -subj /CN=good -out good.request
         openssl x509 -req -in good.request -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out good.pem \
-            -extfile <(echo 'subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1') 2>/dev/null
+            -extfile <(echo "subjectAltName=$names") 2>/dev/null
     )
     ca=$dir/ca.pem
     tls=(--tls --cacert "$ca")
@@ -227,13 +279,22 @@ is_whole() {
 
 follows() { [ "$(ask "${port[$1]}" cluster replicate "$2")" = OK ]; }
 
+# told NAME: by what it is known to clients.
+told() {
+    local at
+    at=$(host "$1")
+    [ "${NAMED:-0}" != 1 ] || at=localhost
+    case $at in *:*) echo "[$at]" ;; *) echo "$at" ;; esac
+}
+
 addresses() { # names…
     local name
-    for name in "$@"; do printf '127.0.0.1:%s ' "${port[$name]}"; done
+    for name in "$@"; do printf '%s:%s ' "$(told "$name")" "${port[$name]}"; done
 }
 
 master= replicas= watchers= nodes= ca=
 [ "${TLS:-0}" != 1 ] || certificates
+[ -z "${APART:-}" ] || networks
 case $kind in
     standalone)
         launch one "$(data)"
@@ -242,7 +303,7 @@ case $kind in
     replicas | sentinel)
         launch master "$(data)"
         for n in 1 2; do launch "replica$n" "$(data)
-replicaof 127.0.0.1 ${port[master]}"; done
+replicaof $(host master) ${port[master]}"; done
         until_true replicas_are_online "${port[master]}" 2
         master=$(addresses master) replicas=$(addresses replica1 replica2)
         if [ "$kind" = sentinel ]; then
@@ -258,7 +319,8 @@ cluster-enabled yes
 cluster-config-file nodes.conf
 cluster-node-timeout ${NODE_TIMEOUT:-1000}
 cluster-replica-validity-factor 0
-cluster-require-full-coverage ${FULL_COVERAGE:-no}"
+cluster-require-full-coverage ${FULL_COVERAGE:-no}
+$(names)"
         done
         bounds=(0 5461 10923 16384)
         for n in 0 1 2; do
@@ -267,7 +329,7 @@ cluster-require-full-coverage ${FULL_COVERAGE:-no}"
             # shellcheck disable=SC2046
             ask "${port[node$n]}" cluster addslots $(seq "${bounds[n]}" $((bounds[n + 1] - 1))) >/dev/null
         done
-        for n in 1 2 3 4 5; do ask "${port[node0]}" cluster meet 127.0.0.1 "${port[node$n]}" >/dev/null; done
+        for n in 1 2 3 4 5; do ask "${port[node0]}" cluster meet "$(host "node$n")" "${port[node$n]}" >/dev/null; done
         for n in 3 4 5; do until_true follows "node$n" "$(ask "${port[node$((n - 3))]}" cluster myid)"; done
         for n in 0 1 2 3 4 5; do until_true is_whole "${port[node$n]}"; done
         for n in 0 1 2; do until_true replicas_are_online "${port[node$n]}" 1; done
@@ -278,7 +340,7 @@ esac
 
 said=("KIND=$kind" "FLAVOUR=$flavour" "DIR=$dir" "MASTER=${master% }" "REPLICAS=${replicas% }" "SENTINELS=${watchers% }"
     "NODES=${nodes% }" "CA=$ca")
-for name in "${!pid[@]}"; do said+=("PORT_$name=${port[$name]}" "PID_$name=${pid[$name]}"); done
+for name in "${!pid[@]}"; do said+=("HOST_$name=$(told "$name")" "PORT_$name=${port[$name]}" "PID_$name=${pid[$name]}"); done
 
 if [ $# -gt 0 ]; then
     # In the background, so that a signal is heard at once.
@@ -299,6 +361,15 @@ while read -r order name; do
         kill)
             # The shell has a word for each that is killed.
             { kill -KILL "${pid[$name]}" && wait "${pid[$name]}"; } 2>/dev/null || true
+            echo done
+            ;;
+        # Those who are there keep their addresses, and hear nothing of it.
+        cut)
+            $(entering switch) ip link set to_there down
+            echo done
+            ;;
+        mend)
+            $(entering switch) ip link set to_there up
             echo done
             ;;
     esac

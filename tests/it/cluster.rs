@@ -1,5 +1,6 @@
 //! Locks on a cluster: their nodes change, their slots move, and who holds or waits notices as little as can be.
 
+mod addresses;
 mod failing;
 mod frozen;
 mod moving;
@@ -19,11 +20,10 @@ use crate::{
         traces::Traces,
     },
     kept::{channel, connected},
+    taking::SOON,
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What must come comes within this.
-const SOON: Duration = Duration::from_secs(20);
 
 fn builder(cluster: &Deployment) -> ClientBuilder {
     Client::builder().url(cluster.url())

@@ -255,8 +255,10 @@ impl World {
     fn builder(&self) -> ClientBuilder {
         match self {
             Self::OnAServer { url, .. } => Client::builder().url(url),
+            // With what it takes to trust them, where they speak TLS.
             Self::OnACluster(sharded) => {
-                Client::builder().url(Deployment::shared_cluster().url()).sharded_pubsub(*sharded)
+                let node = Deployment::shared_cluster().client_of("node0");
+                Client::builder().cluster_nodes([node]).sharded_pubsub(*sharded)
             }
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => Client::builder().embedded(store),
@@ -268,7 +270,7 @@ impl World {
     async fn pttl(&self, key: &str) -> i64 {
         match self.place() {
             Self::OnAServer { direct, .. } => ask(direct, &["PTTL", key]).await,
-            Self::OnACluster(_) => ask(&home_of(key), &["PTTL", key]).await,
+            Self::OnACluster(_) => Deployment::shared_cluster().ask(home(key), &["PTTL", key]),
             #[cfg(feature = "embedded")]
             Self::InThisProcess(_) => {
                 let left = self.client().await.lock(key).remaining_lease().await.expect("the store answers");
@@ -282,7 +284,7 @@ impl World {
     async fn delete(&self, key: &str) {
         let gone = match self.place() {
             Self::OnAServer { direct, .. } => ask::<i64>(direct, &["DEL", key]).await == 1,
-            Self::OnACluster(_) => ask::<i64>(&home_of(key), &["DEL", key]).await == 1,
+            Self::OnACluster(_) => Deployment::shared_cluster().ask::<i64>(home(key), &["DEL", key]) == 1,
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => store.expire(key),
             Self::WithAcks(..) => unreachable!("that is no place"),
@@ -307,10 +309,6 @@ impl World {
             Self::WithAcks(..) => unreachable!("that is no place"),
         }
     }
-}
-
-fn home_of(key: &str) -> String {
-    Deployment::shared_cluster().url_of(home(key))
 }
 
 async fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {

@@ -57,6 +57,8 @@ mod owners;
 mod parked;
 #[cfg(feature = "embedded")]
 mod parked_turns;
+#[cfg(target_os = "linux")]
+mod partition;
 mod proxy;
 mod pushes;
 mod renewing;
@@ -72,6 +74,7 @@ mod shutting_down;
 mod simulation;
 mod starving;
 mod storm;
+mod taking;
 mod throttled;
 mod tidy;
 mod told;

@@ -7,31 +7,26 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use relatch::{Client, ClientBuilder, Error, LockGuard, LostCause, Op, RefusedKind};
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use relatch::{Client, ClientBuilder, Error, LockGuard, Op, RefusedKind};
+use tokio::time::timeout;
 
 use crate::{
     harness::{
         deployment::{Deployment, Wishes},
         eventually_async,
+        lag::Lag,
         proxy::{Action, Proxy, matching::command},
         server::free_port,
         traces::Traces,
         unique_name,
     },
     kept::{channel, connected},
+    taking::{SOON, Taker, all_is_told, lost_holds, rounds, was_soon},
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What must come comes within this.
-const SOON: Duration = Duration::from_secs(20);
-/// After the first link to another master every holder is told within this.
-const TOLD: Duration = Duration::from_millis(1500);
-/// So much longer than the servers themselves a client takes at most.
-const BEHIND: Duration = Duration::from_secs(1);
+/// For so long locks are taken before a blow.
+const BEFORE: Duration = Duration::from_millis(300);
 /// To one of the servers.
 type Done = fn(&Deployment, &str);
 const SENTINELS: [&str; 3] = ["sentinel1", "sentinel2", "sentinel3"];
@@ -44,11 +39,6 @@ fn builder(deployment: &Deployment) -> ClientBuilder {
     Client::builder().url(deployment.url())
 }
 
-/// How often each blow is struck: `RELATCH_FAILOVERS` says more than once.
-fn rounds() -> usize {
-    std::env::var("RELATCH_FAILOVERS").map_or(1, |rounds| rounds.parse().expect("a number"))
-}
-
 /// A lock's whole life, and a waiter that is woken.
 async fn live(client: &Client) {
     let lock = client.mutex(unique_name());
@@ -57,33 +47,6 @@ async fn live(client: &Client) {
     guard.extend(SOON).await.expect("it is held");
     guard.unlock().await.expect("it is held");
     waiting.await.expect("no panic").expect("it is free").unlock().await.expect("it is held");
-}
-
-/// Takes one new lock after the other, for as long as nobody stops it.
-struct Taker(JoinHandle<Vec<(Instant, LockGuard)>>, tokio::sync::oneshot::Sender<()>);
-
-impl Taker {
-    fn start(client: &Client) -> Self {
-        let (stop, mut stopped) = tokio::sync::oneshot::channel();
-        let client = client.clone();
-        let taking = async move {
-            let mut taken = Vec::new();
-            while stopped.try_recv().is_err() {
-                match client.mutex(unique_name()).try_lock().lease(SOON * 6).wait(SOON).await {
-                    Ok(guard) => taken.push((Instant::now(), guard.expect("nobody else has it"))),
-                    Err(error) => assert!(error.is_transient(), "{error:?}"),
-                }
-                sleep(MS * 5).await;
-            }
-            taken
-        };
-        Self(tokio::spawn(taking), stop)
-    }
-
-    async fn stop(self) -> Vec<(Instant, LockGuard)> {
-        self.1.send(()).expect("it takes until it is stopped");
-        self.0.await.expect("no panic")
-    }
 }
 
 /// Which server is the master instead of this one, and since when a sentinel says so.
@@ -98,34 +61,6 @@ async fn successor(deployment: &Deployment, old: &str, sentinels: &[&str]) -> (S
     found.expect("it is found")
 }
 
-/// Something is answered over the new link, as soon as there is one.
-async fn is_linked(client: &Client) {
-    let entered = client.mutex(unique_name()).try_lock().wait(SOON).await.expect("it heals");
-    entered.expect("nobody else has it").unlock().await.expect("it is held");
-}
-
-/// What every holder believes is what the master has. The others have been told.
-async fn all_is_told(deployment: &Deployment, master: &str, client: &Client, guards: &[LockGuard]) {
-    is_linked(client).await;
-    let linked = Instant::now();
-    let mut holders = redis::pipe();
-    for guard in guards {
-        holders.hkeys(guard.name());
-    }
-    let there: Vec<Vec<String>> = holders.query(&mut deployment.connection(master)).expect("HKEYS answers");
-    let id = client.id().to_string();
-    let is_ours = |fields: &Vec<String>| fields.iter().any(|field| field.starts_with(&id));
-    let lost: Vec<_> =
-        guards.iter().zip(&there).filter(|(_, fields)| !is_ours(fields)).map(|(guard, _)| guard).collect();
-    for guard in &lost {
-        let told = timeout(SOON, guard.lost()).await.expect("it is told long before its lease ends");
-        assert!(matches!(told, Error::Lost { cause: LostCause::Gone, .. }), "{told:?}");
-    }
-    assert!(linked.elapsed() < TOLD, "{:?}", linked.elapsed());
-    sleep(TOLD.saturating_sub(linked.elapsed())).await;
-    assert_eq!(guards.iter().filter(|guard| !guard.is_held()).count(), lost.len(), "nobody else was told so");
-}
-
 /// Somebody waits for this name, and listens at that server.
 async fn is_listened_to(deployment: &Deployment, server: &str, name: &str) {
     let listeners = |server: &str| deployment.ask::<(String, u64)>(server, &["PUBSUB", "NUMSUB", &channel(name)]).1;
@@ -136,25 +71,21 @@ async fn is_listened_to(deployment: &Deployment, server: &str, name: &str) {
     }
 }
 
-/// No script of anybody's runs there for a while, and nobody listens there.
-async fn is_left_alone(deployment: &Deployment, server: &str) {
+/// No script of anybody's runs there, while it does not know yet that it is no master any more, and later; nobody listens there.
+async fn is_left_alone(deployment: &Deployment, server: &str, client: &Client) {
     let before = deployment.scripts_run(server);
-    sleep(MS * 3000).await;
+    eventually_async(SOON, async || {
+        live(client).await;
+        !deployment.is_master(server)
+    })
+    .await;
+    live(client).await;
     assert_eq!(deployment.scripts_run(server), before);
     // Neither the sentinels' own, nor who asks.
     let clients = ["NORMAL", "PUBSUB"].map(|kind| deployment.ask::<String>(server, &["CLIENT", "LIST", "TYPE", kind]));
     let others: Vec<_> = clients.iter().flat_map(|list| list.lines()).collect();
     let ours = others.iter().filter(|line| !line.contains("name=sentinel-") && !line.contains("cmd=client"));
     assert_eq!(ours.count(), 0, "{others:?}");
-}
-
-/// The first lock that was taken after `blow` came no later than the servers made possible.
-#[track_caller]
-fn was_soon(taken: &[(Instant, LockGuard)], blow: Instant, switched: Instant) {
-    let first = taken.iter().map(|(at, _)| *at).find(|at| *at > switched).expect("one after the failover");
-    let (gap, theirs) = (first - blow, switched - blow);
-    assert!(gap < theirs + BEHIND, "the servers took {theirs:?}, and then it took until {gap:?}");
-    println!("a gap of {gap:?}, of which {theirs:?} were the servers'");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,25 +99,23 @@ async fn the_next_master_is_followed_when_one_dies_or_freezes_and_one_that_comes
         let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
         let waiter = tokio::spawn(ours.mutex(&waited).lock());
         is_listened_to(&deployment, &master, &waited).await;
-        let taker = Taker::start(&ours);
-        sleep(MS * 300).await;
+        let mut taker = Taker::start(&ours, unique_name);
+        taker.takes_after(Instant::now() + BEFORE).await;
         blow(&deployment, &master);
-        let struck = Instant::now();
+        let (struck, lag) = (Instant::now(), Lag::watch());
         let (next, switched) = successor(&deployment, &master, &SENTINELS).await;
-        is_linked(&ours).await;
-        sleep(MS * 200).await;
+        taker.takes_after(switched).await;
         let taken = taker.stop().await;
-        was_soon(&taken, struck, switched);
+        was_soon(&taken, struck, switched, lag);
         let guards: Vec<_> = taken.into_iter().map(|(_, guard)| guard).collect();
-        all_is_told(&deployment, &next, &ours, &guards).await;
+        all_is_told(&deployment, &next, &ours, &guards, unique_name).await;
         // A release there is heard by who began to wait at the old one. Where that hold is lost, nobody needs to wait for it.
         drop(held.unlock().await);
         let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
         entered.unlock().await.expect("it is held");
         // As it is now it takes itself for a master, until the sentinels tell it otherwise.
         relief(&deployment, &master);
-        is_left_alone(&deployment, &master).await;
-        live(&ours).await;
+        is_left_alone(&deployment, &master, &ours).await;
     }
 }
 
@@ -202,8 +131,8 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
         let waiter = tokio::spawn(client.mutex(&waited).lock());
         is_listened_to(&deployment, &master, &waited).await;
-        let taker = Taker::start(&client);
-        sleep(MS * 200).await;
+        let mut taker = Taker::start(&client, unique_name);
+        taker.takes_after(Instant::now() + BEFORE).await;
         // Until the last failover is over for all of them, another one is refused.
         eventually_async(SOON, async || deployment.try_ask("sentinel1", &["SENTINEL", "FAILOVER", "m"])).await;
         successor(&deployment, &master, &SENTINELS).await;
@@ -212,8 +141,7 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         let seen = deployment.scripts_run(&next);
         eventually_async(SOON, async || deployment.scripts_run(&next) > seen + 10).await;
         let guards: Vec<_> = taker.stop().await.into_iter().map(|(_, guard)| guard).collect();
-        all_is_told(&deployment, &next, &client, &guards).await;
-        let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+        let lost = all_is_told(&deployment, &next, &client, &guards, unique_name).await;
         assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
         println!("{lost} of {} were lost and told", guards.len());
         // Who waits has gone along, though nothing has cut his link to the old one.
@@ -221,7 +149,7 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         held.unlock().await.expect("it is held there, too");
         let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
         entered.unlock().await.expect("it is held");
-        is_left_alone(&deployment, &master).await;
+        is_left_alone(&deployment, &master, &client).await;
     }
     assert!(kept.iter().all(LockGuard::is_held), "what was there before is replicated");
     live(&client).await;
@@ -236,7 +164,7 @@ async fn every_hold_that_the_new_master_never_heard_of_is_told_and_its_lock_is_f
     }
     // What is in a replica's socket would reach it after all.
     let _: u64 = deployment.ask("master", &["CLIENT", "KILL", "TYPE", "replica"]);
-    let guards = join_all((0..200).map(|number| match number % 2 {
+    let guards = join_all((0..lost_holds()).map(|number| match number % 2 {
         0 => ours.mutex(unique_name()).lock().into_future(),
         _ => ours.mutex(unique_name()).lock().lease(SOON * 6).into_future(),
     }));
@@ -248,7 +176,7 @@ async fn every_hold_that_the_new_master_never_heard_of_is_told_and_its_lock_is_f
         deployment.thaw(replica);
     }
     let (next, _) = successor(&deployment, "master", &SENTINELS).await;
-    all_is_told(&deployment, &next, &ours, &guards).await;
+    all_is_told(&deployment, &next, &ours, &guards, unique_name).await;
     assert!(!guards.iter().any(LockGuard::is_held));
     let entered = timeout(SOON, waiter).await.expect("it is free there").expect("no panic").expect("its turn");
     entered.unlock().await.expect("it is held");
@@ -275,7 +203,7 @@ async fn sentinels_that_nobody_named_are_heard_and_all_of_them_again_when_they_h
     deployment.freeze("sentinel1");
     deployment.kill("master");
     successor(&deployment, "master", &SENTINELS[1..]).await;
-    is_linked(&client).await;
+    live(&client).await;
     assert_eq!((told("no sentinel answers"), told("another server for the master")), (1, 1));
 }
 
@@ -284,7 +212,7 @@ async fn passwords_are_the_masters_or_the_sentinels_and_one_sentinel_of_three_is
     let deployment = Deployment::with(&Wishes {
         password: Some("s3cret-of-all"),
         sentinel_password: Some("s3cret-of-few"),
-        tls: false,
+        ..Wishes::default()
     });
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let (url, idle) = (deployment.url(), tasks());

@@ -139,6 +139,31 @@ async fn all_nodes_of_a_cluster_are_spoken_to_over_tls() {
     };
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_a_cluster_are_spoken_to_by_the_names_that_their_certificates_are_good_for() {
+    let cluster = Deployment::cluster_with(&Wishes { tls: true, named: true, ..Wishes::default() });
+    let builder = || Client::builder().cluster_nodes([cluster.client_of("node1")]).command_timeout(LOOK);
+    let (client, other) = (builder().connect().await, builder().connect().await);
+    let (client, other) = (client.expect("it lets us in"), other.expect("it lets us in"));
+    // Of so many names each node has some.
+    for name in (0..20).map(|_| unique_name()) {
+        let held = client.lock(&name).lock().await.expect("a free lock");
+        let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
+        tokio::task::yield_now().await;
+        held.unlock().await.expect("a hold of ours");
+        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
+    }
+    // By its number nobody knows that it is the one.
+    let address = cluster.client_of("node1").get_connection_info().addr().clone();
+    let redis::ConnectionAddr::TcpTls { port, insecure, tls_params, .. } = address else { panic!("it speaks TLS") };
+    let addr = redis::ConnectionAddr::TcpTls { host: "127.0.0.1".to_owned(), port, insecure, tls_params };
+    let by_number = redis::Client::open(addr).expect("a good address");
+    let answer = Client::builder().cluster_nodes([by_number]).command_timeout(LOOK).connect().await;
+    let Err(Error::Refused { op: Op::Connect, kind: RefusedKind::Certificate, .. }) = answer else {
+        panic!("{answer:?}")
+    };
+}
+
 /// What those get who come later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {

@@ -210,10 +210,14 @@ pub(super) fn nobody() -> Fault {
 /// A node that was asked for the nodes of its cluster does not tell them.
 pub(super) fn no_slots(error: &ServerError, secrets: &Secrets) -> Fault {
     let refused = refused(error, secrets);
-    if !refused.source.to_string().contains("cluster support disabled") {
+    let words = refused.source.to_string();
+    let why = if words.contains("cluster support disabled") {
+        "the server is not one of a cluster: the scheme for it is redis://"
+    } else if words.contains("unknown command") {
+        "the server knows of no cluster, or hides the one that it stands in front of: the scheme for it is redis://"
+    } else {
         return refused;
-    }
-    let why = "the server is not one of a cluster: the scheme for it is redis://";
+    };
     fault(FaultKind::Invalid, false, why.to_owned())
 }
 

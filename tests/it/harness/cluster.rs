@@ -60,14 +60,14 @@ impl Deployment {
     }
 
     pub(crate) fn move_keys(&self, slot: u16, from: &str, to: &str) {
-        let (slot, port) = (slot.to_string(), self.port(to).to_string());
+        let (slot, port, host) = (slot.to_string(), self.port(to).to_string(), self.address(to));
         loop {
             let keys: Vec<String> = self.ask(from, &["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
             if keys.is_empty() {
                 return;
             }
             for key in keys {
-                let _: Value = self.ask(from, &["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+                let _: Value = self.ask(from, &["MIGRATE", host, &port, &key, "0", "5000"]);
             }
         }
     }
@@ -90,6 +90,13 @@ impl Deployment {
             })
         };
         eventually(LOOK, || NODES.iter().all(agrees));
+    }
+
+    /// Whether one node has another for a master with slots.
+    pub(crate) fn has_slots(&self, asked: &str, node: &str) -> bool {
+        let rows: Vec<Vec<Value>> = self.ask(asked, &["CLUSTER", "SLOTS"]);
+        let port = Value::Int(self.port(node).into());
+        rows.iter().any(|row| matches!(&row[..], [_, _, Value::Array(master), ..] if master.get(1) == Some(&port)))
     }
 
     /// The replica of this master, once it is in order.

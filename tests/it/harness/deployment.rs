@@ -39,6 +39,12 @@ pub(crate) struct Wishes {
     pub(crate) sentinel_password: Option<&'static str>,
     /// All of them speak TLS alone.
     pub(crate) tls: bool,
+    /// Where they are, instead of 127.0.0.1.
+    pub(crate) host: Option<&'static str>,
+    /// The nodes of a cluster are known by a name, and their certificates are good for that alone.
+    pub(crate) named: bool,
+    /// These are in a network that can be cut off from that of the others.
+    pub(crate) apart: &'static [&'static str],
 }
 
 #[derive(Debug)]
@@ -84,7 +90,9 @@ impl Deployment {
     /// The one of this test process: for tests that do it no harm.
     pub(crate) fn shared_cluster() -> &'static Self {
         static SHARED: OnceLock<Deployment> = OnceLock::new();
-        SHARED.get_or_init(|| Self { shared: true, ..Self::of_cluster() })
+        // `RELATCH_TLS` wants it spoken, where a library for it is built in.
+        let tls = env::var_os("RELATCH_TLS").is_some();
+        SHARED.get_or_init(|| Self { shared: true, ..Self::cluster_with(&Wishes { tls, ..Wishes::default() }) })
     }
 
     pub(crate) fn cluster_with(wishes: &Wishes) -> Self {
@@ -99,7 +107,8 @@ impl Deployment {
         let mut command = Command::new(SCRIPT);
         // Where others have the processors for a while, no server is to be taken for a dead one.
         command.args([kind, &flavour()]).env("DOWN_AFTER", "1500").env("NODE_TIMEOUT", "1000");
-        command.env("TLS", if wishes.tls { "1" } else { "0" });
+        command.env("TLS", if wishes.tls { "1" } else { "0" }).env("APART", wishes.apart.join(" "));
+        command.env("ADDRESS", wishes.host.unwrap_or("127.0.0.1")).env("NAMED", if wishes.named { "1" } else { "0" });
         command.envs(wishes.password.map(|password| ("PASSWORD", password)));
         command.envs(wishes.sentinel_password.map(|password| ("SENTINEL_PASSWORD", password)));
         // Away from a Ctrl-C: the end of its pipe tells the script.
@@ -143,7 +152,7 @@ impl Deployment {
 
     /// Where some of its sentinels are, with the passwords if there are any.
     pub(crate) fn url_by(&self, sentinels: &[&str]) -> String {
-        let hosts: Vec<_> = sentinels.iter().map(|name| format!("127.0.0.1:{}", self.port(name))).collect();
+        let hosts: Vec<_> = sentinels.iter().map(|name| format!("{}:{}", self.host(name), self.port(name))).collect();
         let (hosts, pass) = (hosts.join(","), self.pass());
         let theirs = self.sentinel_password.as_ref().map(|password| format!("?sentinel_password={password}"));
         format!("redis-sentinel://{pass}{hosts}/{}#m", theirs.unwrap_or_default())
@@ -156,7 +165,7 @@ impl Deployment {
             false => self.pass(),
         };
         let scheme = if self.tls { "rediss" } else { "redis" };
-        format!("{scheme}://{pass}127.0.0.1:{}/", self.port(name))
+        format!("{scheme}://{pass}{}:{}/", self.host(name), self.port(name))
     }
 
     /// The driver's client for one of its servers, with what it takes to trust it.
@@ -176,7 +185,16 @@ impl Deployment {
         Path::new(&self.said["DIR"])
     }
 
-    /// The port on 127.0.0.1.
+    /// The host, bare.
+    pub(crate) fn address(&self, name: &str) -> &str {
+        self.host(name).trim_matches(['[', ']'])
+    }
+
+    /// As it stands in a URL.
+    fn host(&self, name: &str) -> &str {
+        &self.said[&format!("HOST_{name}")]
+    }
+
     pub(crate) fn port(&self, name: &str) -> u16 {
         self.said[&format!("PORT_{name}")].parse().expect("a port is a number")
     }
@@ -243,9 +261,7 @@ impl Deployment {
 
     /// Ends a server's process at once.
     pub(crate) fn kill(&self, name: &str) {
-        let mut script = self.harmed();
-        script.order(&format!("kill {name}"));
-        assert_eq!(script.answer(), "done");
+        self.harmed().done(&format!("kill {name}"));
     }
 
     /// Starts one again that was killed: with its configuration, and no data.
@@ -255,6 +271,26 @@ impl Deployment {
         let answer = script.answer();
         let new = pid(answer.strip_prefix("done ").unwrap_or_else(|| panic!("the script says {answer:?}")));
         script.pids.insert(name.to_owned(), new);
+    }
+
+    /// Nothing passes any more between the servers that are apart and the others, and nobody is told.
+    pub(crate) fn cut(&self) {
+        self.harmed().done("cut");
+    }
+
+    pub(crate) fn mend(&self) {
+        self.harmed().done("mend");
+    }
+
+    /// The calling thread is in the network of this server from now on, with all that it opens there. Where they are apart nobody
+    /// reaches one in another way.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn enter_the_network_of(&self, name: &str) {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        let pid = self.harmed().pids[name].as_raw_nonzero();
+        let network = std::fs::File::open(format!("/proc/{pid}/ns/net")).expect("it runs");
+        let network = std::os::fd::AsFd::as_fd(&network);
+        move_into_link_name_space(network, Some(LinkNameSpaceType::Network)).expect("it lets us in");
     }
 
     /// What the servers call themselves: which they are, and since when.
@@ -276,6 +312,11 @@ impl Script {
     fn order(&mut self, words: &str) {
         let orders = self.orders.as_mut().expect("the script listens until it is dropped");
         writeln!(orders, "{words}").expect("the script takes an order");
+    }
+
+    fn done(&mut self, order: &str) {
+        self.order(order);
+        assert_eq!(self.answer(), "done");
     }
 
     fn answer(&mut self) -> String {

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# tests/matrix.sh: the suite of tests/it/conformance.rs on every server that tests/servers.sh knows, alone, by sentinels and on a
+# cluster, and on a cluster over TLS by either library. It takes a few minutes, and no part of tests/run.sh does it: that takes what
+# the system has.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+. tests/packages.sh
+
+failed=0
+# suite NAME VARIABLES… -- ARGUMENTS…
+suite() {
+    local name=$1 said
+    local -a variables=()
+    shift
+    while [ "$1" != -- ]; do
+        variables+=("$1")
+        shift
+    done
+    shift
+    said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet --test it "$@" 2>&1) || failed=1
+    printf '%-28s %s\n' "$name" "$(grep '^test result' <<<"$said" || tail -n 20 <<<"$said")"
+}
+
+for flavour in redis70 redis62 redis82 valkey91; do
+    server=$(tests/servers.sh install "$flavour") || {
+        failed=1
+        continue
+    }
+    suite "$flavour" REDIS_SERVER="$server" RELATCH_FLAVOUR="$flavour" -- --features embedded conformance::
+done
+# The other wheels come without TLS.
+for library in rustls native-tls; do
+    suite "redis70, cluster, $library" RELATCH_TLS=1 -- --features "$library" conformance:: -- --skip ::plain:: --skip ::by_sentinels:: --skip ::with_forgotten_scripts::
+done
+exit "$failed"
