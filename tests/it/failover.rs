@@ -13,10 +13,12 @@ use tokio::time::{sleep, timeout};
 use crate::{
     harness::{
         Server, eventually_async,
+        lag::Lag,
         proxy::{Action, Door, Proxy, matching::script},
         unique_name,
     },
     kept::{channel, client, connected, held, kept, teach},
+    taking::{Taker, was_soon},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -196,6 +198,38 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_at_its_address() {
     assert!(freed.elapsed() < Duration::from_secs(2), "{:?}", freed.elapsed());
     drop((entered, next, kept_there));
     assert!(kept(&new, &name).is_none());
+}
+
+/// By the servers' own command: the old master stops before the new one begins, and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_that_the_servers_were_asked_for_loses_nothing_and_is_over_soon_after_theirs() {
+    let servers = [(); 2].map(|()| Server::builder().tcp().start());
+    ask(&servers[1], &["REPLICAOF", "127.0.0.1", &servers[0].port().to_string()]);
+    let role = |server: &Server| -> Vec<redis::Value> {
+        redis::cmd("ROLE").query(&mut server.connection()).expect("ROLE answers")
+    };
+    let is = |server: &Server, word: &str| role(server).contains(&redis::Value::BulkString(word.into()));
+    let address = Address::of(&servers[0]);
+    let client = client(address.url()).await;
+    for round in 0..3 {
+        let (old, new) = (&servers[round % 2], &servers[1 - round % 2]);
+        eventually_async(SOON, async || is(new, "connected")).await;
+        let seen = new.count("hexists");
+        let mut taker = Taker::start(&client, unique_name);
+        taker.takes_after(Instant::now() + MS * 200).await;
+        let (struck, lag) = (Instant::now(), Lag::watch());
+        ask(old, &["FAILOVER", "TO", "127.0.0.1", &new.port().to_string()]);
+        eventually_async(SOON, async || is(new, "master")).await;
+        address.leads_to(new);
+        let switched = Instant::now();
+        taker.takes_after(switched).await;
+        let taken = taker.stop().await;
+        was_soon(&taken, struck, switched, lag);
+        let before = taken.iter().filter(|(at, _)| *at < struck).count();
+        // The new one is asked for each of those that the old one granted.
+        eventually_async(SOON, async || new.count("hexists") >= seen + before as u64).await;
+        assert!(before > 0 && taken.iter().all(|(_, guard)| guard.is_held() && kept(new, guard.name()).is_some()));
+    }
 }
 
 /// The same where renewals are all that is sent there, in batches: by their hashes, and whole where it has forgotten them.
