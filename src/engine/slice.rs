@@ -12,7 +12,7 @@ use super::{
 use crate::rules::{Rule, without};
 
 /// So many others go first at most, and once each: not all who listen want it, and of a crowd the order is left to chance.
-const STEPS: u32 = 3;
+const STEPS: u8 = 3;
 
 /// Whoever needs more than a slice for so many round trips is far: giving the key up and coming back takes two, and what is
 /// left of the slice is for whatever else takes time.
@@ -52,22 +52,24 @@ const KEEPS: u32 = 2;
 /// round trips, and lets those who listened go first when it listens again.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    length_ns: u64,
+    length_us: u32,
+    /// How far the server was when the key was taken last, or nearer by what was measured since.
+    round_trip_us: u32,
     started: Option<Date>,
     /// When a hold of ours ended last, whichever way.
     ended: Option<Date>,
-    cooling: Option<Cooling>,
-    /// How far the server was when the key was taken last, or nearer by what was measured since.
-    round_trip_us: u32,
-    /// How many others listened to the last release that was answered, as far as they go first.
-    listeners: u32,
     /// Most names are never given up while others listen.
     others: Option<Box<Others>>,
+    /// How long the turn was that began the cool-down. Of more than fits, no more counts.
+    had_ns: u32,
+    cooling: Option<Cooling>,
+    /// How many others listened to the last release that was answered, as far as they go first.
+    listeners: u8,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cooling {
-    Unanswered { had_ns: u64 },
+    Unanswered,
     Listeners,
 }
 
@@ -109,10 +111,10 @@ pub(crate) enum Gate {
 }
 
 impl Listeners {
-    fn count(self) -> u32 {
+    fn count(self) -> u8 {
         match self {
             Self::Untold | Self::None => 0,
-            Self::Some(others) => others.min(STEPS),
+            Self::Some(others) => u8::try_from(others).unwrap_or(STEPS).min(STEPS),
             Self::Unknown => 1,
         }
     }
@@ -121,19 +123,21 @@ impl Listeners {
 impl Slice {
     pub(crate) fn new(length: Duration) -> Self {
         Self {
-            length_ns: nanos(length),
+            // The shortest is one.
+            length_us: micros(length).max(u32::from(!length.is_zero())),
+            round_trip_us: 0,
             started: None,
             ended: None,
-            cooling: None,
-            round_trip_us: 0,
-            listeners: 0,
             others: None,
+            had_ns: 0,
+            cooling: None,
+            listeners: 0,
         }
     }
 
     /// As it was asked for. One of no length is none, however far the server is.
     fn usual(&self) -> Duration {
-        Duration::from_nanos(self.length_ns)
+        Duration::from_micros(self.length_us.into())
     }
 
     fn round_trip(&self) -> Duration {
@@ -141,7 +145,7 @@ impl Slice {
     }
 
     fn is_far(&self) -> bool {
-        self.length_ns > 0 && self.usual() < self.round_trip() * FAR
+        self.length_us > 0 && self.usual() < self.round_trip() * FAR
     }
 
     fn stand(&self) -> Stand {
@@ -149,7 +153,7 @@ impl Slice {
     }
 
     fn length(&self) -> Duration {
-        if self.length_ns == 0 {
+        if self.length_us == 0 {
             return Duration::ZERO;
         }
         if self.is_far() {
@@ -179,9 +183,9 @@ impl Slice {
     /// A try that left at `sent` was answered busy: others have their turn, or had it.
     pub(crate) fn busy(&mut self, sent: Instant) {
         let soon = self.ended.filter(|ended| Date::from(sent) < *ended + self.length() && !self.awaits_answer());
-        if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0 && self.length_ns > 0) {
+        if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0 && self.length_us > 0) {
             let had = ended.saturating_duration_since(started);
-            self.others.get_or_insert_default().are_told(ended.into(), self.listeners, had);
+            self.others.get_or_insert_default().are_told(ended.into(), self.listeners.into(), had);
             self.cooling = Some(Cooling::Listeners);
         }
         self.started = None;
@@ -209,7 +213,8 @@ impl Slice {
         self.ended = Some(now);
         if turn == Turn::Yield {
             let had = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
-            self.cooling = Some(Cooling::Unanswered { had_ns: nanos(had) });
+            self.had_ns = u32::try_from(nanos(had)).unwrap_or(u32::MAX);
+            self.cooling = Some(Cooling::Unanswered);
         }
     }
 
@@ -224,17 +229,20 @@ impl Slice {
     /// over as where a hold is lost.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
         self.told(listeners);
-        let Some(Cooling::Unanswered { had_ns }) = self.cooling else { return };
+        if !self.awaits_answer() {
+            return;
+        }
         self.cooling = None;
         if listeners == Listeners::Untold {
             return;
         }
         self.started = None;
-        if listeners == Listeners::None || self.length_ns == 0 {
+        if listeners == Listeners::None || self.length_us == 0 {
             self.others = None;
             return;
         }
-        self.others.get_or_insert_default().are_told(now, self.listeners, Duration::from_nanos(had_ns));
+        let had = Duration::from_nanos(self.had_ns.into());
+        self.others.get_or_insert_default().are_told(now, self.listeners.into(), had);
         self.cooling = Some(Cooling::Listeners);
     }
 
@@ -244,7 +252,7 @@ impl Slice {
         if let Some(others) = &mut self.others {
             others.heard(now, stand);
         }
-        if matches!(self.cooling, Some(Cooling::Listeners)) && self.rests_until().is_none_or(|rest| rest <= now) {
+        if self.cooling == Some(Cooling::Listeners) && self.rests_until().is_none_or(|rest| rest <= now) {
             self.cooling = None;
         }
     }
@@ -257,7 +265,7 @@ impl Slice {
 
     /// A release that is to tell who listens is not answered yet.
     pub(crate) fn awaits_answer(&self) -> bool {
-        matches!(self.cooling, Some(Cooling::Unanswered { .. }))
+        self.cooling == Some(Cooling::Unanswered)
     }
 
     /// Answers take no longer than this at present: whoever was held up, and is not far after all, rests no longer.
@@ -271,8 +279,8 @@ impl Slice {
         }
         match (self.cooling, self.cool_down()) {
             // It is far, and nobody listened the last time: its try goes right behind its release, this once.
-            (Some(Cooling::Unanswered { .. }), _) if self.is_far() && self.listeners == 0 => self.started = None,
-            (Some(Cooling::Unanswered { .. }), _) => return Gate::Unanswered,
+            (Some(Cooling::Unanswered), _) if self.is_far() && self.listeners == 0 => self.started = None,
+            (Some(Cooling::Unanswered), _) => return Gate::Unanswered,
             (_, Some((soon, at))) if now < at => return Gate::Until { soon, at },
             _ => self.cooling = None,
         }
@@ -282,7 +290,7 @@ impl Slice {
 
     /// How long those who were told are waited for: at least, and at most.
     fn cool_down(&self) -> Option<(Instant, Instant)> {
-        let others = self.others.as_ref().filter(|_| matches!(self.cooling, Some(Cooling::Listeners)))?;
+        let others = self.others.as_ref().filter(|_| self.cooling == Some(Cooling::Listeners))?;
         let (soon, at) = others.come_by(self.stand())?;
         let longer = if without(Rule::CoolDownEnds) {
             at.saturating_duration_since(soon) + LONGEST * 1_000_000
@@ -306,8 +314,8 @@ impl Slice {
     }
 }
 
-fn micros(round_trip: Duration) -> u32 {
-    u32::try_from(round_trip.as_micros()).unwrap_or(u32::MAX)
+fn micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -575,6 +583,27 @@ mod tests {
             Gate::Until { at, .. } => (had, at - *t),
             gate => panic!("{gate:?}"),
         }
+    }
+
+    #[test]
+    fn a_turn_of_more_than_can_be_noted_counts_for_as_much_as_the_longest_one_that_can() {
+        let [noted, longer] = [4, 3600].map(|secs| {
+            let (mut slice, mut t) = fresh();
+            let given = [(); 3].map(|()| {
+                let given = turn_of(&mut slice, &mut t, Duration::from_secs(secs), 1, Duration::ZERO);
+                t += given;
+                given
+            });
+            (given, slice.length())
+        });
+        assert_eq!((noted, noted.1), (longer, LONGEST));
+    }
+
+    #[test]
+    fn the_shortest_slice_is_one_all_the_same() {
+        let (mut slice, t) = (Slice::new(Duration::from_nanos(1)), Instant::now());
+        slice.taken(t, Duration::ZERO);
+        assert_eq!([slice.turn(t), slice.turn(t + MS)], [Turn::Keep, Turn::Yield]);
     }
 
     /// What is added to a slice and to what others are given, from one turn in vain to the next.

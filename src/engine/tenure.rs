@@ -1,7 +1,7 @@
 //! One owner's time with a hold, and how it ended: what that owner's guards share. It knows no deadline and no count.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering, fence},
 };
 
@@ -22,10 +22,17 @@ pub(crate) struct Tenure {
     /// The task that asked for it, if it was one.
     pub(super) task: Option<task::Id>,
     end: OnceEnd,
+    /// Most have nobody who waits for their end.
+    awaited: OnceBox<Awaited>,
+}
+
+/// How those hear of it who wait for the end of a tenure.
+#[derive(Debug, Default)]
+struct Awaited {
     /// Told at the end, and where that comes nearer.
-    over: OnceBox<Notify>,
+    over: Notify,
     /// Cancelled at the end, or before, when its owner is to stop.
-    stop: OnceBox<CancellationToken>,
+    stop: OnceLock<CancellationToken>,
 }
 
 /// How a tenure ended.
@@ -84,7 +91,7 @@ impl OnceEnd {
 
 impl Tenure {
     pub(crate) fn new(owner: Owner, task: Option<task::Id>) -> Arc<Self> {
-        Arc::new(Self { owner, task, end: OnceEnd::default(), over: OnceBox::new(), stop: OnceBox::new() })
+        Arc::new(Self { owner, task, end: OnceEnd::default(), awaited: OnceBox::new() })
     }
 
     pub(crate) fn end(&self) -> Option<End> {
@@ -96,17 +103,17 @@ impl Tenure {
         self.end.set(end);
         // In one order for all: either who begins to wait sees the end, or the end sees who waits.
         fence(Ordering::SeqCst);
-        if let Some(over) = self.over.get() {
-            over.notify_waiters();
+        if let Some(awaited) = self.awaited.get() {
+            awaited.over.notify_waiters();
+            awaited.stop();
         }
-        self.stop();
     }
 
     /// Its owner is to stop. Not to be called under an entry's mutex.
     pub(crate) fn stop(&self) {
         fence(Ordering::SeqCst);
-        if let Some(stop) = self.stop.get() {
-            stop.cancel();
+        if let Some(awaited) = self.awaited.get() {
+            awaited.stop();
         }
     }
 
@@ -117,15 +124,15 @@ impl Tenure {
 
     /// Whoever waits for the end looks again: it may come sooner. Not to be called under an entry's mutex.
     pub(super) fn may_end_sooner(&self) {
-        if let Some(over) = self.over.get() {
-            over.notify_waiters();
+        if let Some(awaited) = self.awaited.get() {
+            awaited.over.notify_waiters();
         }
     }
 
     /// Waits for the end, whatever it is.
     pub(crate) async fn over(&self) {
         loop {
-            let told = self.over.get_or_init(Box::default).notified();
+            let told = self.awaited.get_or_init(Box::default).over.notified();
             fence(Ordering::SeqCst);
             if self.end.get().is_some() {
                 return;
@@ -136,7 +143,7 @@ impl Tenure {
 
     /// Cancelled when the tenure ends, or its owner is to stop. `stops`: whether that is so by now.
     pub(crate) fn token(&self, stops: impl FnOnce() -> bool) -> &CancellationToken {
-        let stop = self.stop.get_or_init(Box::default);
+        let stop = self.awaited.get_or_init(Box::default).stop.get_or_init(CancellationToken::new);
         fence(Ordering::SeqCst);
         if self.end.get().is_some() || stops() {
             stop.cancel();
@@ -149,6 +156,14 @@ impl Tenure {
         match self.end()? {
             End::Over => None,
             End::Lost(loss) => Some(loss.error(name)),
+        }
+    }
+}
+
+impl Awaited {
+    fn stop(&self) {
+        if let Some(stop) = self.stop.get() {
+            stop.cancel();
         }
     }
 }

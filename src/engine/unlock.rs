@@ -36,7 +36,8 @@ pub(super) enum Stage {
     },
     /// The hold ended and its release is on its way.
     UnderWay(Arc<Outcome>),
-    Over(Result<Released>),
+    /// Most end well, so none has room for more than that.
+    Over(std::result::Result<Released, Box<Error>>),
 }
 
 /// What ends a guard.
@@ -56,6 +57,19 @@ enum Step {
     Release(ReleaseJob),
     HandOver(HandOver),
     Ask(Arc<Outcome>),
+}
+
+impl Stage {
+    fn over(result: &Result<Released>) -> Self {
+        Self::Over(result.as_ref().copied().map_err(|error| Box::new(error.clone())))
+    }
+}
+
+impl Step {
+    /// For good.
+    fn answered(result: Result<Released>) -> (Stage, Self) {
+        (Stage::over(&result), Self::Answer(result))
+    }
 }
 
 /// What `unlock` waits for. Whoever awaits it has no room for what only led there.
@@ -88,7 +102,7 @@ impl LockGuard {
         };
         let result = heard.unwrap_or_else(|silence| Err(silence.error(self.place.name(), Op::Release)));
         if result.as_ref().err().is_none_or(Error::is_lost) {
-            *self.stage() = Stage::Over(result.clone());
+            *self.stage() = Stage::over(&result);
         }
         result
     }
@@ -125,7 +139,7 @@ impl LockGuard {
             Stage::Held => {}
             Stage::Told { left } => return Step::Tell(*left),
             Stage::UnderWay(outcome) => return Step::Ask(Arc::clone(outcome)),
-            Stage::Over(result) => return Step::Answer(result.clone()),
+            Stage::Over(result) => return Step::Answer(result.clone().map_err(|error| *error)),
         }
         let (place, mut fx) = (&self.place, Effects::default());
         let ending = place.change(&mut fx, |state, fx| {
@@ -142,12 +156,9 @@ impl LockGuard {
             ending
         });
         let (next, step) = match ending {
-            Ending::Lost(error) => (Stage::Over(Err(error.clone())), Step::Answer(Err(error))),
-            Ending::NotHeld => {
-                let error = Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 };
-                (Stage::Over(Err(error.clone())), Step::Answer(Err(error)))
-            }
-            Ending::Passed => (Stage::Over(Ok(Released::Freed)), Step::Answer(Ok(Released::Freed))),
+            Ending::Lost(error) => Step::answered(Err(error)),
+            Ending::NotHeld => Step::answered(Err(Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 })),
+            Ending::Passed => Step::answered(Ok(Released::Freed)),
             Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
             Ending::Release(job) => (Stage::UnderWay(Arc::clone(job.outcome())), Step::Release(job)),
             Ending::HandOver(hand_over) => {

@@ -1,6 +1,9 @@
 //! Renewals of many holds: what leaves together, what waits, and in which order.
 
-use super::*;
+use super::{
+    super::{registry::Entry, tenure::Tenure},
+    *,
+};
 
 /// Many holds that were taken in one moment, and all their renewals go through.
 async fn many(bench: &Bench, count: usize) -> Vec<LockGuard> {
@@ -20,6 +23,18 @@ fn one_by_one(world: &World, each: Duration) {
         free = free.max(now) + each;
         Fate::Slow(free - now)
     });
+}
+
+/// As many of each as there are holds, which may be very many.
+#[test]
+fn what_stands_for_a_hold_has_no_room_for_what_is_rare() {
+    for (what, room, most) in [
+        ("the name's entry", size_of::<Entry>(), 312),
+        ("its owner's time with it", size_of::<Tenure>(), 40),
+        ("the guard", size_of::<LockGuard>(), 80),
+    ] {
+        assert!(room <= most, "{what}: {room} bytes, {most} are enough");
+    }
 }
 
 #[tokio::test(start_paused = true)]
