@@ -522,6 +522,18 @@ mod tests {
     }
 
     #[test]
+    fn whoever_heard_all_of_several_goes_at_once_though_it_learned_late_that_its_own_turn_was_over() {
+        let (mut slice, t) = yielded(3);
+        // A fifth of a slice after the next one had taken the key.
+        for (turn, waits) in [(1, 2), (2, 1), (3, 0)] {
+            let heard = t + turn * SLICE - 2 * MS;
+            slice.heard_other(heard);
+            let expected = if waits > 0 { Gate::After(heard + waits * MS) } else { Gate::Open };
+            assert_eq!(slice.gate(heard), expected, "{turn}");
+        }
+    }
+
+    #[test]
     fn whoever_loses_the_name_within_its_slice_lets_those_go_first_who_were_told_and_others_not() {
         for (told, since, first) in [(Listeners::Some(2), 1, 1), (Listeners::Some(2), 11, 0), (Listeners::None, 1, 0)] {
             let (mut slice, t) = fresh();

@@ -140,10 +140,11 @@ impl Others {
 
 impl Round {
     /// How many of those that were told go before this process, which listens since then. One that frees the lock and takes
-    /// it back in its slice is heard over and over, so each of several is taken to have a slice's time.
+    /// it back in its slice is heard over and over, so each of several is taken to have a slice's time: to the nearest one, since
+    /// a process that has little time itself learns late that it may listen, and of a turn that is over.
     fn first(&self, listens: Instant, slice: Duration) -> u32 {
         let lasted = self.told.map_or(Duration::ZERO, |told| told.saturating_duration_since(listens));
-        let turns = if self.others > 1 { lasted.div_duration_f64(slice) as u32 } else { u32::MAX };
+        let turns = if self.others > 1 { lasted.div_duration_f64(slice).round() as u32 } else { u32::MAX };
         self.others.saturating_sub(self.had.min(turns))
     }
 
