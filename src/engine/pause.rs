@@ -245,7 +245,7 @@ impl ContenderSlot {
         let jitter = (ttl / 64).clamp(Duration::from_millis(1), LONGEST_JITTER);
         let ttl = ttl.max(Duration::from_millis(1)) + place.engine.chance().part_of(jitter);
         let expires = clock.now() + ttl;
-        let polled = clock.now() + polls.draw();
+        let mut polled = None;
         let wait_over = match ask.patience {
             Patience::Until(until) => Some(until),
             Patience::Once | Patience::ForEver => None,
@@ -265,12 +265,14 @@ impl ContenderSlot {
             if awake || expires <= now {
                 return Ok(Slept::Awake);
             }
+            // All who hear of one interruption would ask in one moment, had they drawn when they began to sleep.
             let deaf = hearing != Hearing::Live;
-            if deaf && polled <= now {
+            polled = deaf.then(|| polled.unwrap_or_else(|| now + polls.draw()));
+            if polled.is_some_and(|at| at <= now) {
                 polls.grow();
                 return Ok(Slept::Awake);
             }
-            let until = [Some(expires), wait_over, deaf.then_some(polled)].into_iter().flatten().min();
+            let until = [Some(expires), wait_over, polled].into_iter().flatten().min();
             let until = until.unwrap_or(expires);
             self.polls_by(Some(until));
             let _ = timeout_at(until, place.entry.nudged()).await;

@@ -65,3 +65,22 @@ async fn a_free_lock_is_held_up_for_no_more_than_a_slice_by_whoever_asks_once_or
         bench.nothing_is_left("a").await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_hear_of_one_interruption_do_not_all_ask_in_that_moment() {
+    let bench = Bench::new();
+    let names: Vec<_> = (0..100).map(|n| n.to_string()).collect();
+    let mut waiters = Vec::new();
+    for name in &names {
+        bench.world.other_takes(name, LEASE);
+        waiters.push(start(bench.lock(name).lock()).await);
+    }
+    sleep(SECOND).await;
+    bench.world.forget_record();
+    bench.world.interrupt();
+    turn().await;
+    assert_eq!(bench.world.sent(Verb::Acquire).len(), 0);
+    sleep(25 * MS).await;
+    assert!(bench.world.sent(Verb::Acquire).len() >= names.len());
+    waiters.iter().for_each(JoinHandle::abort);
+}

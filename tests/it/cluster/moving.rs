@@ -97,6 +97,44 @@ async fn nothing_is_lost_and_everybody_is_woken_while_a_slot_moves_and_when_it_i
     }
 }
 
+/// They listen over one link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_wakes_nobody_who_waits_for_others_of_its_node() {
+    let cluster = Deployment::of_cluster();
+    let sharded = is_sharded(&cluster, ShardedPubSub::Auto);
+    if !sharded {
+        return;
+    }
+    let (from, to) = ("node0", "node1");
+    let (ann, ben) = (connected(builder(&cluster)).await, connected(builder(&cluster)).await);
+    let mut others = Vec::new();
+    for _ in 0..100 {
+        let held = ann.mutex(name_on(from)).lock().lease(SOON * 6).await.expect("it is free");
+        let waits = waiter(&ben, held.name(), (&cluster, from, sharded)).await;
+        others.push((held, waits));
+    }
+    let name = name_on(from);
+    let held = ann.mutex(&name).lock().lease(SOON * 6).await.expect("it is free");
+    let waits = waiter(&ben, &name, (&cluster, from, sharded)).await;
+    // The first tries since they listen are over.
+    let mut ran = 0;
+    eventually_async(SOON, async || {
+        let before = std::mem::replace(&mut ran, cluster.scripts_run(from));
+        sleep(MS * 300).await;
+        before == ran
+    })
+    .await;
+    cluster.migrate(slot(&name), from, to);
+    eventually_async(SOON, async || cluster.listeners_on(to, &channel(&name), sharded) == 1).await;
+    hand_on(held, waits).await.unlock().await.expect("it is held");
+    let woken = cluster.scripts_run(from) - ran;
+    assert!(woken < 20, "{woken} scripts of {} who wait for something else", others.len());
+    for (held, waits) in others {
+        hand_on(held, waits).await.unlock().await.expect("it is held");
+    }
+    cluster.migrate(slot(&name), to, from);
+}
+
 /// They sleep for as long as the lease that they were told of, unless they hear something.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_listens_where_a_slot_was_hears_of_a_release_where_its_keys_are_and_of_keys_that_are_gone() {

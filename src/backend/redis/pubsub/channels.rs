@@ -22,6 +22,11 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_LONGEST: Duration = Duration::from_secs(30);
 
+/// A channel that another node has by now is asked for here again after so long, unless whoever listened does so there by then;
+/// later after twice as long each time, up to the longest.
+const MOVED_AGAIN: Duration = Duration::from_millis(250);
+const MOVED_AGAIN_LONGEST: Duration = Duration::from_secs(8);
+
 /// Who listens where, and how far the server is with it.
 pub(super) struct Channels {
     by_name: HashMap<Arc<str>, Channel>,
@@ -33,6 +38,11 @@ pub(super) struct Channels {
     ask_again: Instant,
     pause: Duration,
     asked_again: u64,
+    /// When the channels are asked for again that another node has, and how long after that the next time.
+    moved_again: Option<Instant>,
+    moved_pause: Duration,
+    /// Some more of them are another node's, which nobody was told yet.
+    moved: bool,
     secrets: Secrets,
 }
 
@@ -57,12 +67,24 @@ enum Stage {
     Refused,
     /// It said no, and is asked once more.
     AskedAgain,
+    /// Another node has it.
+    Moved,
 }
 
 impl Channels {
     pub(super) fn new(secrets: Secrets) -> Self {
-        let (ask_again, pause) = (Instant::now(), ASK_AGAIN);
-        Self { by_name: HashMap::new(), forbidden: false, refused: false, ask_again, pause, asked_again: 0, secrets }
+        Self {
+            by_name: HashMap::new(),
+            forbidden: false,
+            refused: false,
+            ask_again: Instant::now(),
+            pause: ASK_AGAIN,
+            asked_again: 0,
+            moved_again: None,
+            moved_pause: MOVED_AGAIN,
+            moved: false,
+            secrets,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,7 +99,7 @@ impl Channels {
                 match entry.stage {
                     Stage::Subscribed => listener.hear(Heard::Subscribed),
                     Stage::Refused | Stage::AskedAgain => listener.hear(Heard::Refused),
-                    Stage::Silent | Stage::Subscribing | Stage::Unsubscribing => {}
+                    Stage::Silent | Stage::Subscribing | Stage::Unsubscribing | Stage::Moved => {}
                 }
                 entry.listeners.push((id, listener));
                 channel
@@ -124,7 +146,12 @@ impl Channels {
                 channel.stage = Stage::Unsubscribing;
                 requests.send(Verb::Unsubscribe, Some(name));
             }
-            Stage::Subscribed | Stage::Subscribing | Stage::Unsubscribing | Stage::Refused | Stage::AskedAgain => {}
+            Stage::Subscribed
+            | Stage::Subscribing
+            | Stage::Unsubscribing
+            | Stage::Refused
+            | Stage::AskedAgain
+            | Stage::Moved => {}
         }
     }
 
@@ -147,6 +174,38 @@ impl Channels {
         } else {
             self.refused = false;
         }
+    }
+
+    /// Whether channels went to another node since the last time that this was asked.
+    pub(super) fn moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// When those that did are to be asked for again; `None` while there are none.
+    pub(super) fn moved_again_at(&self) -> Option<Instant> {
+        self.moved_again
+    }
+
+    /// Asks for them again: they may have come back.
+    pub(super) fn ask_for_moved(&mut self, requests: &mut Requests) {
+        self.moved_again = None;
+        self.moved_pause = (self.moved_pause * 2).min(MOVED_AGAIN_LONGEST);
+        let moved = self.by_name.iter_mut().filter(|(_, channel)| channel.stage == Stage::Moved);
+        for (name, channel) in moved {
+            channel.stage = Stage::Subscribing;
+            requests.send(Verb::Subscribe, Some(name));
+        }
+    }
+
+    /// Another node has this channel.
+    fn went(&mut self, name: &str) {
+        let Some(channel) = self.by_name.get_mut(name) else { return };
+        match channel.stage {
+            Stage::Subscribed => channel.enter(Stage::Moved, Heard::Interrupted),
+            _ => channel.stage = Stage::Moved,
+        }
+        self.moved = true;
+        self.moved_again.get_or_insert_with(|| Instant::now() + self.moved_pause);
     }
 
     /// The server refuses a channel.
@@ -191,6 +250,7 @@ impl Channels {
                 let was_refused = channel.stage == Stage::AskedAgain;
                 channel.enter(Stage::Subscribed, Heard::Subscribed);
                 self.forbidden = false;
+                self.moved_pause = MOVED_AGAIN;
                 if was_refused {
                     self.granted(requests);
                 }
@@ -198,9 +258,7 @@ impl Channels {
             (Verb::Subscribe, Some(fault)) if fault.kind == FaultKind::Unready => {
                 return Err(Cause::Unready);
             }
-            (Verb::Subscribe, Some(fault)) if faults::is_of_a_cluster(&fault) => {
-                return Err(Cause::Moved);
-            }
+            (Verb::Subscribe, Some(fault)) if faults::is_of_a_cluster(&fault) => self.went(&name),
             (Verb::Subscribe, Some(fault)) => {
                 let words = fault.source.to_string().to_lowercase();
                 self.forbidden |= ["'subscribe'", "`subscribe`", "'ssubscribe'", "`ssubscribe`"]
@@ -220,11 +278,16 @@ impl Channels {
         Ok(())
     }
 
-    /// Whether the link is still in order: where the server ends a subscription by itself, answers may be taken for those to
-    /// other requests.
-    pub(super) fn hear(&self, said: &Said) -> bool {
-        if let Said::Ended(channel) = said {
-            return self.by_name.get(&**channel).is_none_or(|channel| channel.stage == Stage::Unsubscribing);
+    /// Whether the link is still in order: where the server ends a subscription by itself while it is asked for something, the
+    /// one may be taken for the answer to the other. `asks`: it is.
+    pub(super) fn hear(&mut self, said: &Said, asks: bool) -> bool {
+        if let Said::Ended(name) = said {
+            let stage = self.by_name.get(&**name).map(|channel| channel.stage);
+            let ends = !matches!(stage, None | Some(Stage::Unsubscribing));
+            if ends && !asks {
+                self.went(name);
+            }
+            return !(ends && asks);
         }
         let message = said.message().and_then(|(channel, payload)| self.by_name.get(channel).zip(Some(payload)));
         if let Some((channel, payload)) = message {
@@ -235,6 +298,7 @@ impl Channels {
 
     /// The link is gone, and with it all that the server knew.
     pub(super) fn interrupt(&mut self) {
+        self.moved_again = None;
         self.by_name.retain(|_, channel| {
             match channel.stage {
                 Stage::Refused => {}
@@ -249,7 +313,7 @@ impl Channels {
 
 impl Channel {
     fn is_over(&self) -> bool {
-        self.listeners.is_empty() && matches!(self.stage, Stage::Silent | Stage::Refused)
+        self.listeners.is_empty() && matches!(self.stage, Stage::Silent | Stage::Refused | Stage::Moved)
     }
 
     fn enter(&mut self, stage: Stage, heard: Heard<'_>) {

@@ -181,15 +181,19 @@ impl Server<'_> {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
         loop {
+            if self.channels.moved() {
+                // Who has them by now, others know.
+                self.node.aim.missed();
+            }
             tokio::select! {
                 order = self.orders.recv() => {
                     let channel = self.channels.apply(order.ok_or(Abandoned)?);
                     self.channels.reconcile(&channel, &mut requests);
                 }
                 Some(answer) = requests.next() => {
-                    // What was said before it is heard before it.
+                    // What was said before it is heard before it, and while it was asked.
                     while let Some(said) = subscriber.now() {
-                        if !self.channels.hear(&said) {
+                        if !self.channels.hear(&said, true) {
                             return Ok(Cause::Moved);
                         }
                     }
@@ -199,7 +203,7 @@ impl Server<'_> {
                     }
                 }
                 said = subscriber.next() => match said {
-                    Some(said) if self.channels.hear(&said) => {}
+                    Some(said) if self.channels.hear(&said, requests.any()) => {}
                     Some(_) => return Ok(Cause::Moved),
                     None => {
                         tracing::debug!("the subscription link is over");
@@ -212,6 +216,7 @@ impl Server<'_> {
                     return Ok(Cause::Elsewhere);
                 }
                 () = until(self.channels.ask_again_at()) => self.channels.ask_again(&mut requests),
+                () = until(self.channels.moved_again_at()) => self.channels.ask_for_moved(&mut requests),
                 // A link that only ever listens would never find out that nobody speaks any more.
                 // One at a time: answers belong to requests by their order, so a ping that is always followed by another would
                 // never be missed where one answer was lost.

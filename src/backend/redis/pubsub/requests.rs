@@ -65,6 +65,11 @@ impl Requests {
         answer
     }
 
+    /// Whether anything is under way.
+    pub(super) fn any(&self) -> bool {
+        !self.under_way.0.is_empty()
+    }
+
     /// Whether a ping is under way.
     pub(super) fn pings(&self) -> bool {
         self.pings

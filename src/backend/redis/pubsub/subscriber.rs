@@ -5,7 +5,7 @@ use redis::{
     Cmd, ErrorKind, Msg, PushInfo, PushKind, RedisError, RedisResult, Value,
     aio::{MultiplexedConnection, PubSubSink, PubSubStream},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::unconstrained};
 
 use super::requests::Verb;
 use crate::backend::{
@@ -76,9 +76,9 @@ impl Subscriber {
         }
     }
 
-    /// What was said already.
+    /// What was said already. Unconstrained: a spent task budget would hide it.
     pub(super) fn now(&mut self) -> Option<Said> {
-        self.next().now_or_never().flatten()
+        unconstrained(self.next()).now_or_never().flatten()
     }
 }
 
@@ -131,4 +131,43 @@ fn of(verb: &str, channel: &str) -> Cmd {
     let mut cmd = redis::cmd(verb);
     cmd.arg(channel);
     cmd
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::backend::redis::testing::{Server, options};
+
+    /// Whatever else is received in this poll of the task looks as if there were nothing.
+    fn spend_the_budget() {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        (0..1000).for_each(|n| sender.send(n).unwrap());
+        while receiver.recv().now_or_never().is_some() {}
+        assert!(!receiver.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_was_said_is_found_by_a_task_that_has_done_as_much_as_it_may() {
+        let server = Server::start();
+        for (kind, publish) in [(Publish::Classic, "PUBLISH"), (Publish::Sharded, "SPUBLISH")] {
+            let clients = server.target().clients(options(3000)).unwrap();
+            let (mut sink, mut subscriber) = open(&clients, kind).await.unwrap();
+            sink.ask(Verb::Subscribe, Some("a")).await.unwrap();
+            assert_eq!(server.ask::<i64>(&[publish, "a", "0"]), 1);
+            let hears = async {
+                loop {
+                    spend_the_budget();
+                    match subscriber.now() {
+                        Some(said) if said.message().is_some() => break,
+                        _ => sleep(Duration::from_millis(2)).await,
+                    }
+                }
+            };
+            timeout(Duration::from_secs(10), hears).await.unwrap_or_else(|_| panic!("{publish}"));
+        }
+    }
 }
