@@ -79,9 +79,12 @@ async fn holds(client: &Client, count: usize) -> Vec<LockGuard> {
 /// Waits for a new link, and then for every guard to be told.
 async fn are_told(client: &Client, guards: &[LockGuard]) {
     // Over the new link, as soon as there is one: the first question may be what finds the old one cut.
-    while let Err(error) = client.lock(unique_name()).is_locked().await {
-        assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
-    }
+    let answers = async {
+        while let Err(error) = client.lock(unique_name()).is_locked().await {
+            assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+        }
+    };
+    timeout(SOON, answers).await.expect("there is a link soon");
     let linked = Instant::now();
     for guard in guards {
         let lost = timeout(SOON, guard.lost()).await.expect("it is told long before its renewal");

@@ -2,6 +2,8 @@
 
 #[path = "../it/harness/certificates.rs"]
 mod certificates;
+#[path = "../it/harness/cluster.rs"]
+pub(crate) mod cluster;
 #[path = "../it/harness/deployment.rs"]
 mod deployment;
 #[path = "../it/harness/monitor.rs"]

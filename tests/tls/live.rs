@@ -12,7 +12,7 @@ use std::{
 use redis::{ClientTlsConfig, TlsCertificates};
 use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result};
 
-use crate::harness::{Deployment, Server, Wishes, eventually_async, unique_name};
+use crate::harness::{Deployment, Server, Wishes, cluster::home, eventually_async, unique_name};
 
 const MS: Duration = Duration::from_millis(1);
 /// How long a look, or a handshake, may take on a busy machine.
@@ -126,9 +126,11 @@ async fn all_nodes_of_a_cluster_are_spoken_to_over_tls() {
     let other = other.connect().await.expect("it lets us in");
     // Of so many names each node has some.
     for name in (0..20).map(|_| unique_name()) {
-        let held = client.lock(&name).lock().await.expect("a free lock");
+        let held = client.lock(&name).lock().lease(LOOK * 6).await.expect("a free lock");
         let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
-        tokio::task::yield_now().await;
+        let (node, channel) = (home(&name), format!("redisson_lock__channel:{{{name}}}"));
+        let sharded = cluster.flavour() != "redis62";
+        eventually_async(LOOK, async || cluster.listeners_on(node, &channel, sharded) == 1).await;
         held.unlock().await.expect("a hold of ours");
         waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
     }

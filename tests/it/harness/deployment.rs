@@ -249,6 +249,17 @@ impl Deployment {
         info.lines().filter_map(calls).sum()
     }
 
+    /// What one of the servers let nobody do: each word or key that it refused for want of a right.
+    pub(crate) fn denied(&self, name: &str) -> Vec<String> {
+        let log: Vec<HashMap<String, redis::Value>> = self.ask(name, &["ACL", "LOG"]);
+        let object = |mut entry: HashMap<String, redis::Value>| {
+            redis::from_redis_value(entry.remove("object").expect("it names what was refused")).expect("it is a text")
+        };
+        // The driver's own word, which is not essential: of one that knows no rights for parts of a command, the whole.
+        let is_the_drivers = |object: &String| matches!(&**object, "client|setinfo" | "client");
+        log.into_iter().map(object).filter(|object| !is_the_drivers(object)).collect()
+    }
+
     /// Stops a server's process where it stands: sockets stay open, nothing is answered.
     pub(crate) fn freeze(&self, name: &str) {
         watcher::freeze(self.harmed().pids[name]);

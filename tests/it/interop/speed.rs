@@ -38,34 +38,36 @@ const ENTRIES: u32 = 12;
 async fn a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_rounds(site: &Site) {
     let (java, rust, name) = (site.java().await, site.rust().await, unique_name());
     let theirs = java.lock("one", &name);
-    let (lag, mut to_rust, mut to_java) = (Lag::watch(), Vec::new(), Vec::new());
+    let (mut to_rust, mut to_java) = (Vec::new(), Vec::new());
     assert!(theirs.lock().await.yes());
     // The first one of each way finds cold code and no connections: it is not counted.
     for _ in 0..=ROUNDS {
         listening(site, &name, 0).await;
         let waiter = enter(&rust, &name);
         listening(site, &name, 1).await;
+        let lag = Lag::watch();
         let released = theirs.unlock().await.began;
         let (guard, at) = entered(waiter).await;
-        to_rust.push(at - released);
+        to_rust.push((at - released, lag.added_to(AWAKE)));
 
         listening(site, &name, 0).await;
         let waiting = theirs.lock();
         listening(site, &name, 1).await;
-        let released = monotonic();
+        let (lag, released) = (Lag::watch(), monotonic());
         guard.unlock().await.expect("it is held");
-        to_java.push(waiting.within(SOON).await.ended - released);
+        to_java.push((waiting.within(SOON).await.ended - released, lag.added_to(AWAKE)));
     }
     assert!(theirs.unlock().await.yes());
-    let bound = lag.added_to(AWAKE);
     for (way, times) in [("java to rust", &mut to_rust), ("rust to java", &mut to_java)] {
         times.remove(0);
         times.sort();
         // The nearest rank: so many of a hundred are no longer than this.
-        let at = |part: usize| times[(times.len() * part).div_ceil(100) - 1];
+        let at = |part: usize| times[(times.len() * part).div_ceil(100) - 1].0;
         let [half, nearly_all, longest] = [at(50), at(99), at(100)];
         println!("{way}, {ROUNDS} rounds: p50 {half:?}, p99 {nearly_all:?}, longest {longest:?}");
-        assert!(nearly_all <= bound, "{way}, {bound:?}: {times:?}");
+        // Each by the pauses of the machine in its own round.
+        let late = times.iter().filter(|(took, bound)| took > bound).count();
+        assert!(late <= times.len() / 100, "{way}, {late} late ones: {times:?}");
     }
 }
 
