@@ -79,7 +79,8 @@
 //!   a database other than 0.
 //! - Releases are told over sharded channels where all masters know them, as they do from Redis 7.0 on, and else over channels that
 //!   all nodes carry. All clients of a cluster must do the same:
-//!   [`sharded_pubsub`](crate::ClientBuilder::sharded_pubsub) decides it. With
+//!   [`sharded_pubsub`](crate::ClientBuilder::sharded_pubsub) decides it, when a client connects. So set it to
+//!   [`Off`](crate::ShardedPubSub::Off) before you upgrade nodes from 6.2 one by one, or restart all clients afterwards. With
 //!   [`RespVersion::Resp2`](crate::RespVersion::Resp2) they are never sharded.
 //! - Who has which slot is asked of two or three nodes at a time, when a node sends a command on, a link is lost or stands still,
 //!   and each 10 s while anything is done. What a master says of its own slots counts less than what others say.

@@ -38,6 +38,7 @@
 //! | `warn` | `no sentinel answers; the master is followed again when one does` | locks go on at the server that was the master | outage | `master` |
 //! | `info` | `a sentinel answers again` | the end of that | outage | `master` |
 //! | `warn` | `not all nodes of the cluster know sharded channels: releases are told to all nodes` | have all nodes of one version, and restart the clients then | client | `known`, `unknown` |
+//! | `warn` | `all nodes of the cluster know sharded channels by now: clients that connect from now on use them, and hear nothing from those that connected before, such as this one, which should be restarted` | restart all clients | client | |
 //! | `warn` | `a sentinel does not tell of failovers by itself; it is asked each second` | grant it `+subscribe` and its channels | client | `sentinel`, `error` |
 //! | `warn` | `that server cannot be spoken to` | what the sentinels name is no address for the driver | | `error` |
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |

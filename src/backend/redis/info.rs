@@ -15,6 +15,8 @@ pub(super) struct Info {
     pub(super) evicts: Option<&'static str>,
     /// Whether it said anything about its memory.
     pub(super) tells_of_memory: bool,
+    /// The first part of its version, as Redis counts; nothing, where it does not say.
+    pub(super) version: Option<u32>,
 }
 
 /// The policies that drop keys with a TTL. One that is not known is told by its family: whoever answers may repeat a
@@ -44,7 +46,8 @@ impl Info {
         let since = || Instant::now().checked_sub(uptime()?);
         let birth = field("run_id").and_then(|run_id| Some(Birth { run_id: Arc::from(run_id), since: since()? }));
         let (bytes, policy) = (field("maxmemory"), field("maxmemory_policy"));
-        Self { birth, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some() }
+        let version = field("redis_version").and_then(|version| version.split('.').next()?.parse().ok());
+        Self { birth, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some(), version }
     }
 }
 
@@ -117,6 +120,14 @@ mod tests {
             let reply = redis::parse_redis_value(&[header, said].concat()).unwrap();
             assert_eq!(evicts_by_configuration(&reply), Some("volatile-lru"));
         }
+    }
+
+    #[test]
+    fn the_first_part_of_a_version_is_read_where_there_is_one() {
+        for (said, version) in [("7.0.15", Some(7)), ("6.2.14", Some(6)), ("10", Some(10)), ("unstable", None)] {
+            assert_eq!(info(&format!("# Server\r\nredis_version:{said}\r\n")).version, version, "{said}");
+        }
+        assert_eq!(info("").version, None);
     }
 
     #[test]

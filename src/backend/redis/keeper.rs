@@ -1,7 +1,11 @@
 //! The keeper of a node's command link: replaces it whenever it ends, one attempt at a time, and hears what each server says
 //! of itself. How a link's end is noticed is in `link.rs`.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use redis::Cmd;
 use tokio::{
@@ -106,7 +110,10 @@ impl Keeper<'_> {
                     Err(fault) => {
                         tracing::debug!(error = %fault.source, "no command link");
                         node.current.failed(fault);
-                        node.aim.missed();
+                        // A node of a cluster is looked after for as long as it has no link.
+                        if !node.is_of_cluster() {
+                            node.aim.missed();
+                        }
                     }
                 }
             }
@@ -127,8 +134,17 @@ impl Keeper<'_> {
 
     /// Asks the server about itself: nobody waits for the answer.
     async fn ask(&mut self, link: &Link) {
+        self.measure(link).await;
         self.hear(link).await;
         pending().await
+    }
+
+    /// How far it is, where nothing has been asked of it yet.
+    async fn measure(&self, link: &Link) {
+        let (trips, asked) = (&self.node.round_trips, Instant::now());
+        if trips.seen().is_none() && self.answer(link, &redis::cmd("PING")).await.is_some() {
+            trips.note(asked.elapsed());
+        }
     }
 
     /// Until there is no more to be heard. What something in the way has let through once goes over the link.
@@ -176,7 +192,8 @@ impl Keeper<'_> {
     fn heard(&mut self, info: Info) {
         let node = self.node;
         self.drops(info.evicts);
-        node.is_born(info.birth.clone());
+        *node.birth.lock().unwrap_or_else(PoisonError::into_inner) = info.birth.clone();
+        node.routes().iter().for_each(|routes| routes.is_of_version(node, info.version));
         if let Some((before, Some(over))) = &self.before
             && let (Some(before), Some(now)) = (&before.birth, &info.birth)
             && before.run_id != now.run_id

@@ -155,6 +155,11 @@ impl Link {
         self.refusal.get()
     }
 
+    /// When it was last seen to live: its opening counts.
+    pub(super) fn last_pong(&self) -> Instant {
+        self.pongs.last()
+    }
+
     /// A command that was sent at `sent` will not be waited for any longer.
     pub(super) fn unanswered(&self, sent: Instant, command_timeout: Duration) {
         if sent.elapsed() >= command_timeout {
@@ -300,11 +305,18 @@ impl Answers {
     /// Something is answered at this moment, which is given back.
     pub(super) fn note(&self) -> Instant {
         let now = Instant::now();
-        let nanos = u64::try_from((now - self.start).as_nanos()).unwrap_or(u64::MAX);
+        // None stands for no answer.
+        let nanos = u64::try_from((now - self.start).as_nanos()).unwrap_or(u64::MAX).max(1);
         self.nanos.fetch_max(nanos, Ordering::Relaxed);
         now
     }
 
+    /// The same, if there was any.
+    pub(super) fn ever(&self) -> Option<Instant> {
+        (self.nanos.load(Ordering::Relaxed) > 0).then(|| self.last())
+    }
+
+    /// Since its making, if there was none.
     pub(super) fn last(&self) -> Instant {
         self.start + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
     }

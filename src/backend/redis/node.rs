@@ -240,14 +240,18 @@ impl Node {
 
     /// Whether it cannot be counted on at present: there is no link, or one over which nothing comes.
     pub(super) fn is_suspect(&self) -> bool {
+        let Some(link) = self.current.link() else { return true };
         let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.current.link().is_none() || stalled.is_some_and(|since| self.answers.last() < since)
+        stalled.is_some_and(|since| self.answers.last().max(link.last_pong()) < since)
     }
 
     /// Commands have been waiting for an answer for longer than it should take.
     pub(super) fn stalls(&self) {
+        let known = self.is_suspect();
         *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        self.aim.missed();
+        if !known {
+            self.aim.missed();
+        }
     }
 
     /// The answer to one command, which leaves in the first poll if it is still wanted.
@@ -370,10 +374,6 @@ impl Node {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         let _entered = self.runtime.enter();
         sleep_until(deadline)
-    }
-
-    pub(super) fn is_born(&self, birth: Option<Birth>) {
-        *self.birth.lock().unwrap_or_else(PoisonError::into_inner) = birth;
     }
 
     /// Says when the server is away, until the backend is closed.

@@ -42,7 +42,8 @@ impl<'a> Options<'a> {
 /// Whether the releases on a cluster are told over sharded channels, which one node carries, or over those that all nodes carry.
 ///
 /// All clients of a cluster must do it in one way: who listens to the one kind does not hear the other. Redisson decides as the
-/// [`Default`] does.
+/// [`Default`] does. It is decided when a client connects, and stays: before the nodes of a cluster are upgraded from 6.2 one by
+/// one, set [`Off`](Self::Off), or restart all clients when the last of them is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardedPubSub {

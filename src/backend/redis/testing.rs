@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -131,6 +132,10 @@ impl Drop for Server {
 pub(super) fn options(milliseconds: u64) -> Options<'static> {
     let (command_timeout, version) = (Duration::from_millis(milliseconds), RespVersion::Auto);
     Options { command_timeout, version, probe_key: "probe", sharded: ShardedPubSub::Auto, name: "" }
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub(super) fn name(text: &str) -> Arc<str> {

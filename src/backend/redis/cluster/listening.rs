@@ -64,11 +64,12 @@ impl Listening {
         listener: Arc<dyn Listener>,
         member: Option<Arc<Member>>,
     ) -> Subscription {
-        let unsettled = lock(&self.unsettled).contains_key(&slot);
-        let state = Mutex::new(Attached { unsettled, ..Attached::default() });
-        let relay = Arc::new(Relay { slot, channel, listener, state, over: AtomicBool::new(false) });
+        let (state, over) = (Mutex::default(), AtomicBool::new(false));
+        let relay = Arc::new(Relay { slot, channel, listener, state, over });
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.listeners).insert(id, Arc::clone(&relay));
+        // Whoever settles the slot from here on finds it in the list.
+        relay.change(|state| state.unsettled = !self.is_settled(slot));
         relay.attach(member.as_ref(), self.kind());
         let listening = Arc::clone(self);
         Subscription::new(move || {
@@ -208,4 +209,45 @@ impl Listener for From {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn hear(&self, _: Heard<'_>) {}
+    }
+
+    #[test]
+    fn whoever_begins_to_listen_while_its_slot_settles_is_in_a_settled_one() {
+        let listening = Arc::new(Listening::default());
+        listening.unsettle(7);
+        let listeners = lock(&listening.listeners);
+        let begins = {
+            let listening = Arc::clone(&listening);
+            thread::spawn(move || listening.subscribe(7, "a".into(), Arc::new(Nobody), None))
+        };
+        // From here on it is about to come into the list, in which nobody is found who would hear of it.
+        while listening.next.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        lock(&listening.unsettled).remove(&7);
+        drop(listeners);
+        let _subscription = begins.join().unwrap();
+        let relays = listening.in_slot(7);
+        assert!(relays.len() == 1 && !lock(&relays[0].state).unsettled);
+    }
+
+    #[test]
+    fn whoever_begins_to_listen_in_a_slot_that_is_not_settled_hears_of_it() {
+        let listening = Arc::new(Listening::default());
+        listening.unsettle(7);
+        let _subscription = listening.subscribe(7, "a".into(), Arc::new(Nobody), None);
+        assert!(lock(&listening.in_slot(7)[0].state).unsettled);
+    }
 }

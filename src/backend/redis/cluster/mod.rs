@@ -10,6 +10,8 @@
 //! | `redirect` | a command that is sent on |
 //! | `sending` | what is sent to a node beside what callers ask it |
 //! | `topology` | asks the nodes who has which slots |
+//! | `upgrade` | says when all nodes know more than this client counted on |
+//! | `views` | what follows from their answers; pure |
 //! | `listening` | who listens at which node |
 
 mod listening;
@@ -20,6 +22,8 @@ mod routes;
 mod sending;
 mod slots;
 mod topology;
+mod upgrade;
+mod views;
 
 use std::{sync::Arc, time::Duration};
 
@@ -68,6 +72,9 @@ pub(crate) async fn connect(seeds: &[Target], options: Options<'_>) -> Result<Cl
     let left = options.command_timeout.saturating_sub(started.elapsed());
     let kind = publish_kind(&routes, options.sharded, left.min(CHANNELS)).await?;
     routes.listen_as(kind);
+    if kind == Publish::Classic && options.sharded == ShardedPubSub::Auto && routes.speaks_resp3() {
+        routes.upgrade.lacks_sharded();
+    }
     routes.runtime.spawn(topology.keep());
     Ok(cluster)
 }
@@ -129,7 +136,8 @@ impl Line for Cluster {
     }
 
     fn last_answer(&self, key: &str) -> Instant {
-        self.node(key).map_or(self.0.started, |node| node.answers.last())
+        // A node that never answered was not heard of when it became known.
+        self.node(key).and_then(|node| node.answers.ever()).unwrap_or(self.0.started)
     }
 
     fn round_trip(&self, key: &str) -> Option<RoundTrip> {

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -17,7 +17,8 @@ use crate::backend::{
     redis::{node::Node, pubsub::PubSub},
 };
 
-/// A node that has no slot yet, and to which others sent us, is kept for so long after the last time.
+/// A node that has no slot yet, and to which others sent us, is kept for so long after the last time; and one that gave all of its
+/// slots away, to say so to whoever has not heard of it.
 const GUEST: Duration = Duration::from_secs(10);
 
 /// One node, and where it is among ours.
@@ -29,20 +30,24 @@ pub(super) struct Member {
     listeners: OnceLock<PubSub>,
     /// It had slots.
     pub(super) owns: AtomicBool,
+    /// When a command was last sent on to it, or it lost a slot.
     asked: Mutex<Instant>,
+    /// The first part of its version; zero, where it is not known.
+    pub(super) version: AtomicU32,
 }
 
 impl Member {
     pub(super) fn new(place: u16, endpoint: Endpoint, node: Arc<Node>) -> Self {
         let (listeners, asked) = (OnceLock::new(), Mutex::new(Instant::now()));
-        Self { place, endpoint, node, listeners, owns: AtomicBool::new(false), asked }
+        let (owns, version) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { place, endpoint, node, listeners, owns, asked, version }
     }
 
     pub(super) fn listeners(&self, kind: Publish) -> &PubSub {
         self.listeners.get_or_init(|| PubSub::start(&self.node, kind))
     }
 
-    /// A command is sent on to it.
+    /// A command is sent on to it, or some that are on their way there will be sent on by it.
     pub(super) fn is_asked(&self) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -50,7 +55,8 @@ impl Member {
     /// Whether it is of no use any more, if it has no slot now.
     fn is_over(&self) -> bool {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        self.owns.load(Ordering::Relaxed) || asked.elapsed() > GUEST
+        let is_lost = self.owns.load(Ordering::Relaxed) && self.node.is_suspect();
+        is_lost || asked.elapsed() > GUEST
     }
 }
 
@@ -68,6 +74,12 @@ impl Nodes {
 
     pub(super) fn find(&self, endpoint: &Endpoint) -> Option<&Arc<Member>> {
         self.at(*self.by_endpoint.get(endpoint)?)
+    }
+
+    /// The one whose links lead to the first of these addresses to which any do. What else an address was known for may be
+    /// past: a name goes along with whoever has it.
+    pub(super) fn leading_to(&self, endpoints: &[Endpoint]) -> Option<&Arc<Member>> {
+        endpoints.iter().find_map(|at| self.find(at).filter(|member| member.endpoint == *at))
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Member>> {
@@ -89,9 +101,11 @@ impl Nodes {
         self.members[place] = Some(member);
     }
 
-    /// It is known under this address, too.
+    /// It is known under this address, too, unless another's links lead there.
     pub(super) fn also(&mut self, endpoint: &Endpoint, place: u16) {
-        self.by_endpoint.insert(endpoint.clone(), place);
+        if self.leading_to(std::slice::from_ref(endpoint)).is_none() {
+            self.by_endpoint.insert(endpoint.clone(), place);
+        }
     }
 
     /// Takes out those that have no slot and are of no use otherwise.

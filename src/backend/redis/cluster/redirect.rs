@@ -1,7 +1,7 @@
 //! A command that another node is to answer: it is sent on, for a few hops and within its own time. Nothing ran before each
 //! of them, so none is a repetition; what had no answer is never sent again here.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
@@ -46,7 +46,9 @@ struct Journey {
     /// Who answered last, and who did before.
     asked: Endpoint,
     been: SmallVec<[Endpoint; HOPS as usize]>,
-    /// Who has the slot, where another has the key already.
+    /// Another than the slot's owner has the key already.
+    asking: bool,
+    /// That owner, if it is known.
     source: Option<Arc<Member>>,
     /// Of whoever answers, if they are to have what it writes.
     replicas: Option<Replicas>,
@@ -119,6 +121,7 @@ impl Routes {
             hops: 0,
             asked,
             been: SmallVec::new(),
+            asking: false,
             source: None,
             replicas: None,
             counted: None,
@@ -138,22 +141,22 @@ impl Journey {
                 Next::Done | Next::BySource => return Ok((reply, self.counted)),
                 Next::Astray => return Err(faults::astray(error, self.routes.secrets())),
                 Next::Moved(slot, endpoint) => {
-                    self.source = None;
-                    self.been.push(self.asked.clone());
-                    sleep(route::pause(&self.been, &endpoint, self.hops).min(left)).await;
+                    (self.asking, self.source) = (false, None);
+                    self.go_on_to(&endpoint, left).await?;
                     let member = self.routes.moved(slot, &endpoint)?;
                     (member, self.routes.since(self.slot))
                 }
                 Next::Ask(_, endpoint) => {
                     let source = self.routes.member(self.slot);
-                    self.source = source.or_else(|| self.source.take());
+                    (self.asking, self.source) = (true, source.or_else(|| self.source.take()));
+                    self.go_on_to(&endpoint, left).await?;
                     let member = self.routes.asks(self.slot, &endpoint)?;
                     (member, self.routes.since(self.slot).apart())
                 }
                 Next::Again(pause) => {
                     self.routes.look();
-                    sleep(pause).await;
-                    self.source = None;
+                    self.rest(pause).await?;
+                    (self.asking, self.source) = (false, None);
                     self.routes.rerouted(self.slot);
                     let member = self.routes.member(self.slot).ok_or_else(faults::nobody)?;
                     (member, self.routes.since(self.slot))
@@ -171,7 +174,7 @@ impl Journey {
     }
 
     async fn sent_to(&mut self, node: &Arc<Node>) -> Result<Value, Fault> {
-        let (asking, script, timer) = (self.source.is_some(), self.script, &mut self.timer);
+        let (asking, script, timer) = (self.asking, self.script, &mut self.timer);
         let Some(replicas) = self.replicas else {
             return node.again(&self.cmd, asking, script, timer, &self.dispatches).await;
         };
@@ -179,6 +182,20 @@ impl Journey {
         let (reply, counted) = node.acknowledged(Asked { cmd, asking, script, replicas, dispatches, timer }).await?;
         self.counted = Some(counted);
         Ok(reply)
+    }
+
+    /// Leaves whoever was asked, and comes back to nobody at once.
+    async fn go_on_to(&mut self, to: &Endpoint, left: Duration) -> Result<(), Fault> {
+        self.been.push(self.asked.clone());
+        self.rest(route::pause(&self.been, to, self.hops).min(left)).await
+    }
+
+    async fn rest(&self, pause: Duration) -> Result<(), Fault> {
+        if pause.is_zero() {
+            return Ok(());
+        }
+        let rested = self.routes.closed.run_until_cancelled(sleep(pause)).await;
+        rested.ok_or_else(|| faults::closed(false))
     }
 
     /// Where another node than the slot's owner told of a release, it told nobody of those who listen to one node: that is the
@@ -215,7 +232,80 @@ fn listeners(reply: &mut Value) -> Option<&mut i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::{
+        backend::{
+            FaultKind,
+            redis::{address::Target, testing::options},
+        },
+        script::CATALOGUE,
+    };
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A command that went from a to b, and from there to others: how it goes on after these words.
+    fn journey(routes: &Arc<Routes>, hops: u32) -> Journey {
+        let [a, b] = [1, 2].map(|port| Endpoint { host: "127.0.0.1".to_owned(), port });
+        Journey {
+            routes: Arc::clone(routes),
+            slot: 7,
+            cmd: Cmd::new(),
+            script: CATALOGUE[0],
+            timer: Timer::started(Instant::now(), MS * 3000),
+            dispatches: Dispatches::of([]),
+            alone: true,
+            hops,
+            asked: b,
+            been: [a].into_iter().collect(),
+            asking: false,
+            source: None,
+            replicas: None,
+            counted: None,
+        }
+    }
+
+    fn refusal(words: &str) -> Value {
+        redis::parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap()
+    }
+
+    fn routes() -> Arc<Routes> {
+        Routes::new(&[Target::parse("redis://127.0.0.1:1").unwrap()], options(3000)).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_sent_back_rests_before_it_goes_there_for_good_or_for_one_key() {
+        for code in ["MOVED", "ASK"] {
+            for (port, hops, ms) in [(3, 3, 0), (1, 1, 40), (1, 3, 160)] {
+                let routes = routes();
+                let mut goes = pin!(journey(&routes, hops).go(refusal(&format!("{code} 7 127.0.0.1:{port}"))));
+                if ms > 0 {
+                    assert!(timeout(MS * (ms - 1), &mut goes).await.is_err());
+                    assert_eq!(routes.members().len(), 0, "{code} {port}");
+                }
+                assert!(timeout(MS * 2, &mut goes).await.is_err(), "nobody is there");
+                assert_eq!(routes.members().len(), 1, "{code} {port}");
+                routes.close();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_closed_keeps_no_command_that_rests() {
+        for words in ["MOVED 7 127.0.0.1:1", "ASK 7 127.0.0.1:1", "TRYAGAIN", "CLUSTERDOWN"] {
+            let routes = routes();
+            let mut goes = pin!(journey(&routes, 4).go(refusal(words)));
+            assert!(timeout(MS, &mut goes).await.is_err());
+            let closed = Instant::now();
+            routes.close();
+            let fault = goes.await.expect_err("nothing ran");
+            assert!(fault.kind == FaultKind::Closed && !fault.may_have_run, "{words}: {fault:?}");
+            assert_eq!(closed.elapsed(), Duration::ZERO, "{words}");
+        }
+    }
 
     #[test]
     fn the_last_number_of_what_is_done_says_how_many_heard() {

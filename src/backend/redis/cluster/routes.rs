@@ -18,7 +18,9 @@ use super::{
     nodes::{Member, Nodes},
     route::Endpoint,
     slots::{NOBODY, Slots},
-    topology::{OFTEN, Verdict},
+    topology::OFTEN,
+    upgrade::Upgrade,
+    views::Verdict,
 };
 use crate::backend::{
     Fault, Listener, Publish, Subscription,
@@ -57,6 +59,7 @@ pub(in crate::backend::redis) struct Routes {
     pub(super) missed: Missed,
     /// Something was sent since the last look.
     used: AtomicBool,
+    pub(super) upgrade: Upgrade,
     /// When a slot was seen to go to another node last.
     moved: Mutex<Option<Instant>>,
 }
@@ -92,6 +95,7 @@ impl Routes {
             listening: Arc::default(),
             missed: Missed::new(),
             used: AtomicBool::new(false),
+            upgrade: Upgrade::default(),
             moved: Mutex::default(),
         }))
     }
@@ -172,7 +176,7 @@ impl Routes {
         let moved = self.numbers.begin(|number| {
             let mut map = self.map_mut();
             map.told.insert(slot, Instant::now());
-            map.slots.moved(slot, member.place, number)
+            map.moved(slot, member.place, number)
         });
         if moved {
             member.owns.store(true, Ordering::Relaxed);
@@ -198,9 +202,9 @@ impl Routes {
     /// What a look found is in force from now on.
     pub(super) fn take(self: &Arc<Self>, verdict: &Verdict) {
         let masters = verdict.masters.iter().map(|master| {
-            let known = self.with_map(|_, nodes| master.endpoints.iter().find_map(|at| nodes.find(at).cloned()));
+            let known = self.with_map(|_, nodes| nodes.leading_to(&master.endpoints).cloned());
             let first = master.endpoints.first();
-            known.or_else(|| self.member_at(first?).inspect_err(unusable).ok())
+            known.or_else(|| self.member_leading_to(first?).inspect_err(unusable).ok())
         });
         let masters: Vec<Option<Arc<Member>>> = masters.collect();
         let (mut has_slots, mut begun) = (vec![false; masters.len()], false);
@@ -215,7 +219,7 @@ impl Routes {
             for (slot, owner) in (0..).zip(&verdict.owners) {
                 let Some(member) = masters.get(usize::from(*owner)).and_then(Option::as_ref) else { continue };
                 has_slots[usize::from(*owner)] = true;
-                any |= map.slots.moved(slot, member.place, number);
+                any |= map.moved(slot, member.place, number);
             }
             any
         });
@@ -234,16 +238,19 @@ impl Routes {
         idle.iter().for_each(|member| member.node.retire());
     }
 
-    /// The node at this address, which is known from now on.
+    /// The node that is known by this address, or is from now on.
     fn member_at(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Arc<Member>, Fault> {
-        let known = || self.map().nodes.find(endpoint).cloned();
-        if let Some(known) = known() {
-            return Ok(known);
-        }
+        let known = self.map().nodes.find(endpoint).cloned();
+        known.map_or_else(|| self.member_leading_to(endpoint), Ok)
+    }
+
+    /// The one whose links lead to this address.
+    fn member_leading_to(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Arc<Member>, Fault> {
         let clients = self.clients_at(endpoint)?;
         // A node draws a number, which nobody does who has the map.
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known() {
+        let known = self.map().nodes.leading_to(std::slice::from_ref(endpoint)).cloned();
+        if let Some(known) = known {
             return Ok(known);
         }
         if self.closed.is_cancelled() {
@@ -290,6 +297,11 @@ impl Routes {
 
     pub(super) fn listen_as(&self, kind: Publish) {
         self.listening.listen_as(kind);
+    }
+
+    /// A node says which version it is of.
+    pub(in crate::backend::redis) fn is_of_version(&self, node: &Node, version: Option<u32>) {
+        self.upgrade.hears(&self.members(), node, version);
     }
 
     pub(super) fn publish_kind(&self) -> Publish {
@@ -343,6 +355,16 @@ impl Routes {
 }
 
 impl Map {
+    /// Another node has it. Whether that is news.
+    fn moved(&mut self, slot: u16, owner: u16, number: u64) -> bool {
+        let before = self.slots.owner(slot);
+        let news = self.slots.moved(slot, owner, number);
+        if news && let Some(before) = before.and_then(|before| self.nodes.at(before)) {
+            before.is_asked();
+        }
+        news
+    }
+
     fn since(&self, slot: u16) -> Since {
         Since { era: self.slots.era(slot), link: self.slots.link(slot) }
     }
@@ -357,3 +379,6 @@ impl Map {
 fn unusable(fault: &Fault) {
     tracing::debug!(error = %fault.source, "a node of the cluster cannot be used");
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,184 +1,60 @@
 //! Which node has which slot: asked of a few nodes at a time, in one task of its own, and never only of one that is
-//! suspected. What is asked for, and how several answers become one, is pure.
+//! suspected. How several answers become one is in `views.rs`.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    slice,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::Value;
-use smallvec::SmallVec;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
-use super::{Routes, nodes::Member, route::Endpoint, slots::NOBODY};
+use super::{
+    Routes,
+    nodes::Member,
+    route::Endpoint,
+    slots::NOBODY,
+    views::{ASKED, View, agree, verdict},
+};
 use crate::{
     backend::{
         Fault,
-        redis::{codec, faults, link::Link},
-        slot::SLOTS,
+        redis::{faults, link::Link},
     },
     chance::Chance,
 };
 
-/// So many nodes are asked at a time, and so many answers are enough if they say the same.
-const ASKED: usize = 3;
+/// So many answers are enough if they say the same.
 const ENOUGH: usize = 2;
 
-/// No answer is waited for longer.
+/// No answer is waited for longer. Where there is none within a part of that, more nodes are asked.
 const LONGEST: Duration = Duration::from_secs(1);
+const PATIENCE: u32 = 3;
 
-/// Two looks are so far apart at least, and so far at most while a node is suspected.
+/// The first look of all has no more time than connecting has: others than the one that answered first have as long again, and so
+/// long at least.
+const OTHERS: Duration = Duration::from_millis(100);
+
+/// Two looks are so far apart at least.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// While nodes are suspected, they are so far apart at most: a part of the time for which it has been the same ones, in these
+/// bounds. A failover is noticed by that part of the time that it took.
 const SUSPECTED: Duration = Duration::from_millis(250);
+const SUSPECTED_LONGEST: Duration = Duration::from_secs(5);
+const SUSPECTED_PART: u32 = 20;
+
+/// So many nodes that lost all of their slots are remembered: more than a cluster has.
+const DEPOSED: usize = 1024;
 
 /// While anything is done or waited for, at least so often.
 pub(super) const OFTEN: Duration = Duration::from_secs(10);
-
-/// What one node says of all of them.
-#[derive(Clone, Debug)]
-pub(super) struct View {
-    asked: Endpoint,
-    shards: Vec<Shard>,
-}
-
-/// Slots in a row, and who has them.
-#[derive(Clone, Debug)]
-struct Shard {
-    first: u16,
-    last: u16,
-    master: Named,
-    replicas: Vec<Endpoint>,
-}
-
-/// A node as another tells of it: its name, and its addresses, the one to be used first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
-    id: String,
-    pub(super) endpoints: Vec<Endpoint>,
-}
-
-/// What follows from some views.
-#[derive(Debug)]
-pub(super) struct Verdict {
-    /// The masters, of which `owners` has the positions.
-    pub(super) masters: Vec<Named>,
-    /// [`NOBODY`]: nobody said.
-    pub(super) owners: Box<[u16]>,
-    /// All other nodes.
-    pub(super) replicas: Vec<Endpoint>,
-}
-
-impl View {
-    /// An answer to `CLUSTER SLOTS`. `by_name`: a name is wanted where there is one, for the sake of certificates.
-    fn read(reply: &Value, asked: &Endpoint, by_name: bool) -> Option<Self> {
-        let Value::Array(rows) = reply else { return None };
-        let shards = rows.iter().map(|row| Shard::read(row, asked, by_name)).collect::<Option<Vec<_>>>()?;
-        (!shards.is_empty()).then(|| Self { asked: asked.clone(), shards })
-    }
-
-    /// The master of each slot by its position, and that of whoever says so, if it is a master.
-    fn owners(&self, masters: &[Named]) -> (Vec<u16>, Option<u16>) {
-        let at = |is: &dyn Fn(&Named) -> bool| masters.iter().position(is).and_then(|at| u16::try_from(at).ok());
-        let mut owners = vec![NOBODY; SLOTS];
-        for shard in &self.shards {
-            let owner = at(&|master| master.id == shard.master.id).unwrap_or(NOBODY);
-            owners[usize::from(shard.first)..=usize::from(shard.last)].fill(owner);
-        }
-        (owners, at(&|master| master.endpoints.contains(&self.asked)))
-    }
-
-    fn names(&self, slot: usize) -> Option<&Named> {
-        let holds = |shard: &&Shard| (usize::from(shard.first)..=usize::from(shard.last)).contains(&slot);
-        self.shards.iter().find(holds).map(|shard| &shard.master)
-    }
-}
-
-impl Shard {
-    fn read(row: &Value, asked: &Endpoint, by_name: bool) -> Option<Self> {
-        let Value::Array(parts) = row else { return None };
-        let [Value::Int(first), Value::Int(last), master, replicas @ ..] = &parts[..] else { return None };
-        let slot = |slot: &i64| u16::try_from(*slot).ok().filter(|slot| usize::from(*slot) < SLOTS);
-        let (first, last) = (slot(first)?, slot(last)?);
-        let master = Named::read(master, asked, by_name)?;
-        let replicas = replicas.iter().filter_map(|node| Named::read(node, asked, by_name));
-        let replicas = replicas.flat_map(|node| node.endpoints.into_iter().take(1)).collect();
-        (first <= last).then_some(Self { first, last, master, replicas })
-    }
-}
-
-impl Named {
-    fn read(node: &Value, asked: &Endpoint, by_name: bool) -> Option<Self> {
-        let Value::Array(parts) = node else { return None };
-        let [host, Value::Int(port), rest @ ..] = &parts[..] else { return None };
-        let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
-        let preferred = Endpoint::of(codec::text(host).unwrap_or_default(), port, asked);
-        let id = rest.first().and_then(codec::text).map_or_else(|| preferred.to_string(), str::to_owned);
-        let known = |what: &str| {
-            let mut more = codec::pairs(rest.get(1)?).filter(|(name, _)| codec::text(name) == Some(what));
-            let told = more.next().and_then(|(_, host)| codec::text(host));
-            told.filter(|host| !matches!(*host, "" | "?")).map(|host| Endpoint { host: host.to_owned(), port })
-        };
-        let mut endpoints: Vec<_> = match by_name {
-            true => [known("hostname"), Some(preferred), known("ip")].into_iter().flatten().collect(),
-            false => [Some(preferred), known("ip"), known("hostname")].into_iter().flatten().collect(),
-        };
-        let mut seen = HashSet::new();
-        endpoints.retain(|endpoint| seen.insert(endpoint.clone()));
-        Some(Self { id, endpoints })
-    }
-}
-
-/// Who has which slot, by these views. What a node says of its own slots counts less than what others say of them: one that
-/// was cut off or stood still does not know what it lost. `current` has the places of those who have the slots so far, and
-/// `deposed` those who lost all of theirs: the word of others is needed before they have any again.
-pub(super) fn verdict(
-    views: &[View],
-    current: &[u16],
-    place: impl Fn(&Endpoint) -> Option<u16>,
-    deposed: &HashSet<String>,
-) -> Verdict {
-    let mut masters: Vec<Named> = Vec::new();
-    for named in views.iter().flat_map(|view| &view.shards).map(|shard| &shard.master) {
-        match masters.iter_mut().find(|known| known.id == named.id) {
-            Some(known) => {
-                let more = named.endpoints.iter().filter(|endpoint| !known.endpoints.contains(endpoint));
-                let more: Vec<_> = more.cloned().collect();
-                known.endpoints.extend(more);
-            }
-            None => masters.push(named.clone()),
-        }
-    }
-    let told: Vec<(Vec<u16>, Option<u16>)> = views.iter().map(|view| view.owners(&masters)).collect();
-    let places: Vec<_> = masters.iter().map(|master| master.endpoints.iter().find_map(&place)).collect();
-    let believed: Vec<_> = masters.iter().map(|master| !deposed.contains(&master.id)).collect();
-    let owners = current.iter().enumerate().map(|(slot, present)| {
-        let mut votes: SmallVec<[(u16, u32); ASKED]> = SmallVec::new();
-        for (owners, asked) in &told {
-            let owner = owners[slot];
-            let weight = if *asked == Some(owner) { 1 } else { 2 };
-            match votes.iter_mut().find(|(known, _)| *known == owner) {
-                _ if owner == NOBODY => {}
-                Some((_, votes)) => *votes += weight,
-                None => votes.push((owner, weight)),
-            }
-        }
-        let is_present = |owner: u16| places[usize::from(owner)] == Some(*present);
-        // Alone, its own word brings nobody back.
-        votes.retain(|(owner, weight)| *weight > 1 || believed[usize::from(*owner)] || is_present(*owner));
-        votes.iter().max_by_key(|(owner, votes)| (*votes, is_present(*owner))).map_or(NOBODY, |(owner, _)| *owner)
-    });
-    let owners = owners.collect();
-    let replicas = views.iter().flat_map(|view| &view.shards).flat_map(|shard| shard.replicas.iter().cloned());
-    let replicas: HashSet<_> = replicas.collect();
-    Verdict { masters, owners, replicas: replicas.into_iter().collect() }
-}
-
-impl Verdict {
-    /// Those who have slots by it.
-    fn with_slots(&self) -> HashSet<String> {
-        let owners: HashSet<u16> = self.owners.iter().copied().collect();
-        let masters = (0..NOBODY).zip(&self.masters).filter(|(at, _)| owners.contains(at));
-        masters.map(|(_, master)| master.id.clone()).collect()
-    }
-}
 
 /// Whom to ask.
 enum Asked {
@@ -192,14 +68,19 @@ enum Asked {
 pub(super) struct Topology {
     routes: Arc<Routes>,
     replicas: Vec<Endpoint>,
-    /// Who has slots, by the last look; and who had some before, and lost all of them since.
+    /// Who has slots, by the last look; and who had some before, and when it lost all of them.
     masters: HashSet<String>,
-    deposed: HashSet<String>,
+    deposed: HashMap<String, Instant>,
+    /// The places of those who are suspected, and since when it has been these.
+    suspects: (Vec<u16>, Instant),
+    missed: watch::Receiver<()>,
 }
 
 impl Topology {
     pub(super) fn new(routes: Arc<Routes>) -> Self {
-        Self { routes, replicas: Vec::new(), masters: HashSet::new(), deposed: HashSet::new() }
+        let missed = routes.missed.times();
+        let (masters, deposed, suspects) = (HashSet::new(), HashMap::new(), (Vec::new(), Instant::now()));
+        Self { routes, replicas: Vec::new(), masters, deposed, suspects, missed }
     }
 
     /// Looks until the backend is closed.
@@ -209,11 +90,15 @@ impl Topology {
     }
 
     async fn look_again_and_again(&mut self) {
-        let mut missed = self.routes.missed.times();
         loop {
-            let suspected = self.routes.members().iter().any(|member| member.node.is_suspect());
-            let pause = if suspected || self.routes.waits() { SUSPECTED } else { OFTEN };
-            let called = timeout(pause, missed.changed()).await.is_ok();
+            self.suspect();
+            let suspected = !self.suspects.0.is_empty();
+            let pause = match suspected {
+                _ if self.routes.waits() => SUSPECTED,
+                true => while_suspected(self.suspects.1.elapsed()),
+                false => OFTEN,
+            };
+            let called = timeout(pause, self.missed.changed()).await.is_ok();
             self.routes.settle();
             if called || suspected || (pause == OFTEN && self.routes.is_used()) {
                 let started = Instant::now();
@@ -227,37 +112,37 @@ impl Topology {
         }
     }
 
+    /// Who is suspected at present.
+    fn suspect(&mut self) {
+        let suspects: Vec<_> =
+            self.routes.members().iter().filter(|it| it.node.is_suspect()).map(|it| it.place).collect();
+        if suspects != self.suspects.0 {
+            self.suspects = (suspects, Instant::now());
+        }
+    }
+
     /// Asks, and puts what follows in force.
     ///
     /// # Errors
     ///
     /// The most telling fault, where nobody answers.
     pub(super) async fn look(&mut self) -> Result<(), Fault> {
-        let mut fault = faults::no_link();
-        let mut rest = self.candidates();
-        while !rest.is_empty() {
-            let others = rest.split_off(rest.len().min(ASKED));
-            match self.views(std::mem::replace(&mut rest, others)).await {
-                Ok(views) => {
-                    self.take(&views);
-                    return Ok(());
-                }
-                Err(other) => fault = other,
-            }
-        }
-        Err(fault)
+        let views = self.views().await?;
+        self.take(&views);
+        Ok(())
     }
 
     fn take(&mut self, views: &[View]) {
         let (current, settled) = self.routes.known();
         let mut verdict = self.routes.with_map(|_, nodes| {
-            let place = |endpoint: &Endpoint| nodes.find(endpoint).map(|member| member.place);
-            verdict(views, &current, place, &self.deposed)
+            let place = |endpoint: &Endpoint| nodes.leading_to(slice::from_ref(endpoint)).map(|member| member.place);
+            verdict(views, &current, place, |id| self.deposed.contains_key(id))
         });
         settled.iter().for_each(|slot| verdict.owners[usize::from(*slot)] = NOBODY);
         let now = verdict.with_slots();
-        self.deposed.extend(self.masters.difference(&now).cloned());
-        self.deposed.retain(|id| !now.contains(id));
+        self.deposed.extend(self.masters.difference(&now).map(|id| (id.clone(), Instant::now())));
+        self.deposed.retain(|id, _| !now.contains(id));
+        forget_the_oldest(&mut self.deposed);
         self.masters = now;
         self.replicas.clone_from(&verdict.replicas);
         self.routes.take(&verdict);
@@ -278,13 +163,32 @@ impl Topology {
     }
 
     /// The first answers, or the most telling of the faults.
-    async fn views(&self, asked: Vec<Asked>) -> Result<Vec<View>, Fault> {
-        let mut under_way: FuturesUnordered<_> = asked.into_iter().map(|asked| self.ask(asked)).collect();
+    async fn views(&self) -> Result<Vec<View>, Fault> {
+        let (started, within, first) = (Instant::now(), self.within(), self.masters.is_empty());
+        let (mut rest, mut under_way) = (self.candidates().into_iter(), FuturesUnordered::new());
         let (mut views, mut fault): (Vec<View>, Option<Fault>) = (Vec::new(), None);
-        while let Some(answer) = under_way.next().await {
-            match answer {
-                Ok(view) => views.push(view),
-                Err(other) => fault = Some(fault.take().filter(|fault| !fault.heals()).unwrap_or(other)),
+        let mut until = started;
+        loop {
+            if views.is_empty() && (under_way.is_empty() || until <= Instant::now()) {
+                under_way.extend(rest.by_ref().take(ASKED).map(|asked| self.ask(asked)));
+                until = Instant::now() + within / PATIENCE;
+            }
+            match timeout_at(until, under_way.next()).await {
+                Ok(Some(Ok(view))) => {
+                    views.push(view);
+                    let others = if first { started.elapsed().max(OTHERS) } else { within };
+                    until = Instant::now() + others;
+                }
+                Ok(Some(Err(other))) => fault = Some(fault.take().filter(|fault| !fault.heals()).unwrap_or(other)),
+                Ok(None) => break,
+                Err(_) if views.is_empty() => {}
+                Err(_) => {
+                    if first {
+                        // Those who were not waited for may know better.
+                        self.routes.look();
+                    }
+                    break;
+                }
             }
             if views.len() >= ENOUGH && agree(&views) {
                 break;
@@ -293,9 +197,12 @@ impl Topology {
         if views.is_empty() { Err(fault.unwrap_or_else(faults::no_link)) } else { Ok(views) }
     }
 
+    fn within(&self) -> Duration {
+        self.routes.command_timeout.min(LONGEST)
+    }
+
     async fn ask(&self, asked: Asked) -> Result<View, Fault> {
-        let routes = &self.routes;
-        let within = routes.command_timeout.min(LONGEST);
+        let (routes, within) = (&self.routes, self.within());
         let mut slots = redis::cmd("CLUSTER");
         slots.arg("SLOTS");
         let (endpoint, clients) = match &asked {
@@ -326,15 +233,16 @@ fn read(reply: &Value, asked: &Endpoint, routes: &Routes) -> Result<View, Fault>
     View::read(reply, asked, routes.is_tls()).ok_or_else(faults::no_cluster_yet)
 }
 
-/// Whether they say the same of every slot.
-fn agree(views: &[View]) -> bool {
-    let Some((first, others)) = views.split_first() else { return true };
-    let id = |view: &View, slot| view.names(slot).map(|named| named.id.clone());
-    let bounds = views.iter().flat_map(|view| &view.shards);
-    let bounds: HashSet<usize> = bounds.flat_map(|shard| [shard.first, shard.last]).map(usize::from).collect();
-    let same = |slot: usize| others.iter().all(|other| id(other, slot) == id(first, slot));
-    // They can differ only where one of their shards begins or ends, or right beside it.
-    bounds.iter().all(|slot| same(*slot) && same(slot.saturating_sub(1)) && same((slot + 1).min(SLOTS - 1)))
+/// How long nobody needs to look while the same nodes have been suspected for so long.
+fn while_suspected(since: Duration) -> Duration {
+    (since / SUSPECTED_PART).clamp(SUSPECTED, SUSPECTED_LONGEST)
+}
+
+fn forget_the_oldest(deposed: &mut HashMap<String, Instant>) {
+    while deposed.len() > DEPOSED {
+        let Some(oldest) = deposed.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone()) else { return };
+        deposed.remove(&oldest);
+    }
 }
 
 fn shuffle<T>(all: &mut [T]) {

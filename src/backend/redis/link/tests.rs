@@ -1,6 +1,6 @@
 //! Links that speak past each other: one side TLS, the other not, or a certificate that nobody vouches for.
 
-use std::{fs, net::TcpListener, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::backend::{
     redis::{
         address::Target,
         standalone::connect,
-        testing::{Server, options},
+        testing::{Server, free_port, options},
     },
 };
 
@@ -63,10 +63,6 @@ impl Drop for Certificate {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// How connecting fails: the time that it has is far more than it may take.
 async fn fault(target: &Target) -> Fault {
     let refused = tokio::time::timeout(Duration::from_secs(10), connect(target, options(30_000))).await;
@@ -86,7 +82,7 @@ async fn a_plain_client_at_a_port_for_tls_is_told_promptly() {
 
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
 mod with_tls {
-    use std::time::Instant;
+    use std::{net::TcpListener, time::Instant};
 
     use super::*;
 

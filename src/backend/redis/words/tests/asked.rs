@@ -2,12 +2,11 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    net::TcpListener,
     os::unix::net::UnixStream,
     time::Duration,
 };
 
-use crate::backend::redis::testing::{Server, within};
+use crate::backend::redis::testing::{Server, free_port, within};
 
 const SOON: Duration = Duration::from_secs(10);
 const LOOP: &str = r#"EVAL "while true do end" 0"#;
@@ -190,8 +189,4 @@ pub(super) fn moved(words: &str) -> String {
     let slot: i64 = owner.ask(&["CLUSTER", "KEYSLOT", "s"]);
     assert_eq!(other.last(&[&format!("CLUSTER SETSLOT {slot} NODE {}", owner.id())]), "+OK");
     other.comes_to_say("MOVED", words)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,0 +1,158 @@
+//! Which node answers for a slot as nodes come back elsewhere, give slots away, stand still or never answer.
+
+use super::*;
+use crate::backend::{
+    Line,
+    redis::{
+        cluster::{Cluster, views::Named},
+        testing::{Server, eventually, free_port, options},
+    },
+    slot::SLOTS,
+};
+
+fn at(host: &str, port: u16) -> Endpoint {
+    Endpoint { host: host.to_owned(), port }
+}
+
+fn routes(command_timeout: u64) -> Arc<Routes> {
+    Routes::new(&[Target::parse("redis://127.0.0.1:1").unwrap()], options(command_timeout)).unwrap()
+}
+
+/// The first of these nodes has all slots but the last, which the second has, if there is one.
+fn look(nodes: &[(&str, &[Endpoint])]) -> Verdict {
+    let named = |(id, endpoints): &(&str, &[Endpoint])| Named { id: (*id).to_owned(), endpoints: endpoints.to_vec() };
+    let mut owners = vec![0; SLOTS];
+    owners[SLOTS - 1] = u16::try_from(nodes.len() - 1).unwrap();
+    Verdict { masters: nodes.iter().map(named).collect(), owners: owners.into(), replicas: Vec::new() }
+}
+
+/// A server on this port, and the member that it is for the first slots.
+fn serving(routes: &Arc<Routes>) -> (Server, Arc<Member>) {
+    let port = free_port();
+    let server = Server::with(&["--port", &port.to_string()]);
+    routes.take(&look(&[("a", &[at("127.0.0.1", port)])]));
+    (server, routes.member(0).unwrap())
+}
+
+#[tokio::test]
+async fn a_node_that_comes_back_elsewhere_under_its_name_is_found_there() {
+    let (routes, name) = (routes(3000), at("redis-0.example", 6379));
+    routes.take(&look(&[("a", &[at("10.0.0.1", 6379), name.clone()])]));
+    assert_eq!(routes.moved(0, &name).unwrap().endpoint, at("10.0.0.1", 6379));
+    for host in ["10.0.0.2", "10.0.0.3"] {
+        let now = at(host, 6379);
+        routes.take(&look(&[("a", &[now.clone(), name.clone()])]));
+        let member = routes.member(0).unwrap();
+        assert!(member.endpoint == now && member.node.aim.now().address().to_string().contains(host), "{host}");
+        for told in [&now, &name] {
+            assert_eq!(routes.moved(0, told).unwrap().endpoint, now, "by {told}");
+        }
+    }
+    // Another has its old address by now, and says no name.
+    routes.take(&look(&[("a", &[name.clone(), at("10.0.0.3", 6379)]), ("b", &[at("10.0.0.2", 6379)])]));
+    assert_eq!(routes.member(0).unwrap().endpoint, at("10.0.0.3", 6379));
+    assert_eq!(routes.member(16_383).unwrap().endpoint, at("10.0.0.2", 6379));
+    routes.close();
+}
+
+#[tokio::test]
+async fn nodes_that_share_a_name_are_several() {
+    let (routes, name) = (routes(3000), at("redis.example", 6379));
+    let nodes = [[at("10.0.0.1", 6379), name.clone()], [at("10.0.0.2", 6379), name]];
+    for _ in 0..2 {
+        routes.take(&look(&[("a", &nodes[0]), ("b", &nodes[1])]));
+        assert_eq!(
+            [0, 16_383].map(|slot| routes.member(slot).unwrap().endpoint.clone()),
+            [0, 1].map(|n| nodes[n][0].clone())
+        );
+    }
+    routes.close();
+}
+
+#[tokio::test]
+async fn a_node_that_gave_all_of_its_slots_away_is_let_go_of_when_it_is_gone_and_not_before() {
+    let routes = routes(3000);
+    let (mut server, member) = serving(&routes);
+    eventually("there is a link", || !member.node.is_suspect()).await;
+    let others = look(&[("b", &[at("127.0.0.1", 1)])]);
+    for _ in 0..2 {
+        routes.take(&others);
+        assert!(!member.node.current.is_closed(), "what is on its way there has no answer yet");
+    }
+    server.kill();
+    eventually("it has no link", || member.node.is_suspect()).await;
+    routes.take(&others);
+    assert!(member.node.current.is_closed());
+    assert_eq!(routes.members().len(), 1);
+    routes.close();
+}
+
+/// Nothing else is asked of it: whatever was, nobody waits for any more.
+#[tokio::test]
+async fn a_node_that_stood_still_is_suspected_until_it_says_anything_or_has_another_link() {
+    let routes = routes(300);
+    let (server, member) = serving(&routes);
+    let node = &member.node;
+    eventually("there is a link", || !node.is_suspect()).await;
+    node.stalls();
+    assert!(node.is_suspect());
+    let link = node.current.link().unwrap();
+    link.unanswered(Instant::now(), Duration::from_secs(300));
+    eventually("a ping is answered", || !node.is_suspect()).await;
+
+    node.stalls();
+    assert!(node.is_suspect());
+    let _: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+    eventually("there is another link", || !node.is_suspect()).await;
+    assert!(!Arc::ptr_eq(&link, &node.current.link().unwrap()));
+    routes.close();
+}
+
+#[tokio::test]
+async fn how_far_a_node_is_is_known_before_anything_is_asked_of_it() {
+    let routes = routes(3000);
+    let (_server, member) = serving(&routes);
+    eventually("it is measured", || member.node.round_trips.seen().is_some()).await;
+    routes.close();
+}
+
+#[tokio::test]
+async fn an_upgrade_that_leaves_this_client_behind_is_told_once_and_when_the_last_node_is_done() {
+    for (lacks, told) in [(true, [false, false, false, false, true, false]), (false, [false; 6])] {
+        let routes = routes(3000);
+        if lacks {
+            routes.upgrade.lacks_sharded();
+        }
+        let nodes = [1, 2].map(|port| Arc::clone(&routes.moved(port, &at("127.0.0.1", port)).unwrap().node));
+        let says = [(0, Some(6)), (1, Some(6)), (0, Some(7)), (1, None), (1, Some(7)), (0, Some(8))];
+        let tells = |(n, version): (usize, _)| routes.upgrade.hears(&routes.members(), &nodes[n], version);
+        assert_eq!(says.map(tells), told);
+        routes.close();
+    }
+    // Something else that calls itself new, and knows none all the same.
+    let routes = routes(3000);
+    routes.upgrade.lacks_sharded();
+    let member = routes.moved(1, &at("127.0.0.1", 1)).unwrap();
+    assert!(!routes.upgrade.hears(&routes.members(), &member.node, Some(7)));
+    routes.close();
+}
+
+#[tokio::test]
+async fn which_version_a_node_is_of_is_known_of_each_link() {
+    let routes = routes(3000);
+    let (_server, member) = serving(&routes);
+    eventually("it is known", || member.version.load(Ordering::Relaxed) >= 6).await;
+    routes.close();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_never_answered_was_not_heard_of_when_it_became_known() {
+    let cluster = Cluster(routes(3000));
+    let started = cluster.0.started;
+    assert_eq!(cluster.last_answer("a"), started);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.0.take(&look(&[("a", &[at("127.0.0.1", 1)])]));
+    assert_eq!(cluster.last_answer("a"), started);
+    cluster.0.member(0).unwrap().node.answers.note();
+    assert!(cluster.last_answer("a") > started);
+}
