@@ -262,8 +262,8 @@ async fn passwords_are_the_masters_or_the_sentinels_and_one_sentinel_of_three_is
 /// What the guide names, and no more.
 #[tokio::test]
 async fn few_rights_at_the_sentinels_are_enough_and_fewer_are_said_once_or_refused() {
-    const ALL: &str =
-        "+sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe";
+    const ALL: &str = "+sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe \
+                       +client|setname";
     let deployment = Deployment::of_sentinels();
     let rights = |rights: &str| {
         let user = format!("ACL SETUSER ann reset on >s3cret resetchannels &+switch-master &+sentinel -@all {rights}");
