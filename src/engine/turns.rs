@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::rules::{Rule, without};
+
 /// Who hears a message goes later by this part of a slice for each process whose turn comes first, and by no more than a
 /// moment: a try is sooner answered than a timer is set.
 const STEP: u32 = 10;
@@ -71,6 +73,9 @@ impl Others {
 
     /// Somebody else's release was heard.
     pub(super) fn heard(&mut self, now: Instant, stand: Stand) {
+        if stand.far.is_some() && without(Rule::TurnsAfterRestCount) {
+            return;
+        }
         let listens = self.listens_at(stand);
         if let Some(round) = self.round.as_mut().filter(|_| listens.is_some_and(|at| at <= now)) {
             round.had = round.had.saturating_add(1);
@@ -83,9 +88,10 @@ impl Others {
         let goes = self.goes_after(stand).or(self.come_by(stand).map(|(_, at)| at));
         if let Some((round, listens)) = self.round.zip(self.listens_at(stand)) {
             if round.missing(listens, stand) == 0 {
-                let less = self.longer - self.longer / FALLS;
+                let falls = if without(Rule::GrowthFallsSlowly) { 1 } else { FALLS };
+                let less = self.longer - self.longer / falls;
                 self.longer = if less < LONGEST_STEP { Duration::ZERO } else { less };
-            } else if goes.is_some_and(|at| at <= now) {
+            } else if goes.is_some_and(|at| at <= now) && !without(Rule::OthersAreGivenMore) {
                 let more = self.longer.max(stand.slice.max(self.had) / BEGINS);
                 self.longer = (self.longer + more).min(LONGEST);
             }

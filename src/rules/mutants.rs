@@ -30,9 +30,14 @@ thread_local! {
     static CHANGED: RefCell<HashMap<&'static str, &'static Script>> = RefCell::default();
 }
 
-/// Every mutant there is.
+/// Those that the simulation must find.
 pub fn all() -> &'static [Mutant] {
     ALL
+}
+
+/// Those that show only where processes are at different distances.
+pub fn of_turns() -> &'static [Mutant] {
+    OF_TURNS
 }
 
 /// From now on this thread's clients and stores have this fault, or none.
@@ -266,6 +271,16 @@ static ALL: &[Mutant] = &[
     ),
 ];
 
+static OF_TURNS: &[Mutant] = &[
+    engine(
+        "others-are-given-more",
+        Rule::OthersAreGivenMore,
+        "those who listen and do not come are given no more for it",
+    ),
+    engine("growth-falls-slowly", Rule::GrowthFallsSlowly, "what was added is gone as soon as all came once"),
+    engine("turns-after-rest-count", Rule::TurnsAfterRestCount, "whoever is far counts no turn of those that are near"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,8 +296,9 @@ mod tests {
 
     #[test]
     fn no_two_mutants_have_one_name() {
-        for (at, mutant) in ALL.iter().enumerate() {
-            assert!(ALL[..at].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
+        let all: Vec<_> = ALL.iter().chain(OF_TURNS).collect();
+        for (at, mutant) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
         }
     }
 }

@@ -260,10 +260,12 @@ impl Book {
         lost || forced()
     }
 
-    /// A forced release of its process may run yet, or ran and told others of it.
+    /// A forced release of its process may have told others of it, and they are given their time.
     fn forces_unheard(&self, seat: &Seat, now: Duration) -> bool {
-        let of_it = |force: &Force| (force.client, force.name) == (seat.client, seat.name);
-        self.forces.values().any(|force| of_it(force) && force.until.is_none_or(|until| now < until))
+        let of_it = |force: &&Force| (force.client, force.name) == (seat.client, seat.name);
+        let given = self.habits.leaves(self.gives(seat.id, seat.name));
+        let answered = |until: Duration| until.saturating_sub(self.habits.settled());
+        self.forces.values().filter(of_it).any(|force| force.until.is_none_or(|until| now < answered(until) + given))
     }
 
     /// The store has what a section believes in, as often as it does.
