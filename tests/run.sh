@@ -159,11 +159,12 @@ step "the quick start without a server" env -u REDIS_URL cargo run --quiet --fea
 # The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
 simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
+simulation_of_nodes=simulation::whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be
 interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
 threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
-step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$interop"
+step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
     step "the store beside a real server, with proptest" foreign --test inside server::tests::differential
@@ -180,6 +181,7 @@ fi
 [ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
 RUST_TEST_THREADS="$threads" step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
+RELATCH_SIM_SECS="$((sim_secs / 2))" step "a simulation of nodes, $((sim_secs / 2)) s" some_tests --features embedded --test it "$simulation_of_nodes" -- --exact --nocapture
 for on in one cluster; do
     RELATCH_STORM_ON="$on" RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s, on $on" some_tests --features embedded --test it "$storm" -- --exact --nocapture
 done

@@ -52,6 +52,7 @@
 //! | `limit_memory` | writes are refused |
 //! | `expire`, `steal` | a lease ends early, a lock is somebody else's |
 //! | `set_weather`, `set_weather_of` | delays, losses and cuts: for all clients, or for one that is farther away |
+//! | `with_nodes`, `fail_over`, `migrate`, `freeze_node` | of several nodes one has another master, which may lack something; a slot goes elsewhere; a node stands still |
 //! | `keys`, `hash`, `listeners`, `calls`, `is_empty` | what is there, and how many commands a client sent |
 //!
 //! # Runs that a seed repeats

@@ -105,6 +105,11 @@ static ALL: &[Mutant] = &[
     engine("first-come-first-served", Rule::FirstComeFirstServed, "the last of the local queue is served first"),
     engine("gone-is-lost", Rule::GoneIsLost, "a renewal that finds no hold counts as one that found it"),
     engine(
+        "grant-of-old-server-is-asked-for",
+        Rule::GrantOfOldServerIsAskedFor,
+        "what a server granted that answers no more is believed when its caller looks late",
+    ),
+    engine(
         "hand-over-needs-answer",
         Rule::HandOverNeedsAnswer,
         "a hand-over without an answer is taken for one that was done",
@@ -133,6 +138,7 @@ static ALL: &[Mutant] = &[
     ),
     engine("message-wakes", Rule::MessageWakes, "a message is no reason to try again"),
     engine("nested-needs-outer", Rule::NestedNeedsOuter, "a nested acquisition that finds no outer hold is granted"),
+    engine("new-server-is-asked", Rule::NewServerIsAsked, "another server answers, and no hold is asked for there"),
     engine(
         "no-life-after-deadline",
         Rule::NoLifeAfterDeadline,

@@ -12,7 +12,7 @@ use std::{
 
 use relatch::{
     Client, EmbeddedStore, Error, LockGuard, LostCause, Uuid,
-    embedded::{Forget, Happening, Purpose, Rival, Road, Traced, Weather},
+    embedded::{Forget, Happening, Purpose, Rival, Traced, Weather},
 };
 use tokio::{
     task::JoinSet,
@@ -135,7 +135,7 @@ async fn two_hold_a_lock_only_from_the_first_move_to_a_new_master_until_the_othe
     for traced in trace.iter().chain(&store.take_trace()) {
         match &traced.what {
             Happening::Replaced { link: Purpose::Commands, .. } => know.extend([traced.client]),
-            Happening::Ran(ran) if ran.road() == Road::Rival => {
+            Happening::Ran(ran) if ran.is_at_rival() => {
                 assert!(!know.contains(&traced.client), "{traced}");
                 asked_the_old_one += 1;
             }

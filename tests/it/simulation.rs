@@ -2,12 +2,14 @@
 //! sees is judged at the instant at which it sees it. Everything comes from a seed: `RELATCH_SIM_SEED` repeats one,
 //! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long; `RELATCH_SIM_BEFORE` how much is shown before a
 //! complaint, in milliseconds. `RELATCH_SIM_FIRST` is where a range of seeds begins; with `RELATCH_SIM_GO_ON=1` it goes on
-//! after a complaint, and all of them are shown in the end.
+//! after a complaint, and all of them are shown in the end. There are two: of one server, and of several nodes, whose masters
+//! are replaced and whose slots move as well.
 //!
 //! | what | file |
 //! | --- | --- |
 //! | clients, tasks, and what befalls them | `crew.rs` |
 //! | what a section does | `section.rs` |
+//! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
 //! | what is known of everybody | `referee.rs`, `shadow.rs` |
 //! | what must be true at an answer and at a look | `rules.rs` |
 //! | what must be true in between | `probe.rs` |
@@ -15,6 +17,7 @@
 mod crew;
 #[cfg(relatch_mutants)]
 mod mutants;
+mod nodes;
 mod probe;
 mod referee;
 mod rules;
@@ -61,6 +64,15 @@ const SEEDS: u64 = 8;
 const BEFORE: u64 = 500;
 const MOST_LINES: usize = 150;
 
+/// What the clients of a simulation work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Servers {
+    /// A server that nobody ever replaces.
+    One,
+    /// The nodes of a cluster.
+    Nodes,
+}
+
 /// What came of one simulation.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -73,13 +85,16 @@ struct Outcome {
 }
 
 /// One whole simulation, unless it is tripped.
-fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
+fn simulate(servers: Servers, seed: u64, told: bool, tripped: &Notify) -> Outcome {
     let before = panics();
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime starts");
     runtime.block_on(async {
-        let store = EmbeddedStore::seeded(seed);
         let mut random = Random::new(seed, &[]);
         let mix = Mix::draw(seed, &mut random);
+        let (store, mix) = match servers {
+            Servers::One => (EmbeddedStore::seeded(seed), mix),
+            Servers::Nodes => nodes::draw(seed, mix),
+        };
         let referee = Arc::new(Referee::new(store.clone(), mix.habits()));
         let mut crew = Crew::gather(&store, &referee, mix, &mut random).await;
         tokio::select! {
@@ -104,6 +119,7 @@ fn simulate(seed: u64, told: bool, tripped: &Notify) -> Outcome {
 async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, last_calm: Duration) {
     crew.calm(Duration::from_millis(200)).await;
     crew.storm(Duration::from_millis(1_800)).await;
+    crew.fail_over(Duration::from_millis(2_500)).await;
     crew.calm(last_calm).await;
     crew.end().await;
     referee.check(LONGEST_LEASE);
@@ -154,7 +170,7 @@ impl fmt::Display for Complaint {
 const STANDSTILL: Duration = Duration::from_secs(60);
 
 /// A simulation that is ended where its clock stands still: something is done again and again at one instant.
-fn watched(seed: u64, told: bool) -> Outcome {
+fn watched(servers: Servers, seed: u64, told: bool) -> Outcome {
     let (tripped, over) = (Notify::new(), mpsc::channel::<()>());
     thread::scope(|scope| {
         let (trip, ended) = (&tripped, over.1);
@@ -163,7 +179,7 @@ fn watched(seed: u64, told: bool) -> Outcome {
                 trip.notify_one();
             }
         });
-        let outcome = simulate(seed, told, &tripped);
+        let outcome = simulate(servers, seed, told, &tripped);
         drop(over.0);
         outcome
     })
@@ -204,7 +220,7 @@ enum Complained {
 }
 
 /// Runs seeds on two threads, each on a runtime of its own, until there were enough of them or for so long.
-fn many(first: u64, seeds: u64, long: Option<Duration>, complained: Complained) -> Sum {
+fn many(servers: Servers, first: u64, seeds: u64, long: Option<Duration>, complained: Complained) -> Sum {
     let (next, started) = (AtomicU64::new(first), Instant::now());
     let lane = || {
         let mut sum = Sum::default();
@@ -214,7 +230,7 @@ fn many(first: u64, seeds: u64, long: Option<Duration>, complained: Complained) 
             if enough || complained == Complained::Stop && !sum.reports.is_empty() {
                 return sum;
             }
-            let outcome = watched(seed, false);
+            let outcome = watched(servers, seed, false);
             sum.reports.extend(outcome.report(seed));
             sum.add(Sum {
                 seeds: 1,
@@ -253,6 +269,15 @@ fn asked(variable: &str) -> Option<u64> {
 
 #[test]
 fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
+    nothing_is_seen_that_must_not_be(Servers::One);
+}
+
+#[test]
+fn whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be() {
+    nothing_is_seen_that_must_not_be(Servers::Nodes);
+}
+
+fn nothing_is_seen_that_must_not_be(servers: Servers) {
     let started = Instant::now();
     let long = asked("RELATCH_SIM_SECS").map(Duration::from_secs);
     let (first, seeds) = match asked("RELATCH_SIM_SEED") {
@@ -264,7 +289,7 @@ fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
     };
     let complained =
         if asked("RELATCH_SIM_GO_ON").is_some_and(|on| on > 0) { Complained::GoOn } else { Complained::Stop };
-    let sum = many(first, seeds, long, complained);
+    let sum = many(servers, first, seeds, long, complained);
     let took = started.elapsed();
     println!(
         "{} seeds in {took:.1?}: {} sections, {:.0} a second, {} holds\n  faults {:?}",
@@ -280,13 +305,14 @@ fn whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be() {
 
 #[test]
 fn the_same_seed_is_the_same_story_to_the_letter() {
-    for seed in [3, 4, 5] {
-        let (once, again) = (watched(seed, true).story, watched(seed, true).story);
+    for (servers, seed) in [(Servers::One, 3), (Servers::One, 4), (Servers::One, 5), (Servers::Nodes, 3)] {
+        let story = || watched(servers, seed, true).story;
+        let (once, again) = (story(), story());
         for (line, (once, again)) in once.iter().zip(&again).enumerate() {
             assert_eq!(once, again, "line {line} of seed {seed}");
         }
         assert_eq!(once.len(), again.len());
         assert!(once.len() > 100, "nothing happened");
     }
-    assert_ne!(watched(3, true).story, watched(4, true).story);
+    assert_ne!(watched(Servers::One, 3, true).story, watched(Servers::One, 4, true).story);
 }

@@ -247,7 +247,7 @@ impl World {
         self.members.keys().map(|client| Route { client: *client, node }).collect()
     }
 
-    fn migrate(&mut self, slot: u16, takes: Duration) -> usize {
+    pub(super) fn migrate(&mut self, slot: u16, takes: Duration) -> usize {
         let (now, time) = (self.now(), self.clock.server_time());
         let from = self.hosts.node_of_slot(slot);
         let to = (from + 1) % self.nodes();

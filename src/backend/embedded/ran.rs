@@ -16,11 +16,17 @@ pub struct Ran {
     place: usize,
     reply: Reply,
     road: Road,
+    at_rival: bool,
 }
 
 impl Ran {
     pub(super) fn new(packet: &Packet, place: usize, reply: &Reply, road: Road) -> Self {
-        Self { packet: packet.clone(), place, reply: reply.clone(), road }
+        Self { packet: packet.clone(), place, reply: reply.clone(), road, at_rival: false }
+    }
+
+    /// The same, where it ran at a master that had been replaced.
+    pub(super) fn at_rival(self, at_rival: bool) -> Self {
+        Self { at_rival, ..self }
     }
 
     /// The script's file.
@@ -81,6 +87,13 @@ impl Ran {
         self.road
     }
 
+    /// Whether it ran at a master that had been [replaced](crate::EmbeddedStore::fail_over), for somebody who did not know of
+    /// that yet.
+    #[must_use]
+    pub fn is_at_rival(&self) -> bool {
+        self.at_rival
+    }
+
     fn words(&self) -> &Words {
         &self.packet.words()[self.place]
     }
@@ -89,7 +102,7 @@ impl Ran {
 impl PartialEq for Ran {
     fn eq(&self, other: &Self) -> bool {
         (self.script(), self.keys(), self.args()) == (other.script(), other.keys(), other.args())
-            && (&self.reply, self.road) == (&other.reply, other.road)
+            && (&self.reply, self.road, self.at_rival) == (&other.reply, other.road, other.at_rival)
     }
 }
 
@@ -103,6 +116,7 @@ impl fmt::Debug for Ran {
             .field("args", &self.args())
             .field("reply", &self.reply())
             .field("road", &self.road)
+            .field("at_rival", &self.at_rival)
             .finish()
     }
 }
@@ -111,11 +125,11 @@ impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} {:?} -> {}", self.script(), self.keys(), self.args(), Shown(&self.reply))?;
         match self.road {
-            Road::Link => Ok(()),
-            Road::OldLink => f.write_str(" over an old link"),
-            Road::Copy => f.write_str(" as a copy"),
-            Road::Rival => f.write_str(" at an old master"),
+            Road::Link => {}
+            Road::OldLink => f.write_str(" over an old link")?,
+            Road::Copy => f.write_str(" as a copy")?,
         }
+        if self.at_rival { f.write_str(" at an old master") } else { Ok(()) }
     }
 }
 
@@ -166,6 +180,10 @@ mod tests {
         let alone = ran(Reply::Int(7), Road::OldLink);
         assert!(alone.to_string().ends_with("-> 7 over an old link") && alone.numbers().eq([7]));
         assert_eq!(ran(Reply::Status("OK".into()), Road::Link).reply(), "OK");
+        let old = alone.clone().at_rival(true);
+        assert!(
+            old.to_string().ends_with("-> 7 over an old link at an old master") && old.is_at_rival() && old != alone
+        );
         let refused = ran(Reply::Error("ERR no".into()), Road::Link);
         assert_eq!((refused.reply(), refused.numbers().count()), ("(ERR no)".to_owned(), 0));
         assert!(refused == refused.clone() && refused != ran(Reply::Error("ERR no".into()), Road::Copy));

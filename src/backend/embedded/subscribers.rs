@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     breaks::Cause,
-    member::{Channel, Downward, Hearing, Member, Route, Stage, Upward},
+    member::{Channel, Downward, Hearing, Route, Stage, Upward},
     trace::{Happening, Purpose},
     weather::{Passage, Then},
     world::{News, World},
@@ -125,9 +125,10 @@ impl World {
     /// The server hears of a subscription.
     pub(super) fn listen(&mut self, route: Route, channel: Arc<str>, ticket: u64) {
         let Some(host) = self.links(route).map(|links| links.messages.host) else { return };
-        // Its slot left meanwhile.
-        let stands = |member: &Member| member.channels.get(&channel).is_none_or(|known| known.ticket != 0);
-        if !self.members.get(&route.client).is_some_and(stands) {
+        // Its slot may have left meanwhile, and who listened with it.
+        let one = self.hosts.nodes() == 1;
+        let known = self.members.get(&route.client).and_then(|member| member.channels.get(&channel));
+        if !known.map_or(one, |known| one || known.ticket != 0 && known.node == route.node) {
             return;
         }
         if let Some(at) = self.hosts.get_mut(host) {

@@ -83,8 +83,6 @@ pub enum Road {
     OldLink,
     /// As a second copy.
     Copy,
-    /// To a master that had been replaced, as one of those who did not know of it yet.
-    Rival,
 }
 
 /// What a link is for.

@@ -256,11 +256,11 @@ impl World {
         let Some(node) = self.hosts.get(host).map(|host| host.node).filter(|_| self.hosts.has(host, words)) else {
             return Err(moved());
         };
-        let road = if self.hosts.is_rival(host) { Road::Rival } else { road };
+        let rival = self.hosts.is_rival(host);
         self.hosts.note(host, now, words.keys.iter().map(String::as_str));
         let Some(at) = self.hosts.get_mut(host) else { return Err(moved()) };
         let reply = words.run(&mut at.server, time);
-        self.note(client, || Happening::Ran(Ran::new(packet, place, &reply, road)));
+        self.note(client, || Happening::Ran(Ran::new(packet, place, &reply, road).at_rival(rival)));
         self.publish(node, host);
         packet::value(reply)
     }

@@ -61,6 +61,10 @@ pub(super) struct Mix {
     pub(super) struck: usize,
     /// The last calm lasts for so long once everything is settled, in milliseconds.
     calm: u64,
+    /// The store has so many nodes that may fail over; of one that is what it is there are none.
+    pub(super) nodes: usize,
+    /// Callers that begin to acquire, and look at the answer only after a while.
+    pub(super) parked: usize,
 }
 
 /// One client, as its tasks know it.
@@ -79,18 +83,18 @@ pub(super) struct Sailor {
 
 /// All clients, and those who were.
 pub(super) struct Crew {
-    store: EmbeddedStore,
-    referee: Arc<Referee>,
-    mix: Mix,
-    random: Random,
-    boats: Vec<Boat>,
+    pub(super) store: EmbeddedStore,
+    pub(super) referee: Arc<Referee>,
+    pub(super) mix: Mix,
+    pub(super) random: Random,
+    pub(super) boats: Vec<Boat>,
     drawn: u64,
     /// How often each kind of fault came.
     pub(super) faults: BTreeMap<&'static str, usize>,
 }
 
-struct Boat {
-    sailor: Arc<Sailor>,
+pub(super) struct Boat {
+    pub(super) sailor: Arc<Sailor>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -129,6 +133,8 @@ impl Mix {
             aimed: random.pick(&[0, 50, 250]),
             struck: 0,
             calm: 1_900,
+            nodes: 0,
+            parked: 0,
         }
     }
 
@@ -289,7 +295,20 @@ impl Crew {
 
     /// Nothing befalls anybody for so long; commands may take a little while all the same.
     pub(super) async fn calm(&mut self, long: Duration) {
+        self.clear_up().await;
+        self.referee.calm(true);
+        self.referee.tell("calm".to_owned());
+        let until = Instant::now() + long;
+        while Instant::now() < until {
+            self.referee.probe();
+            sleep(self.random.millis(8, 25)).await;
+        }
+    }
+
+    /// No fault goes on, and none waits for anybody.
+    pub(super) async fn clear_up(&mut self) {
         self.referee.aims(false);
+        self.thaw();
         let way = Duration::from_millis(self.mix.way);
         for boat in &self.boats {
             let client = &boat.sailor.client;
@@ -306,13 +325,6 @@ impl Crew {
             }
         }
         self.store.set_weather(Weather::fair().request_delay(Duration::ZERO..=way).reply_delay(Duration::ZERO..=way));
-        self.referee.calm(true);
-        self.referee.tell("calm".to_owned());
-        let until = Instant::now() + long;
-        while Instant::now() < until {
-            self.referee.probe();
-            sleep(self.random.millis(8, 25)).await;
-        }
     }
 
     /// Everything befalls everybody for so long.
@@ -325,11 +337,12 @@ impl Crew {
         let busy = self.random.pick(&[60, 150, 400]);
         while Instant::now() < until {
             self.befall().await;
+            self.befall_nodes();
             sleep(self.random.millis(1, busy)).await;
         }
     }
 
-    fn count(&mut self, kind: &'static str) {
+    pub(super) fn count(&mut self, kind: &'static str) {
         *self.faults.entry(kind).or_default() += 1;
     }
 
@@ -367,7 +380,9 @@ impl Crew {
             .lost_replies(share(random))
             .copies(self.mix.copies as f64 / 1000.0, zero..=ms(1_500))
             .cuts(share(random));
-        self.store.set_weather(weather);
+        // Of one server all messages come, unless their link breaks.
+        let lost = if self.mix.nodes > 0 { share(random) } else { 0.0 };
+        self.store.set_weather(weather.lost_messages(lost));
         "weather"
     }
 

@@ -71,7 +71,7 @@ impl Book {
     /// longer than a watchdog's lease.
     fn asleep_until(&self, name: usize) -> Duration {
         let losses = self.losses.iter().filter(|loss| loss.name.is_none_or(|lost| lost == name));
-        losses.map(|loss| loss.at + self.habits.watchdog).max().unwrap_or_default()
+        losses.map(|loss| loss.until() + self.habits.watchdog).max().unwrap_or_default()
     }
 
     /// Whoever waits no more listens no more, once a cool-down is over.

@@ -13,6 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     COMMAND, LONGEST_RELEASE, NAMES,
+    nodes::Replaced,
     shadow::{Field, Shadow},
 };
 use crate::storm::{
@@ -101,6 +102,10 @@ pub(super) struct Book {
     /// Since when nothing has befallen anybody.
     pub(super) calm: Option<Duration>,
     pub(super) losses: Vec<Loss>,
+    /// When each client's links for commands were replaced, by node, and how much had happened by then.
+    pub(super) links: BTreeMap<(Uuid, usize), Vec<(usize, Duration)>>,
+    /// Since when nothing befalls anybody but that nodes fail over.
+    pub(super) only_nodes: Option<Duration>,
     /// Holds that the store was seen to lose.
     pub(super) doomed: Vec<Doomed>,
     pub(super) forces: BTreeMap<u64, Force>,
@@ -134,10 +139,12 @@ pub(super) struct Complaint {
 }
 
 /// The store lost what it had at this instant.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) name: Option<usize>,
     pub(super) at: Duration,
+    /// Where it was another master that took over.
+    pub(super) replaced: Option<Replaced>,
 }
 
 /// A hold that the store was seen to lose.
@@ -146,7 +153,7 @@ pub(super) struct Doomed {
     pub(super) field: Field,
     pub(super) at: Duration,
     /// How often it had come to be by then.
-    times: u32,
+    pub(super) times: u32,
 }
 
 #[derive(Debug)]
@@ -238,6 +245,7 @@ impl Referee {
         let mut book = self.book();
         for traced in trace {
             book.shadow.hear(&traced);
+            book.hears_of_links(&traced);
             if let (Some((rule, what)), None) = (book.shadow.wrong.take(), &book.complaint) {
                 book.complaint = Some(Complaint { rule, what, at: traced.at, name: None });
                 self.complained.notify_one();
@@ -352,7 +360,7 @@ impl Referee {
             let times = book.shadow.times(&field);
             book.doomed.push(Doomed { field, at, times });
         }
-        book.losses.push(Loss { name, at });
+        book.losses.push(Loss { name, at, replaced: None });
         for holder in name.map_or(0..NAMES.len(), |name| name..name + 1) {
             book.shadow.holders[holder] = None;
         }
@@ -361,7 +369,7 @@ impl Referee {
     /// The store's clock is set forward: its keys run out sooner, unless they are renewed.
     pub(super) fn leaps(&self) {
         let at = self.now();
-        self.book().losses.push(Loss { name: None, at });
+        self.book().losses.push(Loss { name: None, at, replaced: None });
     }
 
     pub(super) fn falls_back(&self, longest: Duration) {
@@ -502,7 +510,7 @@ impl Book {
                 life.lines.push(line.clone());
             }
         }
-        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.at, told: None };
+        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.until(), told: None };
         Chronicle {
             bounds: Bounds {
                 lease: longest,

@@ -97,11 +97,13 @@ impl Referee {
     /// An acquisition gave a guard; whose field is behind it.
     pub(super) fn granted(&self, number: u64, owner: &Owner, asking: Asking, since: Duration) -> Option<Field> {
         let now = self.now();
+        let name = self.book().seats.get(&number)?.name;
+        let kept = self.peek(name);
         let mut guard = self.up_to_date();
         let book = &mut *guard;
         let seat = book.seats.get_mut(&number)?;
         let fresh = !asking.nested || seat.waits.is_some();
-        let (name, id) = (seat.name, seat.id);
+        let id = seat.id;
         let newest = book.shadow.newest(id, name).cloned();
         let another = seat.hold != newest;
         // A nested one that found its outer hold gone goes on as a fresh one.
@@ -114,6 +116,7 @@ impl Referee {
         seat.watched += u32::from(asking.watched);
         seat.owner = Some(owner.clone());
         let hold = seat.hold.clone();
+        let passed = newest.as_ref().is_some_and(|field| book.let_go.contains_key(field));
         if renewed {
             // Passed on, it is held anew.
             book.let_go.retain(|field, _| newest.as_ref() != Some(field));
@@ -127,6 +130,8 @@ impl Referee {
             .grown_from_nothing(renewed, hold.as_ref(), since)
             .or_else(|| if believed && renewed { book.overlaps(number, seat, now) } else { None })
             .or_else(|| if let (Some(since), true) = waited { book.overtakes(number, seat, since, now) } else { None });
+        let tried = renewed && !passed;
+        let wrong = wrong.or_else(|| if tried { book.is_outdated(seat, kept.as_ref(), since, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
         let hold = book.seats[&number].hold.clone();
         drop(guard);
@@ -250,9 +255,10 @@ impl Book {
     /// Whether the store may have lost this hold, and the section need not know yet.
     pub(super) fn is_excused(&self, seat: &Seat, now: Duration) -> bool {
         let born = seat.hold.as_ref().and_then(|hold| self.shadow.birth(hold)).map_or(seat.asked, |birth| birth.first);
-        let lost = self.losses.iter().any(|loss| {
-            loss.name.is_none_or(|name| name == seat.name) && born <= loss.at && now <= loss.at + seat.longest
-        });
+        let lost = self
+            .losses
+            .iter()
+            .any(|loss| self.covers(loss, seat, seat.hold.as_ref(), born) && now <= self.told_of_by(loss, seat));
         let forced = || {
             let mut of_it = self.forces.values().filter(|force| force.name == seat.name);
             of_it.any(|force| force.until.is_none_or(|until| born <= until && now <= until + seat.longest))
@@ -343,7 +349,7 @@ impl Book {
                 (!by_us).then_some("nobody of this process forced it")
             }
             LostCause::Gone => {
-                let lost = self.losses.iter().any(|it| it.name.is_none_or(|name| name == seat.name) && born <= it.at);
+                let lost = self.losses.iter().any(|loss| self.covers(loss, seat, hold, born));
                 let forced = forces.any(|force| force.until.is_none_or(|until| born <= until));
                 let birth = hold.and_then(|hold| self.shadow.birth(hold));
                 let over = birth.is_none_or(|birth| birth.ran_out || birth.until <= now);

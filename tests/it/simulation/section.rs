@@ -167,11 +167,15 @@ impl Section {
         let (number, asking) = self.asks(terms, nested);
         let since = self.referee.now();
         let acquiring = self.lock.acquire(terms, Some(&self.owner));
+        // Others, and servers, may change while nobody looks.
+        let parks = self.mix.parked > 0 && !self.referee.is_calm() && self.random.once_in_a_while(self.mix.parked);
+        let parked = if parks { self.random.millis(20, 900) } else { Duration::ZERO };
         let answer = match patience {
+            None if parks => Some(after_a_while(acquiring, parked).await),
             None => Some(acquiring.await),
             Some((polls, until)) => timeout(until, after_polls(acquiring, polls)).await.ok().flatten(),
         };
-        self.entered(answer, number, terms, asking, since)
+        self.entered(answer, number, terms, asking, (since, parked))
     }
 
     /// A nested acquisition that is all that keeps the hold: the outer guards go while it is under way.
@@ -194,7 +198,7 @@ impl Section {
                 acquiring.await
             }
         };
-        self.entered(Some(answer), number, terms, asking, since)
+        self.entered(Some(answer), number, terms, asking, (since, Duration::ZERO))
     }
 
     fn asks(&mut self, terms: Terms, nested: bool) -> (u64, Asking) {
@@ -217,7 +221,7 @@ impl Section {
         number: u64,
         terms: Terms,
         asking: Asking,
-        since: Duration,
+        (since, parked): (Duration, Duration),
     ) -> Option<Held> {
         let Some(answer) = answer else {
             self.ended(number, DROPPED.to_owned());
@@ -239,7 +243,7 @@ impl Section {
             },
             |wait| wait + TWO_COMMANDS + COMMAND,
         );
-        self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + SLACK);
+        self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + parked + SLACK);
         match answer {
             Ok(Some(guard)) => {
                 let hold = self.referee.granted(self.seat, guard.owner(), asking, since);
@@ -481,6 +485,18 @@ impl Drop for Section {
     fn drop(&mut self) {
         self.opens(0);
         self.referee.stands_up(self.seat);
+    }
+}
+
+/// A future's output, where it is polled once and then not for so long.
+async fn after_a_while<F: Future>(future: F, long: Duration) -> F::Output {
+    let mut future = pin!(future);
+    match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        Poll::Ready(output) => output,
+        Poll::Pending => {
+            sleep(long).await;
+            future.await
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use relatch::{
     Uuid,
-    embedded::{Happening, Road, Traced},
+    embedded::{Happening, Ran, Road, Traced},
 };
 
 use super::{NAMES, referee::LONGEST};
@@ -33,6 +33,8 @@ pub(super) struct Shadow {
     turns: BTreeMap<(Uuid, usize), Turn>,
     /// Of each client's newest try that was answered busy, whose field it met.
     pub(super) met: BTreeMap<(Uuid, usize), (Duration, Option<Field>)>,
+    /// Holds that a try made.
+    pub(super) tried: BTreeSet<Field>,
     /// Numbers that were let go of for good over their client's link.
     ended: BTreeSet<Field>,
     /// Something that must not be, whoever asked: the rule, and what happened.
@@ -68,6 +70,8 @@ pub(super) struct Birth {
     pub(super) until: Duration,
     /// That came when its time was over, and may have made it anew.
     pub(super) ran_out: bool,
+    /// It was made at a master that had been replaced.
+    pub(super) at_rival: bool,
 }
 
 impl Shadow {
@@ -115,6 +119,9 @@ impl Shadow {
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
         let done = reply.starts_with(&[1]);
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
+        if ran.is_at_rival() {
+            return self.hear_of_rival(traced, name, verb, ran);
+        }
         if verb == "release.lua" && args[1] == "0" && *road == Road::Link && self.ended.insert(args[0].clone()) {
             self.turn(traced.client, name, traced.at, false);
         }
@@ -175,6 +182,7 @@ impl Shadow {
         }
         if reply.starts_with(&[1]) && asked == 1 && road == Road::Link {
             self.newest.insert((traced.client, name), field.clone());
+            self.tried.insert(field.clone());
         }
         if let Some(birth) = self.births.get_mut(field) {
             birth.most = birth.most.max(asked);
@@ -186,6 +194,64 @@ impl Shadow {
         }
         if reply.starts_with(&[1]) {
             self.lasts(field, traced.at, &args[1]);
+        }
+    }
+
+    /// What a master does that was replaced: nothing of that is at the present one.
+    fn hear_of_rival(&mut self, traced: &Traced, name: usize, verb: &str, ran: &Ran) {
+        let (args, reply) = (ran.args(), &ran.numbers().collect::<Vec<_>>()[..]);
+        let (done, over_link) = (reply.starts_with(&[1]), ran.road() == Road::Link);
+        let (made, lease) = match verb {
+            "acquire.lua" if done => (&args[0], &args[1]),
+            "hand_over.lua" if done => (&args[1], &args[2]),
+            "acquire.lua" if over_link && reply.starts_with(&[0]) => {
+                self.met.insert((traced.client, name), (traced.at, None));
+                return;
+            }
+            "renew.lua" => {
+                for (field, _) in args[1..].iter().zip(reply).filter(|(_, status)| **status == 1) {
+                    self.lasts(field, traced.at, &args[0]);
+                }
+                return;
+            }
+            "release.lua" if args[1] == "0" && over_link && self.ended.insert(args[0].clone()) => {
+                return self.turn(traced.client, name, traced.at, false);
+            }
+            _ => return,
+        };
+        let at = traced.at;
+        let birth = self.births.entry(made.clone()).or_insert(Birth {
+            at,
+            first: at,
+            times: 0,
+            ghost: None,
+            copied: false,
+            most: 1,
+            lowered: false,
+            until: at,
+            ran_out: false,
+            at_rival: true,
+        });
+        // What it was before may be gone by then.
+        (birth.at, birth.times, birth.at_rival) = (at, birth.times + 1, true);
+        if verb == "acquire.lua" {
+            birth.most = birth.most.max(args[2].parse().unwrap_or_default());
+        }
+        if over_link && (verb != "acquire.lua" || args[2] == "1") {
+            self.newest.insert((traced.client, name), made.clone());
+            self.turn(traced.client, name, at, true);
+            self.tried.extend((verb == "acquire.lua").then(|| made.clone()));
+        }
+        self.lasts(made, at, lease);
+    }
+
+    /// Another master is there, which has this of a name. Unless it is the same that the old one had, nobody need be behind
+    /// it, and its count may be of before.
+    pub(super) fn takes_over(&mut self, name: usize, kept: Option<&Field>, same: bool) {
+        self.holders[name] = kept.cloned();
+        let known = kept.and_then(|field| self.births.get_mut(field)).filter(|_| !same);
+        if let Some(birth) = known {
+            (birth.ghost, birth.copied, birth.lowered) = (Some(Road::Copy), true, true);
         }
     }
 
@@ -214,7 +280,8 @@ impl Shadow {
         let (at, first) = (traced.at, before.map_or(traced.at, |birth| birth.first));
         let copied = road != Road::Link;
         let (times, ran_out) = (self.times(field) + 1, before.is_some_and(|birth| birth.ran_out || birth.until < at));
-        let birth = Birth { at, first, times, ghost, copied, most, lowered: copied, until: at, ran_out };
+        let (lowered, at_rival) = (copied, false);
+        let birth = Birth { at, first, times, ghost, copied, most, lowered, until: at, ran_out, at_rival };
         self.births.insert(field.to_owned(), birth);
     }
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     backend::{
         Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Polled, RoundTrip, Value,
+        slot::slot,
     },
     chance::Chance,
     script::reentrant,
@@ -37,7 +38,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let store = Store::new(World::new(Chance::seeded(1), Hosts::new(1, false)));
+        Self::of_nodes(1)
+    }
+
+    fn of_nodes(nodes: usize) -> Self {
+        let store = Store::new(World::new(Chance::seeded(1), Hosts::new(nodes, false)));
         let link = Link::open(&store, CLIENT, TIMEOUT).unwrap();
         Self { store, link }
     }
@@ -231,6 +236,53 @@ async fn closing_answers_what_left_what_stands_in_line_and_what_comes_later() {
     }
     assert_eq!(fault(under_way.await), (FaultKind::Closed, true));
     assert_eq!(fault(in_line.await), (FaultKind::Closed, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_its_slot_elsewhere_is_asked_again_whether_it_leaves_and_takes_the_way_of_what_is_sent_there() {
+    let (way, moving) = (20 * MS, slot(b"a"));
+    for wanted in [true, false] {
+        let bench = Bench::of_nodes(2);
+        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        let asked = Arc::new(AtomicBool::new(true));
+        let answer = Arc::clone(&asked);
+        let dispatch = Dispatch::new(move || answer.load(Ordering::Relaxed));
+        let (line, eras) = (&bench.link, bench.link.eras());
+        let (before, elsewhere) = (line.link("a"), line.link("b"));
+        let mut under_way = bench.acquire("x", Some(&dispatch));
+        assert!(poll(&mut under_way).is_pending());
+        assert_eq!((dispatch.left_on(), dispatch.left_in()), (Some(before), Some(line.era("a"))));
+        bench.store.with(|world| world.migrate(moving, Duration::ZERO));
+        let after = line.link("a");
+        assert_eq!((line.era("a"), *eras.borrow(), line.link("b")), (after, after, elsewhere));
+        assert!(after > before.max(elsewhere));
+        asked.store(wanted, Ordering::Relaxed);
+        sleep(way + MS).await;
+        if wanted {
+            assert_eq!((dispatch.left_on(), dispatch.left_in()), (Some(after), Some(after)));
+            assert!(under_way.await.is_ok());
+        } else {
+            assert_eq!(fault(under_way.await), (FaultKind::Withdrawn, false));
+        }
+        assert_eq!(bench.holder().as_deref(), wanted.then_some("x"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unsubscribes_while_the_slot_of_its_channel_goes_elsewhere_listens_nowhere() {
+    let way = 20 * MS;
+    for (early, late) in [(MS, MS), (MS, way * 2), (way * 2, MS)] {
+        let bench = Bench::of_nodes(2);
+        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        let recorder = Arc::new(Recorder::default());
+        let subscription = bench.link.subscribe("a", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
+        sleep(early).await;
+        bench.store.with(|world| world.migrate(slot(b"a"), Duration::ZERO));
+        sleep(late).await;
+        drop(subscription);
+        sleep(way * 4).await;
+        assert!(bench.store.look(World::listeners).is_empty(), "{early:?} {late:?}");
+    }
 }
 
 /// Remembers what it heard.
