@@ -16,7 +16,7 @@ use crate::{
         deployment::Deployment,
         eventually_async,
     },
-    kept::{channel, connected},
+    kept::{channel, connected, poll_once},
 };
 
 /// Of the clients here: several renewals of each hold fall into each step.
@@ -207,6 +207,30 @@ impl Echo {
         self.1.send(()).expect("it asks until it is stopped");
         self.0.await.expect("no panic")
     }
+}
+
+/// A node that gives a slot away has no more to do with a key that is not there: a lock must not be without a hold even for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_handed_over_where_its_slot_is_half_moved_and_no_hold_is_lost() {
+    let cluster = Deployment::of_cluster();
+    let ours = connected(builder(&cluster).handover_slice(SOON)).await;
+    let name = name_on("node0");
+    let mutex = ours.mutex(&name);
+    live(&ours, &name).await;
+    let first = mutex.lock().lease(SOON).await.expect("it is free");
+    cluster.begin_migration(slot(&name), "node0", "node1");
+    let mut last = first;
+    for _ in 0..3 {
+        // By another lease, so that the server has to know of it.
+        let mut next = Box::pin(mutex.lock().lease(SOON * 2).into_future());
+        assert!(poll_once(&mut next).await.is_pending());
+        assert_eq!(last.unlock().await.expect("it is held"), Released::Freed);
+        last = timeout(SOON, next).await.expect("its turn comes").expect("it is handed over");
+        assert_eq!(cluster.ask::<i64>("node0", &["HLEN", &name]), 1);
+    }
+    cluster.move_keys(slot(&name), "node0", "node1");
+    cluster.end_migration(slot(&name), "node0", "node1");
+    assert_eq!(last.unlock().await.expect("it is held"), Released::Freed);
 }
 
 /// On one thread, which does nothing else while it is blocked: the answer and the end of the time are found together.
