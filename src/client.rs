@@ -11,6 +11,7 @@ pub use self::builder::ClientBuilder;
 use crate::backend::embedded::EmbeddedStore;
 pub use crate::backend::redis::{RespVersion, ShardedPubSub};
 use crate::{
+    acl::Acl,
     backend::Backend,
     chance::Chance,
     engine::{Clock, Engine, Settings, Shutdown},
@@ -115,7 +116,7 @@ impl Client {
         chance: Chance,
         prefix: Arc<str>,
     ) -> Self {
-        let scope = Arc::new(Scope::new(id, prefix, Arc::clone(&backend)));
+        let scope = Arc::new(Scope::new(id, prefix, settings.replicas.is_some(), Arc::clone(&backend)));
         Self { engine: Engine::start(id, backend, settings, clock, chance), scope }
     }
 
@@ -154,6 +155,34 @@ impl Client {
     #[must_use]
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// What a user of the servers must be allowed so that all works, and nothing else: for every primitive that there is, with keys of
+    /// this pattern, on the servers that this client found. No I/O.
+    ///
+    /// The pattern is one of keys: the names with the client's [`name_prefix`](ClientBuilder::name_prefix), as in `app:*`, with `*`,
+    /// `?`, `[…]` and `\` as the server has them. What the rights are depends on the deployment, and on the versions: an
+    /// access list with a word that a server does not know is refused as a whole. Where a server has not said its version, words that
+    /// not all versions know are left out; so ask again after an upgrade. See
+    /// [`operating`](crate::guide::operating#rights).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](crate::Error::Invalid) for a pattern that is empty, that has spaces or control characters, which no
+    /// access list takes, or that ends within a set or with a lone backslash.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> relatch::Result<()> {
+    /// let client = relatch::Client::builder().url("redis://admin:secret@127.0.0.1/").name_prefix("app:").connect().await?;
+    /// let acl = client.required_acl("app:*")?;
+    /// println!("user locks on >a-long-random-secret {}", acl.data); // a line for the servers' ACL file
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn required_acl(&self, pattern: impl AsRef<str>) -> Result<Acl> {
+        self.scope.required_acl(pattern.as_ref())
     }
 
     /// The client's identity on the server, the first half of a hold's name there.

@@ -4,6 +4,8 @@ use std::{ops::Deref, sync::Arc};
 
 use smallvec::SmallVec;
 
+use crate::glob::Part;
+
 /// The key of a lock: whatever else belongs to the lock is derived from it. Without a prefix it is the name itself.
 pub(crate) fn lock_key(prefix: &str, name: &Arc<str>) -> Arc<str> {
     if prefix.is_empty() { Arc::clone(name) } else { [prefix, name].concat().into() }
@@ -16,8 +18,26 @@ pub(crate) fn probe_key(prefix: &str) -> String {
 
 /// Where the release of a lock is told.
 pub(crate) fn lock_channel(key: &str) -> Built {
-    prefixed("redisson_lock__channel", key)
+    prefixed(LOCK_CHANNEL, key)
 }
+
+/// Where the releases of locks are told whose keys are of this pattern: patterns, for an access list. `parts` is what it is made of.
+pub(crate) fn lock_channels(pattern: &str, parts: &[Part]) -> Vec<String> {
+    let tagged = || format!("{LOCK_CHANNEL}:{{{pattern}}}");
+    let bare = || format!("{LOCK_CHANNEL}:{pattern}");
+    let has_braces = parts.contains(&Part::Byte(b'{'));
+    let names_many = parts.iter().any(|part| !matches!(part, Part::Byte(_)));
+    match (has_braces, names_many) {
+        (true, _) => vec![bare()],
+        (false, false) => vec![tagged()],
+        // Whatever stands around it is of the pattern, too.
+        (false, true) if parts.first() == Some(&Part::Any) && parts.last() == Some(&Part::Any) => vec![bare()],
+        (false, true) => vec![tagged(), bare()],
+    }
+}
+
+/// What the channels of all locks begin with.
+const LOCK_CHANNEL: &str = "redisson_lock__channel";
 
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.
@@ -103,6 +123,7 @@ impl Deref for Field {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::glob;
 
     #[test]
     fn a_field_is_the_client_and_the_number_whatever_their_digits() {
@@ -110,6 +131,28 @@ mod tests {
         for number in [0, 7, 10, 99, 100, 1_234_567_890, u64::MAX - 1, u64::MAX] {
             assert_eq!(&*Field::new(client, number), format!("{client}:{number}"));
         }
+    }
+
+    #[test]
+    fn the_channels_of_a_pattern_are_those_of_all_its_keys_and_of_no_others() {
+        let patterns =
+            ["*", "app:*", "*:app", "*app*", "app", "{app}:*", "a?b", r"a\*b", r"a\{b*", "a[{x]b", "app:{*}"];
+        let keys =
+            ["app", "app:", "app:a", "app:{a}", "x:app", "{x}:app", "xappx", "{app}:x", "axb", "a{b", "a*b", "a{bc"];
+        for pattern in patterns {
+            let channels = lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap());
+            for key in keys {
+                let channel = lock_channel(key);
+                let is_told = channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel.bytes()));
+                assert_eq!(
+                    is_told,
+                    glob::matches(pattern.as_bytes(), key.as_bytes()),
+                    "{key} of {pattern}: {channels:?}"
+                );
+            }
+        }
+        let number = |pattern: &str| lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
+        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [1, 2, 1, 1]);
     }
 
     #[test]

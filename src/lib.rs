@@ -23,8 +23,10 @@ pub mod embedded;
 
 pub mod guide;
 
+mod acl;
 mod backend;
 mod chance;
+mod glob;
 mod keys;
 mod rules;
 mod runtime;
@@ -42,6 +44,7 @@ pub use uuid::Uuid;
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
 pub use crate::embedded::EmbeddedStore;
 pub use crate::{
+    acl::Acl,
     client::{Client, ClientBuilder, RespVersion, ShardedPubSub},
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},

@@ -1,6 +1,6 @@
 //! The script catalogue: every Lua file with its declared keys and arguments. It runs none and reads no reply.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// One Lua file.
 ///
@@ -27,6 +27,30 @@ impl Script {
         };
         fits(self.keys, keys) && fits(self.args, args)
     }
+}
+
+/// Every command that some script calls, but for those by which it publishes: which one that is, is said by an argument.
+pub(crate) fn called() -> BTreeSet<&'static str> {
+    CATALOGUE.iter().flat_map(|script| script.source.lines()).flat_map(calls).collect()
+}
+
+impl Script {
+    /// What it calls in one of its lines, from 1 on.
+    pub(crate) fn called_in(&self, line: usize) -> Option<&'static str> {
+        calls(self.source.lines().nth(line.checked_sub(1)?)?).next()
+    }
+
+    /// What it calls without ending where that is refused: it answers with the refusal.
+    pub(crate) fn answered(&self) -> BTreeSet<&'static str> {
+        let asked = self.source.lines().filter_map(|line| line.split_once("redis.p"));
+        asked.flat_map(|(_, call)| calls(call)).collect()
+    }
+}
+
+/// The names of commands in a line of a script.
+fn calls(line: &'static str) -> impl Iterator<Item = &'static str> {
+    let code = line.split("--").next().unwrap_or_default();
+    code.split("call('").skip(1).filter_map(|call| call.split('\'').next())
 }
 
 /// Declares `folder { NAME = verb(keys; args); }` and collects everything that was declared.
@@ -63,7 +87,7 @@ scripts! {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{fs, path::Path};
 
     use super::*;
 
@@ -92,6 +116,20 @@ mod tests {
         let listed: BTreeSet<String> = CATALOGUE.iter().map(|script| script.path.to_owned()).collect();
         assert_eq!(listed.len(), CATALOGUE.len(), "a file is listed twice");
         assert_eq!(on_disk, listed);
+    }
+
+    /// By the tokens of the scripts, which is another way to read them.
+    #[test]
+    fn what_scripts_call_is_found_and_what_is_called_otherwise_is_a_fault() {
+        let tokens: Vec<String> = CATALOGUE.iter().flat_map(|script| code(script.source)).collect();
+        let calls = tokens.windows(3).filter(|window| window[1] == "(" && ["call", "pcall"].contains(&&*window[0]));
+        let names = calls.map(|window| window[2].trim_matches('\'')).filter(|name| *name != "publish");
+        assert_eq!(called(), names.collect());
+        assert!(called().contains("PEXPIRE"));
+        assert_eq!(reentrant::ACQUIRE.answered().into_iter().collect::<Vec<_>>(), ["PEXPIRE"]);
+        let line = reentrant::ACQUIRE.source.lines().position(|line| line.contains("'HGET'")).unwrap();
+        assert_eq!(reentrant::ACQUIRE.called_in(line + 1), Some("HGET"));
+        assert_eq!((reentrant::ACQUIRE.called_in(1), reentrant::ACQUIRE.called_in(1000)), (None, None));
     }
 
     // The checks are worth what they catch: one good script, then one fault at a time put into it.
@@ -143,6 +181,7 @@ return {1}
             ("return {1}\n", "count = 1\nreturn {1}\n", "free name count"),
             ("return {1}\n", "return {lock .. 'x'}\n", "joins text"),
             ("lock, lease_ms)", "lock, 30000)", "a time that no *_ms names"),
+            ("redis.call('PEXPIRE', ", "redis.call(field, ", "calls what nobody can read"),
         ];
         for (from, to, fault) in rows {
             let found = faults(&script(good.replace(from, to)));
@@ -255,6 +294,10 @@ return {1}
                 && !known.contains(token.as_str())
             {
                 faults.push(format!("free name {token}"));
+            }
+            let called = (token == "call" || token == "pcall").then(|| body.get(i + 2)).flatten();
+            if called.is_some_and(|name| name != "publish" && !name.starts_with('\'')) {
+                faults.push("calls what nobody can read, so that no right for it is asked for".to_owned());
             }
             if token == ".." {
                 faults.push("joins text, and so may build a key".to_owned());

@@ -19,6 +19,7 @@ mod listening;
 pub(crate) mod redis;
 mod replicas;
 mod reply;
+mod rights;
 mod round_trip;
 mod slot;
 
@@ -28,6 +29,7 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
 pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};
 pub(crate) use reply::{Reply, decode};
+pub(crate) use rights::Rights;
 pub(crate) use round_trip::{RoundTrip, RoundTrips};
 
 /// An answer that is still on its way.
@@ -111,6 +113,9 @@ pub(crate) trait Backend: Line {
 
     /// What the way to the servers does that not every way does.
     fn abilities(&self) -> Abilities;
+
+    /// What a user of the servers must be allowed, beside keys, channels and what scripts call.
+    fn rights(&self) -> Rights;
 
     /// The birth of the server process behind the present link, where the server tells it.
     #[allow(dead_code, reason = "one server has nobody to be younger than; a quorum asks")]

@@ -96,6 +96,11 @@ impl ClientBuilder {
 
     /// Where the server is, as the driver's own client object: its TLS and credentials are used as they are. The time
     /// limits are this builder's.
+    ///
+    /// Each link, and each that replaces one, shows the credentials of this object, so these stay those of the client for as long as
+    /// it lives. The driver's `StreamingCredentialsProvider` is no part of a client object, and is not asked: where passwords change, let
+    /// the server take the old and the new one together until all clients have the new one. What ends them on the server does not end
+    /// links that are there; without them a client comes back when it is let in again.
     pub fn redis_client(mut self, client: server::DriverClient) -> Self {
         self.target = Some(server::Address::of_client(&client).map(|address| Target::Server(Box::new(address))));
         self

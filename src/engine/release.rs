@@ -269,6 +269,9 @@ impl ReleaseJob {
         let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
         loop {
             let answer = Sending::new(&self.place, self.number).send().await?;
+            if let Letting::Done { holds: 0, published: Published::No } = answer {
+                self.place.engine.cannot_tell();
+            }
             let have_run = self.old_copies.have_run(|| self.place.link());
             let answered = self.place.update(|state, fx| {
                 fx.nudge();

@@ -99,6 +99,8 @@ pub(crate) struct Engine {
     dropped_at_once: DroppedAtOnce,
     pub(super) queued: Queued,
     hears: AtomicBool,
+    /// It was not said yet that the server denies to publish.
+    tells: AtomicBool,
     reaches: AtomicBool,
     watched: Arc<Watched>,
 }
@@ -131,6 +133,7 @@ impl Engine {
             queued: Queued::default(),
             dropped_at_once: DroppedAtOnce::default(),
             hears: AtomicBool::new(true),
+            tells: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
             watched: Arc::default(),
         });
@@ -249,6 +252,15 @@ impl Engine {
     pub(super) fn cannot_hear(&self) {
         if self.hears.swap(false, Ordering::Relaxed) {
             tracing::warn!("the server refuses subscriptions: waiting for locks by polling");
+        }
+    }
+
+    /// Releases are not told: said once a client.
+    pub(super) fn cannot_tell(&self) {
+        if self.tells.swap(false, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server refuses to publish releases: whoever waits for a lock elsewhere finds it free only by looking again"
+            );
         }
     }
 

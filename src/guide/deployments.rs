@@ -48,10 +48,11 @@
 //! [`Refused`](crate::Error::Refused) where a password is wrong; [`Unreachable`](crate::Error::Unreachable) where nobody answers.
 //! Each says of every sentinel what it said.
 //!
-//! A client has two connections to each sentinel. A user there needs these rights:
+//! A client has two connections to each sentinel. A user there needs these rights, which
+//! [`required_acl`](crate::Client::required_acl) has as `sentinel`:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetchannels &+switch-master &+sentinel -@all +sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe +client|setname
+//! user locks on >a-long-random-secret resetkeys resetchannels &+switch-master &+sentinel -@all +sentinel|master +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|myid +subscribe +client|setname
 //! ```
 //!
 //! Without `+subscribe` a failover is noticed up to a second later, and one event says so; without `sentinels` nobody but those
@@ -86,7 +87,8 @@
 //!   and each 10 s while anything is done. What a master says of its own slots counts less than what others say.
 //! - Names of several locks need not be in one slot: each has commands of its own.
 //!
-//! A user needs these rights at each node, beside those of [`operating`](super::operating#rights):
+//! A user needs these rights at each node, beside those of [`operating`](super::operating#rights); where channels are sharded, in
+//! place of `+publish +subscribe +unsubscribe`. [`required_acl`](crate::Client::required_acl) has all of them:
 //!
 //! ```text
 //! +cluster|slots +asking +pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish +ping

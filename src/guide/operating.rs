@@ -8,10 +8,21 @@
 //!
 //! # Rights
 //!
-//! A client that only locks needs these rights, here for the name prefix `app:` in an ACL file of Redis 7:
+//! What a user must be allowed, and no more, says [`Client::required_acl`](crate::Client::required_acl): for every primitive, on the
+//! deployment and the versions that the client found. With a user that has all rights:
+//!
+//! ```no_run
+//! # async fn example(client: relatch::Client) -> relatch::Result<()> {
+//! let acl = client.required_acl("app:*")?; // of keys: the client's name prefix is part of it
+//! println!("ACL SETUSER locks on >a-long-random-secret {}", acl.data);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Whoever has no client yet takes this line, for one server of version 7.0 and the name prefix `app:`:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:* &redisson_lock__channel:app:* -@all +eval +evalsha +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +publish +subscribe +unsubscribe +ping +info +client|setname
+//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:*} &redisson_lock__channel:app:* -@all +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +eval +evalsha +publish +subscribe +unsubscribe +ping +info +type +client|setname
 //! ```
 //!
 //! With [`replica_acks`](crate::ClientBuilder::replica_acks), and only then, `+wait` is needed, too.

@@ -42,6 +42,9 @@
 //! | `warn` | `a sentinel does not tell of failovers by itself; it is asked each second` | grant it `+subscribe` and its channels | client | `sentinel`, `error` |
 //! | `warn` | `that server cannot be spoken to` | what the sentinels name is no address for the driver | | `error` |
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
+//! | `warn` | `the server denies a right to a channel` | which one, says `error`; the channel's own right is missing where it names no command: [`operating`](super::operating#rights) | client | `channel`, `error` |
+//! | `warn` | `the server refuses to publish releases: whoever waits for a lock elsewhere finds it free only by looking again` | grant `+publish`, or `+spublish` on a cluster, and the channel: [`operating`](super::operating#rights) | client | – |
+//! | `warn` | `the server denies INFO: nobody notices that it drops locks when it is full` | grant it, or see to `maxmemory-policy` | client | `server`, `error` |
 //! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
 //! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |
 //! | `warn` | `no thread: calls from elsewhere wait for the client's own runtime without a bound` | the system gives no thread | | `error` |

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use crate::{
+    acl::Acl,
     backend::{
         Acknowledged, Arg, Backend, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, UNCOUNTED, Value, decode,
     },
@@ -21,12 +22,20 @@ use crate::{
 pub(crate) struct Scope {
     client_id: String,
     prefix: Arc<str>,
+    /// Replicas are asked whether they know of a grant.
+    acknowledged: bool,
     backend: Arc<dyn Backend>,
 }
 
 impl Scope {
-    pub(crate) fn new(client_id: Uuid, prefix: Arc<str>, backend: Arc<dyn Backend>) -> Self {
-        Self { client_id: client_id.to_string(), prefix, backend }
+    pub(crate) fn new(client_id: Uuid, prefix: Arc<str>, acknowledged: bool, backend: Arc<dyn Backend>) -> Self {
+        Self { client_id: client_id.to_string(), prefix, acknowledged, backend }
+    }
+
+    /// What a user must be allowed for keys of this pattern.
+    pub(crate) fn required_acl(&self, pattern: &str) -> Result<Acl, Error> {
+        let rights = self.backend.rights().and(self.acknowledged.then_some("wait"));
+        Acl::of(&rights, &self.prefix, pattern)
     }
 
     /// The plain lock of this name, if the name can be one.

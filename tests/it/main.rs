@@ -12,6 +12,7 @@ mod cluster;
 mod conformance;
 mod connecting;
 mod contention;
+mod credentials;
 mod detaching;
 #[cfg(feature = "embedded")]
 mod distances;

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     backend::{
         self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending,
-        Publish, Replicas, RoundTrip, Subscription, Value, dispatch::Dispatches,
+        Publish, Replicas, Rights, RoundTrip, Subscription, Value, dispatch::Dispatches,
     },
     error::Error,
 };
@@ -191,6 +191,11 @@ impl Backend for Link {
     fn abilities(&self) -> Abilities {
         // As a cluster refuses it, whose nodes have slots of their own.
         Abilities { resends: false, joins_names: self.signals.round_trips.len() == 1 }
+    }
+
+    /// As of one server, which knows no users and forbids nothing.
+    fn rights(&self) -> Rights {
+        Rights::of_links(Publish::Classic)
     }
 
     fn born(&self) -> Option<Birth> {

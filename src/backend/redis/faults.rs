@@ -10,7 +10,11 @@ use super::{
     secrets::Secrets,
     words::{self, Meaning},
 };
-use crate::backend::{Fault, FaultKind};
+use crate::{
+    backend::{Fault, FaultKind},
+    name::Shown,
+    script::Script,
+};
 
 /// A server's refusal.
 pub(super) fn refused(error: &ServerError, secrets: &Secrets) -> Fault {
@@ -117,6 +121,33 @@ pub(super) fn is_of_a_cluster(fault: &Fault) -> bool {
 /// The same fault, and what stands at the key.
 pub(super) fn in_place_of_a_lock(fault: &Fault, there: &'static str) -> Fault {
     Fault { source: words(format!("{}; the key holds {there}", fault.source)), ..fault.clone() }
+}
+
+/// The same fault; of a right that is missing, with what it is about where the server does not say that: the command that a script was not to call, or the
+/// key that it was not to touch.
+pub(super) fn denied(fault: Fault, script: &Script, key: Option<&[u8]>) -> Fault {
+    if fault.kind != FaultKind::Permission {
+        return fault;
+    }
+    let said = fault.source.to_string();
+    let lower = said.to_lowercase();
+    let missing = match key {
+        // In quotes, as newer servers have it.
+        _ if said.split('\'').count() > 2 => return fault,
+        Some(key) if [" key", " keys "].iter().any(|word| lower.contains(word)) => {
+            format!("the key is {}", Shown(&String::from_utf8_lossy(key)))
+        }
+        _ if lower.contains("script") => {
+            let line = lower.split("@user_script:").nth(1).map(|rest| rest.split(|is: char| !is.is_ascii_digit()));
+            let line = line.and_then(|mut digits| digits.next()?.parse().ok());
+            let called = line
+                .and_then(|line| script.called_in(line))
+                .map_or_else(|| script.answered().into_iter().collect::<Vec<_>>().join(" or "), str::to_owned);
+            format!("the command is {called}, in {}", script.path)
+        }
+        _ => return fault,
+    };
+    Fault { source: words(format!("{said}; {missing}")), ..fault }
 }
 
 /// A link that was not open in time.

@@ -1,22 +1,55 @@
 //! What a server says of itself, as far as it matters here. It asks nobody.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use super::codec::{pairs, text};
+use super::{
+    codec::{pairs, text},
+    rights::Version,
+};
 use crate::backend::Birth;
 
 /// What an answer to `INFO` tells; nothing, where it is a refusal.
 #[derive(Debug, Default)]
 pub(super) struct Info {
     pub(super) birth: Option<Birth>,
+    pub(super) version: Option<Version>,
     /// The policy by which it drops keys that have a TTL when its memory is full.
     pub(super) evicts: Option<&'static str>,
     /// Whether it said anything about its memory.
     pub(super) tells_of_memory: bool,
-    /// The first part of its version, as Redis counts; nothing, where it does not say.
-    pub(super) version: Option<u32>,
+}
+
+/// What is known of the server behind the present link.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<(Option<Birth>, Option<Version>)>);
+
+impl Known {
+    pub(super) fn birth(&self) -> Option<Birth> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    pub(super) fn version(&self) -> Option<Version> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// It was greeted. Who does not say his version there is asked otherwise.
+    pub(super) fn greeted(&self, version: Option<Version>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.1 = version.or(known.1);
+    }
+
+    /// It was asked.
+    pub(super) fn heard(&self, info: &Info) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.0 = info.birth.clone();
+        known.1 = info.version.or(known.1);
+    }
 }
 
 /// The policies that drop keys with a TTL. One that is not known is told by its family: whoever answers may repeat a
@@ -45,9 +78,9 @@ impl Info {
         let uptime = || field("uptime_in_seconds")?.parse().ok().map(Duration::from_secs);
         let since = || Instant::now().checked_sub(uptime()?);
         let birth = field("run_id").and_then(|run_id| Some(Birth { run_id: Arc::from(run_id), since: since()? }));
+        let version = field("redis_version").and_then(Version::read);
         let (bytes, policy) = (field("maxmemory"), field("maxmemory_policy"));
-        let version = field("redis_version").and_then(|version| version.split('.').next()?.parse().ok());
-        Self { birth, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some(), version }
+        Self { birth, version, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some() }
     }
 }
 
@@ -120,14 +153,6 @@ mod tests {
             let reply = redis::parse_redis_value(&[header, said].concat()).unwrap();
             assert_eq!(evicts_by_configuration(&reply), Some("volatile-lru"));
         }
-    }
-
-    #[test]
-    fn the_first_part_of_a_version_is_read_where_there_is_one() {
-        for (said, version) in [("7.0.15", Some(7)), ("6.2.14", Some(6)), ("10", Some(10)), ("unstable", None)] {
-            assert_eq!(info(&format!("# Server\r\nredis_version:{said}\r\n")).version, version, "{said}");
-        }
-        assert_eq!(info("").version, None);
     }
 
     #[test]

@@ -1,11 +1,7 @@
 //! The keeper of a node's command link: replaces it whenever it ends, one attempt at a time, and hears what each server says
 //! of itself. How a link's end is noticed is in `link.rs`.
 
-use std::{
-    future::pending,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use redis::Cmd;
 use tokio::{
@@ -15,11 +11,13 @@ use tokio::{
 
 use super::{
     aside::Aside,
+    faults,
     info::{self, Info},
     link::{Cause, Kept, Link},
     node::Node,
     options::Clients,
     outage::Part,
+    rights::Version,
 };
 use crate::{
     backend::backoff::{self, Backoff},
@@ -34,8 +32,15 @@ const ROUND_TRIPS: u32 = 3;
 /// Keeps a node's link until the backend is closed. It leads to where the node aimed before all of these changes.
 pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Option<Kept>) {
     let node = &node.0;
-    let mut keeper =
-        Keeper { node, backoff: Backoff::default(), answered: false, asks_of_memory: true, before: None, warns: true };
+    let mut keeper = Keeper {
+        node,
+        backoff: Backoff::default(),
+        answered: false,
+        asks_of_memory: true,
+        before: None,
+        tells_of_denial: true,
+        warns: true,
+    };
     node.closed.run_until_cancelled(keeper.replace(changes, first)).await;
 }
 
@@ -48,6 +53,8 @@ struct Keeper<'a> {
     asks_of_memory: bool,
     /// What the last one that answered said, and when its link was over.
     before: Option<(Info, Option<Instant>)>,
+    /// It was not said yet that it denies that question.
+    tells_of_denial: bool,
     /// The server's policy for full memory is still to be warned of.
     warns: bool,
 }
@@ -156,6 +163,7 @@ impl Keeper<'_> {
             None => self.answer(link, &info).await?,
         };
         self.answered = true;
+        self.denies(&reply);
         let info = Info::of(&reply);
         let tells_of_memory = info.tells_of_memory;
         self.heard(info);
@@ -166,6 +174,20 @@ impl Keeper<'_> {
             self.drops(info::evicts_by_configuration(&reply));
         }
         Some(())
+    }
+
+    fn denies(&mut self, reply: &redis::Value) {
+        if let redis::Value::ServerError(error) = reply
+            && error.code() == "NOPERM"
+            && std::mem::take(&mut self.tells_of_denial)
+        {
+            let node = self.node;
+            tracing::warn!(
+                server = %node.aim.now().address(),
+                error = %faults::refused(error, node.secrets()).source,
+                "the server denies INFO: nobody notices that it drops locks when it is full"
+            );
+        }
     }
 
     async fn aside(&self) -> Option<Aside> {
@@ -192,8 +214,9 @@ impl Keeper<'_> {
     fn heard(&mut self, info: Info) {
         let node = self.node;
         self.drops(info.evicts);
-        *node.birth.lock().unwrap_or_else(PoisonError::into_inner) = info.birth.clone();
-        node.routes().iter().for_each(|routes| routes.is_of_version(node, info.version));
+        node.known.heard(&info);
+        let version = info.version.map(Version::major);
+        node.routes().iter().for_each(|routes| routes.is_of_version(node, version));
         if let Some((before, Some(over))) = &self.before
             && let (Some(before), Some(now)) = (&before.birth, &info.birth)
             && before.run_id != now.run_id

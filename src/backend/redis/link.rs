@@ -24,6 +24,7 @@ use super::{
     identity::{self, NO_SCRIPT},
     naming::Named,
     options::Clients,
+    rights::Version,
     waiting::Waiting,
 };
 use crate::backend::{Fault, FaultKind};
@@ -170,8 +171,9 @@ impl Link {
     }
 
     /// Finds out who is there, with a key such as a lock may have. What keeps every command from being run is told here;
-    /// what keeps scripts from it, or this key, is told by the first script that meets it.
-    pub(super) async fn probe(&self, key: &str, within: Duration, clients: &Clients) -> Result<(), Fault> {
+    /// what keeps scripts from it, or this key, is told by the first script that meets it. Comes back with its version, where it
+    /// says that.
+    pub(super) async fn probe(&self, key: &str, within: Duration, clients: &Clients) -> Result<Option<Version>, Fault> {
         let (secrets, mut probe) = (&clients.secrets, redis::pipe());
         // The greeting needs no right, and whoever knows it says what he is. Who knows no other greeting need not know this
         // one: a node of a cluster is told there by what it has not got, and by what it refuses.
@@ -205,7 +207,7 @@ impl Link {
             return Err(faults::sentinel());
         }
         let counts = |fault: &Fault| fault.kind.heals() || fault.kind == FaultKind::Credentials;
-        faults.into_iter().find(counts).map_or(Ok(()), Err)
+        faults.into_iter().find(counts).map_or(Ok(last.first().and_then(Version::of)), Err)
     }
 
     /// Looks after the link until it is over, and after those who wait for its answers.

@@ -21,6 +21,7 @@
 //! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
 //! | `link` | one connection, and how its end is noticed |
+//! | `rights` | what a user must be allowed, by the versions of the servers |
 //! | `naming` | how connections are called in the server's list |
 //! | `identity` | what a server is that does not say so |
 //! | `waiting` | who is woken when a command's time is over, or its link is |
@@ -49,6 +50,7 @@ mod node;
 mod options;
 mod outage;
 mod pubsub;
+mod rights;
 mod secrets;
 mod sentinel;
 mod spare;

@@ -26,6 +26,7 @@ use super::{
     command::{LinkWait, Timer, UnderWay, Way},
     current::{Current, Found, Numbers, Turn},
     faults,
+    info::Known,
     keeper::{self, CloseOnDrop},
     link::{Answers, Cause, Kept, Link},
     options::{Clients, Options},
@@ -36,7 +37,7 @@ use super::{
     waiting::{Over, Wait},
 };
 use crate::{
-    backend::{Birth, Fault, FaultKind, Polled, RoundTrips, Value, dispatch::Dispatches},
+    backend::{Fault, FaultKind, Polled, RoundTrips, Value, dispatch::Dispatches},
     script::Script,
 };
 
@@ -62,7 +63,7 @@ pub(super) struct Node {
     routes: Option<Weak<Routes>>,
     /// When something was last found that had been waiting for too long.
     stalled: Mutex<Option<Instant>>,
-    pub(super) birth: Mutex<Option<Birth>>,
+    pub(super) known: Known,
     /// Once somebody asks for them.
     pub(super) acks: OnceLock<Acks>,
 }
@@ -78,10 +79,12 @@ pub(super) async fn start(
 ) -> Result<Arc<Node>, Fault> {
     let (link, within) = (Arc::new(link), options.command_timeout);
     let (round_trips, asked) = (RoundTrips::default(), Instant::now());
-    link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &aim.now()).await?;
+    let version = link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &aim.now()).await?;
     round_trips.note(asked.elapsed());
     let current = Current::new(Some(link.clone()), &Numbers::new());
-    Ok(Node::start(aim, within, current, round_trips, closed, None, Some(Kept(link))))
+    let node = Node::start(aim, within, current, round_trips, closed, None, Some(Kept(link)));
+    node.known.greeted(version);
+    Ok(node)
 }
 
 impl Node {
@@ -121,7 +124,7 @@ impl Node {
             closed,
             routes,
             stalled: Mutex::default(),
-            birth: Mutex::default(),
+            known: Known::default(),
             acks: OnceLock::new(),
         });
         let changes = node.aim.changes();
@@ -212,7 +215,7 @@ impl Node {
         };
         let fault = match codec::value(reply, self.secrets()) {
             Err(fault) if fault.kind == FaultKind::WrongType => fault,
-            answer => return answer,
+            answer => return answer.map_err(|fault| faults::denied(fault, script, codec::key(cmd))),
         };
         let Some(question) = codec::type_of_key(cmd) else { return Err(fault) };
         timer.sent = Instant::now();

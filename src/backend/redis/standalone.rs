@@ -1,9 +1,6 @@
 //! A standalone server, as the seam wants it: one node for commands, one link for all subscriptions. It only hands on.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -18,16 +15,19 @@ use super::{
     node::{self, Node},
     options::Options,
     pubsub::PubSub,
+    rights::{self, Versions},
 };
 use crate::backend::{
     self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Replicas,
-    RoundTrip, Subscription, Value, dispatch::Dispatches,
+    Rights, RoundTrip, Subscription, Value, dispatch::Dispatches,
 };
 
 /// A standalone server. Dropping it closes it.
 pub(crate) struct Standalone {
     node: Arc<Node>,
     pubsub: PubSub,
+    /// Of the sentinels that say where it is, if any do.
+    sentinels: Option<Arc<Versions>>,
 }
 
 /// Connects within the command timeout, and makes sure that there is a server that can be worked with.
@@ -36,14 +36,14 @@ pub(crate) async fn connect(target: &Target, options: Options<'_>) -> Result<Sta
     let clients = target.clients(options).map_err(|error| faults::unopened(&error))?;
     let closed = CancellationToken::new();
     let link = Link::open(&clients, &closed, options.command_timeout).await?;
-    node::start(link, Aim::at(clients), options, started, closed).await.map(Standalone::on)
+    node::start(link, Aim::at(clients), options, started, closed).await.map(|node| Standalone::on(node, None))
 }
 
 impl Standalone {
     /// With all its subscriptions where its commands go.
-    pub(super) fn on(node: Arc<Node>) -> Self {
+    pub(super) fn on(node: Arc<Node>, sentinels: Option<Arc<Versions>>) -> Self {
         let pubsub = PubSub::start(&node, Publish::Classic);
-        Self { node, pubsub }
+        Self { node, pubsub, sentinels }
     }
 }
 
@@ -121,8 +121,18 @@ impl Backend for Standalone {
         Abilities { resends: false, joins_names: true }
     }
 
+    fn rights(&self) -> Rights {
+        let clients = self.node.aim.now();
+        let names = rights::of_names(&clients, &[self.node.known.version()]);
+        let rights = Rights::of_links(Publish::Classic).and(names).and(rights::of_database(&clients));
+        let sentinel = self.sentinels.as_ref().map(|sentinels| rights::of_sentinels(&clients, &sentinels.all()));
+        // Whoever was found by a sentinel is asked whether it is a master.
+        let role = sentinel.is_some().then_some("role");
+        Rights { sentinel, probes: true, ..rights.and(role) }
+    }
+
     fn born(&self) -> Option<Birth> {
-        self.node.birth.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.node.known.birth()
     }
 }
 

@@ -3,9 +3,9 @@
 use super::{
     Reply,
     database::{Answer, Database},
-    glob,
     words::{self, SYNTAX},
 };
+use crate::glob;
 
 pub(super) fn ping(_: &mut Database, words: &[&[u8]]) -> Answer {
     match words {

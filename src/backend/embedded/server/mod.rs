@@ -7,7 +7,7 @@
 //! | `general`, `keys`, `strings`, `hashes`, `lists`, `sorted` | what they do |
 //! | `keyspace` | keys, what they hold, until when, and how much that weighs |
 //! | `value`, `sorted_set` | what a key can hold |
-//! | `arguments`, `numbers`, `glob`, `words` | how words are read, and refusals said |
+//! | `arguments`, `numbers`, `words` | how words are read, and refusals said |
 //! | `lua`, `sha1` | scripts |
 
 use std::{
@@ -19,7 +19,6 @@ mod arguments;
 mod commands;
 mod database;
 mod general;
-mod glob;
 mod hashes;
 mod keys;
 mod keyspace;

@@ -43,10 +43,11 @@ use super::{
     many::pipeline_of,
     node::Node,
     options::{Options, ShardedPubSub},
+    rights,
 };
 use crate::backend::{
     self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish,
-    Replicas, RoundTrip, Subscription, Value,
+    Replicas, Rights, RoundTrip, Subscription, Value,
     dispatch::{Dispatches, Since},
     slot::slot,
 };
@@ -81,13 +82,14 @@ pub(crate) async fn connect(seeds: &[Target], options: Options<'_>) -> Result<Cl
 
 /// Sharded channels where every master knows them: of several versions side by side the older ones do not.
 async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Duration) -> Result<Publish, Fault> {
-    if wanted == ShardedPubSub::Off || !routes.speaks_resp3() && wanted == ShardedPubSub::Auto {
+    if !routes.asks_for_channels() {
         return Ok(Publish::Classic);
     }
     let mut asked = redis::cmd("PUBSUB");
     asked.arg("SHARDNUMSUB");
     let members = routes.members();
-    let mut answers: FuturesUnordered<_> = members.iter().map(|member| member.node.ask(&asked, within)).collect();
+    let mut answers: FuturesUnordered<_> =
+        members.iter().map(|member| member.node.greet_and_ask(&asked, within)).collect();
     let (mut known, mut unknown, mut fault) = (0, 0, None);
     while let Some(answer) = answers.next().await {
         match answer.map(|reply| codec::value(reply, routes.secrets())) {
@@ -231,6 +233,14 @@ impl Backend for Cluster {
 
     fn abilities(&self) -> Abilities {
         Abilities { resends: false, joins_names: false }
+    }
+
+    fn rights(&self) -> Rights {
+        let Ok((_, clients)) = self.0.seed(0) else { return Rights::of_links(self.publish_kind()) };
+        let versions: Vec<_> = self.0.members().iter().map(|member| member.node.known.version()).collect();
+        let asks = self.0.asks_for_channels().then_some("pubsub|shardnumsub");
+        let rights = Rights::of_links(self.publish_kind()).and(rights::of_names(&clients, &versions));
+        rights.and(["cluster|slots", "asking"]).and(asks)
     }
 
     fn born(&self) -> Option<Birth> {

@@ -31,7 +31,7 @@ use crate::backend::{
         current::Numbers,
         faults,
         node::Node,
-        options::{Clients, Options, RespVersion},
+        options::{Clients, Options, RespVersion, ShardedPubSub},
         secrets::Secrets,
     },
 };
@@ -46,6 +46,8 @@ pub(in crate::backend::redis) struct Routes {
     secrets: Secrets,
     tls: bool,
     resp3: bool,
+    /// Whether masters are asked which channels they know.
+    asks_for_channels: bool,
     pub(super) command_timeout: Duration,
     pub(super) runtime: Handle,
     pub(super) started: Instant,
@@ -84,6 +86,11 @@ impl Routes {
             name: options.name.into(),
             tls: matches!(clients.address(), ConnectionAddr::TcpTls { .. }),
             resp3: clients.resp3.is_some(),
+            asks_for_channels: match options.sharded {
+                ShardedPubSub::Off => false,
+                ShardedPubSub::Auto => clients.resp3.is_some(),
+                ShardedPubSub::On => true,
+            },
             secrets: clients.secrets,
             command_timeout: options.command_timeout,
             runtime: Handle::current(),
@@ -289,6 +296,11 @@ impl Routes {
     /// Whether the newer protocol may be spoken.
     pub(super) fn speaks_resp3(&self) -> bool {
         self.resp3
+    }
+
+    /// Whether masters are asked which channels they know.
+    pub(super) fn asks_for_channels(&self) -> bool {
+        self.asks_for_channels
     }
 
     pub(super) fn secrets(&self) -> &Secrets {

@@ -3,6 +3,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::join;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
@@ -18,6 +19,7 @@ use crate::{
             link::Link,
             many::pipeline_of,
             node::Node,
+            rights::Version,
         },
     },
     script::Script,
@@ -51,6 +53,14 @@ impl Node {
         let mut timer = Timer::started(Instant::now(), within);
         let (link, turn) = self.linked(&mut timer).await?;
         self.sent(&link, cmd, turn, timer, &Dispatches::of([])).await
+    }
+
+    /// The same, and the version of whoever answers is known by then.
+    pub(super) async fn greet_and_ask(&self, cmd: &Cmd, within: Duration) -> Result<Value, Fault> {
+        let greeting = redis::cmd("HELLO");
+        let (greeting, answer) = join(self.ask(&greeting, within), self.ask(cmd, within)).await;
+        self.known.greeted(greeting.ok().as_ref().and_then(Version::of));
+        answer
     }
 
     async fn linked(&self, timer: &mut Timer) -> Result<(Arc<Link>, Option<Turn>), Fault> {

@@ -11,10 +11,11 @@ use super::{
 };
 use crate::{
     backend::{
-        FaultKind, Heard, Listener,
+        Fault, FaultKind, Heard, Listener,
         redis::{faults, link::Cause, secrets::Secrets},
     },
     chance::Chance,
+    name::Field,
 };
 
 /// Rights may be granted while a client lives: the first time that a refused channel is asked for again is this far off,
@@ -44,6 +45,8 @@ pub(super) struct Channels {
     /// Some more of them are another node's, which nobody was told yet.
     moved: bool,
     secrets: Secrets,
+    /// It was said which right is missing.
+    denial_is_known: bool,
 }
 
 #[derive(Default)]
@@ -84,6 +87,7 @@ impl Channels {
             moved_pause: MOVED_AGAIN,
             moved: false,
             secrets,
+            denial_is_known: false,
         }
     }
 
@@ -260,6 +264,7 @@ impl Channels {
             }
             (Verb::Subscribe, Some(fault)) if faults::is_of_a_cluster(&fault) => self.went(&name),
             (Verb::Subscribe, Some(fault)) => {
+                denied(&mut self.denial_is_known, &name, &fault);
                 let words = fault.source.to_string().to_lowercase();
                 self.forbidden |= ["'subscribe'", "`subscribe`", "'ssubscribe'", "`ssubscribe`"]
                     .iter()
@@ -272,7 +277,10 @@ impl Channels {
                 self.refused();
             }
             // Refused or not, nobody here listens any more.
-            (Verb::Unsubscribe, _) => channel.stage = Stage::Silent,
+            (Verb::Unsubscribe, refusal) => {
+                channel.stage = Stage::Silent;
+                refusal.iter().for_each(|fault| denied(&mut self.denial_is_known, &name, fault));
+            }
         }
         self.reconcile(&name, requests);
         Ok(())
@@ -308,6 +316,13 @@ impl Channels {
             }
             !channel.is_over()
         });
+    }
+}
+
+/// Which right is missing, if that is why: said once.
+fn denied(is_known: &mut bool, channel: &str, fault: &Fault) {
+    if fault.kind == FaultKind::Permission && !std::mem::replace(is_known, true) {
+        tracing::warn!(channel = %Field(channel), error = %fault.source, "the server denies a right to a channel");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     backend::{
         Fault, FaultKind,
         backoff::{self, Backoff},
-        redis::{codec, faults, link::Link, options::Clients},
+        redis::{codec, faults, link::Link, options::Clients, rights::Version},
     },
     chance::Chance,
 };
@@ -55,6 +55,7 @@ pub(super) enum Answer {
 pub(super) struct Said {
     /// Its own name for itself, where it says that.
     pub(super) id: Option<Arc<str>>,
+    pub(super) version: Option<Version>,
     /// `None` where it knows no such master.
     pub(super) view: Option<View>,
     /// The others that it knows.
@@ -110,6 +111,10 @@ impl Sentinel {
             questions.cmd("SENTINEL").arg(question).arg(&*self.master);
         }
         questions.cmd("SENTINEL").arg("MYID");
+        // Only where the driver has asked the same: something in the way may end the connection for it.
+        if self.clients.resp3.is_some() {
+            questions.cmd("HELLO");
+        }
         let mut connection = link.connection();
         let asked = connection.send_packed_commands(&questions, 0, questions.len());
         match timeout(self.within, asked).await {
@@ -171,14 +176,19 @@ impl Events {
 
 /// Reads the answers to all questions.
 fn said(replies: &[Value], clients: &Clients) -> Result<Said, Fault> {
-    let [master, address, others, id] = replies else {
+    let [master, address, others, id, greeting @ ..] = replies else {
         return Err(faults::of_a_sentinel(FaultKind::Unexpected, "it did not answer every question".to_owned()));
     };
     for reply in [master, address] {
         if let Value::ServerError(error) = reply {
             let fault = faults::refused(error, &clients.secrets);
             return match is_of_another_name(&fault) {
-                true => Ok(Said { id: id_of(id), view: None, others: Vec::new() }),
+                true => Ok(Said {
+                    id: id_of(id),
+                    version: greeting.first().and_then(Version::of),
+                    view: None,
+                    others: Vec::new(),
+                }),
                 false => Err(refused(fault)),
             };
         }
@@ -192,7 +202,7 @@ fn said(replies: &[Value], clients: &Clients) -> Result<Said, Fault> {
             return Err(faults::of_a_sentinel(FaultKind::Unexpected, why));
         }
     };
-    Ok(Said { id: id_of(id), view, others })
+    Ok(Said { id: id_of(id), version: greeting.first().and_then(Version::of), view, others })
 }
 
 /// Whether it watches over no master of that name.
@@ -247,7 +257,9 @@ mod tests {
     use crate::backend::redis::{address::Target, testing::options};
 
     fn read(replies: [&str; 4]) -> Result<Said, Fault> {
-        let replies = replies.map(|reply| redis::parse_redis_value(reply.as_bytes()).unwrap());
+        let greeting = list(&["server", "redis", "version", "7.0.15"]);
+        let replies = replies.into_iter().chain([&*greeting]);
+        let replies: Vec<_> = replies.map(|reply| redis::parse_redis_value(reply.as_bytes()).unwrap()).collect();
         said(&replies, &Target::parse("redis://:s3cret@h:1").unwrap().clients(options(3000)).unwrap())
     }
 
@@ -273,7 +285,7 @@ mod tests {
         let others = format!("*4\r\n{one}{strange}{}{down}", list(&["ip", "h3", "port", "2", "flags", "sentinel"]));
         let said = read([&master, &address, &others, ID]).unwrap();
         assert_eq!(said.view, Some(View { epoch: 7, at: at("::1", 6379) }));
-        assert_eq!(said.id.as_deref(), Some("me"));
+        assert_eq!((said.id.as_deref(), said.version), (Some("me"), Version::read("7.0")));
         let expected = [Other { id: Some("two".into()), at: at("h2", 26379) }, Other { id: None, at: at("h3", 2) }];
         assert_eq!(said.others, expected);
         // The same as a map, and where it may not be asked for the rest.
@@ -285,7 +297,7 @@ mod tests {
     #[test]
     fn a_name_that_it_does_not_know_is_an_answer() {
         let unknown = "-ERR No such master with that name\r\n";
-        let nobody = Said { id: Some("me".into()), view: None, others: vec![] };
+        let nobody = Said { id: Some("me".into()), version: Version::read("7.0"), view: None, others: vec![] };
         assert_eq!(read([unknown, "*-1\r\n", unknown, ID]).unwrap(), nobody);
     }
 

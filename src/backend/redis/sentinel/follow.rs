@@ -23,6 +23,7 @@ use crate::backend::{
         faults,
         node::Node,
         options::{Clients, Options, RespVersion},
+        rights::Versions,
     },
 };
 
@@ -36,6 +37,7 @@ pub(super) struct Follower {
     missed: Missed,
     roster: Roster,
     views: Views,
+    versions: Arc<Versions>,
     /// Each of them asks one sentinel, and ends with its guard.
     asking: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>>,
     guards: HashMap<Place, DropGuard>,
@@ -66,6 +68,7 @@ impl Follower {
             missed,
             roster: Roster::of(named.iter().map(|(at, _)| at.clone())),
             views: Views::default(),
+            versions: Arc::default(),
             asking: FuturesUnordered::new(),
             guards: HashMap::new(),
             tell,
@@ -80,6 +83,11 @@ impl Follower {
             }
         }
         Ok(follower)
+    }
+
+    /// Those of all that are asked.
+    pub(super) fn versions(&self) -> Arc<Versions> {
+        Arc::clone(&self.versions)
     }
 
     pub(super) fn within(&self) -> Duration {
@@ -176,7 +184,8 @@ impl Follower {
             return;
         }
         let changes = match answer {
-            Answer::Said(Said { id, view, others }) => {
+            Answer::Said(Said { id, version, view, others }) => {
+                self.versions.note(at.to_string(), version);
                 let changes = self.roster.answered(at, id, others, view.is_some());
                 let key = self.roster.key(at);
                 match view {
@@ -210,6 +219,7 @@ impl Follower {
 
     fn apply(&mut self, changes: Changes) {
         for at in changes.gone {
+            self.versions.forget(&at.to_string());
             self.guards.remove(&at);
         }
         for at in changes.come {

@@ -41,8 +41,9 @@ pub(super) async fn connect(sentinels: &Sentinels, options: Options<'_>) -> Resu
     let (link, clients) = first_link(&mut follower, found, &closed, &missed, end).await?;
     let aim = Aim::first_at(clients, format!("the master of the sentinels' \"{}\"", sentinels.master), missed);
     let node = node::start(link, aim, options, started, closed).await?;
+    let versions = follower.versions();
     node.runtime.spawn(follower.follow(node.clone()));
-    Ok(Standalone::on(node))
+    Ok(Standalone::on(node, Some(versions)))
 }
 
 /// To where the master is, or will be by then: a failover may be under way.
