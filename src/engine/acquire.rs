@@ -180,8 +180,9 @@ impl ContenderSlot {
     pub(super) fn unheard(&self, half: &mut HalfBuilt) -> Tried {
         Tried::CutOff(match (half.cut_off(), self.place.update(|state, _| state.tries_since())) {
             (true, _) => Reached::Server,
-            (false, Some(_)) => Reached::NoLink,
-            (false, None) => Reached::Line,
+            // It may as well have stood behind a question for replicas.
+            (false, Some(_)) if self.place.engine.settings().replicas.is_none() => Reached::NoLink,
+            (false, _) => Reached::Line,
         })
     }
 

@@ -24,7 +24,7 @@ use crate::{
         server::free_port,
         unique_name,
     },
-    kept::{connected, poll_once},
+    kept::connected,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -182,23 +182,22 @@ async fn whoever_goes_while_replicas_are_waited_for_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_goes_right_after_it_asked_leaves_nothing() {
     let servers = Deployment::shared_replicas();
-    let ours = client(servers, 1, PATIENCE).await;
+    let proxy = Proxy::tcp_to_address(SocketAddr::from((Ipv4Addr::LOCALHOST, servers.port("master"))));
+    let ours = connected(Client::builder().url(proxy.url()).replica_acks(1, PATIENCE)).await;
     // The link for it is there.
     ours.lock(unique_name()).lock().await.expect("a free lock").unlock().await.expect("it is held");
-    let names: Vec<_> = (0..300).map(|_| unique_name()).collect();
-    for (at, name) in names.iter().enumerate() {
-        let mut asked = ours.mutex(name).lock().into_future();
-        let _ = poll_once(&mut asked).await;
-        if at % 3 > 0 {
-            tokio::task::yield_now().await;
-        }
-        drop(asked);
+    proxy.rule(script("acquire"), Action::DelayRequest(MS * 50));
+    for _ in 0..5 {
+        let name = unique_name();
+        let asking = tokio::spawn(ours.mutex(&name).lock().into_future());
+        eventually_async(SOON, async || !proxy.commands_of(&name).is_empty()).await;
+        asking.abort();
+        // What came before it had found nothing, and what was left would be there for a third of half a minute.
+        let released = || proxy.commands_of(&name).iter().any(|entry| entry.script().as_deref() == Some("release"));
+        eventually_async(SOON / 4, async || released() && !exists(servers, "master", &name)).await;
+        tokio::time::sleep(MS * 100).await;
+        assert!(!exists(servers, "master", &name));
     }
-    // What was left would be there for a third of its lease, which is half a minute.
-    eventually_async(SOON / 4, async || names.iter().all(|name| !exists(servers, "master", name))).await;
-    let after = ours.mutex(unique_name()).lock().await.expect("a free lock");
-    assert!(names.iter().all(|name| !exists(servers, "master", name)));
-    after.unlock().await.expect("it is held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
