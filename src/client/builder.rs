@@ -233,7 +233,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What an operator tells this process by: its connections are called `relatch:LABEL:CLIENT` in the server's `CLIENT LIST`, and the client's id stands in the locks that it holds. The host's name and the process's id, `host:pid`, by default; 1 to
+    /// The name by which an operator recognises this process: its connections are called `relatch:LABEL:CLIENT` in the server's `CLIENT LIST`, and the client's id stands in the locks that it holds. The host's name and the process's id, `host:pid`, by default; 1 to
     /// 64 characters from `!` to `~`.
     ///
     /// Connections that subscribe have no name, apart from those for a cluster's sharded channels. None has one where the user has no

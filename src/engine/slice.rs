@@ -42,14 +42,20 @@ const KEEPS: u32 = 2;
 /// those whose own slice is over for longer go first: a process that was told how many others listened lets so many have
 /// their turn, and tries a little later until then.
 ///
-/// A process whose round trip is longer than a quarter of a slice is far: after a message its try comes when those that are near
-/// have taken the key again. So where fewer were heard than listen, cool-down and steps grow from turn to turn, up to what
-/// this process itself had, and so does the slice. Whoever takes a key that lay free for as long as it gives has not given
-/// enough to those that are still to come: of all who let others go first it is the one that gives least, and gives more the
-/// next time: by an eighth of what it had itself at first, and then twice as much each time. Where all were heard it gives an
-/// eighth less. So the least that anybody gives grows until those that are far come, though whoever hears one process twice takes
-/// it for two, and who came and went before it listened for none. In return a far process whose turn is over rests for some
-/// round trips, and lets those who listened go first when it listens again.
+/// A process is far where its round trip is longer than a quarter of a slice: after a message its try comes when those that are
+/// near have taken the key again. So what a process gives to others, cool-down and steps, changes with each turn that it takes,
+/// and its own slice with it:
+///
+/// | of those who listened | the key lay free | what it gives |
+/// | --- | --- | --- |
+/// | all were heard | | falls by an eighth |
+/// | some were not | for all that it gives, and it took it | grows: by an eighth of its own turn at first, then twice as much each time, up to that turn |
+/// | some were not | for less | stays: others give less, and theirs grows |
+///
+/// So the least that anybody gives grows until those that are far come. It falls more slowly than it grows since messages can be
+/// counted and senders cannot: whoever is heard twice is taken for two, and whoever came and went before it listened for none.
+///
+/// A far process rests for some round trips when its turn is over, and lets those who listened go first when it listens again.
 #[derive(Debug)]
 pub(crate) struct Slice {
     length_us: u32,

@@ -15,16 +15,16 @@ const LONGEST_STEP: Duration = Duration::from_millis(1);
 /// Whoever had the lock for long can wait for longer: by this part of that, for the others' tries to come.
 const PART: u32 = 32;
 
-/// While some of those that listen do not come, what they are given grows, and so does what this process takes; but no
-/// further. Whoever is not farther than this from the server gets the lock in the end, whatever chance does.
+/// What others are given while some of them do not come, and with it what this process takes, grows no further than this. Whoever
+/// is not farther than this from the server gets the lock in the end, whatever chance does.
 pub(super) const LONGEST: Duration = Duration::from_millis(500);
 
-/// What is added begins with this part of what this process had, and doubles: whoever came and went before it listened is missed,
-/// too, but once, and whoever is far time and again.
+/// What others are given grows by this part of this process's own turn at first, and then twice as much each time. Not by all of it
+/// at once: whoever came and went before it listened is missed, too, but once, and whoever is far time and again.
 const BEGINS: u32 = 8;
 
-/// Where all came, what was added to it falls by this part: messages can be counted, those who sent them cannot, and whoever
-/// has twice the lock before another one comes is taken for two. So it falls by less than it grows.
+/// Where all came, what was added falls by this part of itself, less than it grows: messages can be counted, those who sent them
+/// cannot, and whoever has the lock twice before another one comes is taken for two.
 const FALLS: u32 = 8;
 
 /// After its turn a process that is far neither tries nor listens for so many round trips, for each that listens: while it

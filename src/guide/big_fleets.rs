@@ -23,8 +23,9 @@
 //!
 //! # Many locks in one process
 //!
-//! A client has two connections, one for commands and one for subscriptions, however many locks it holds or waits for. All
-//! its holds are renewed by one task, up to 100 in a command. [`performance`](super::performance) has the figures for
+//! A client has two connections to a server, one for commands and one for subscriptions, however many locks it holds or waits
+//! for; on a cluster two to each master. All its holds are renewed by one task, up to 100 in a command, and on a cluster one in
+//! a command and many in a pipeline. [`performance`](super::performance) has the figures for
 //! 100 000 holds.
 //!
 //! # Who goes next

@@ -71,7 +71,7 @@
 //!
 //! One of the nodes that answers is enough: it names the others. The credentials and TLS are those of all nodes; whoever has client
 //! objects of the driver gives them to [`cluster_nodes`](crate::ClientBuilder::cluster_nodes). A client has a connection to each
-//! master, and one more where somebody waits. A name has its lock where its slot is, and goes where the slot goes: while it
+//! master, and one more from the first time that somebody waits for a lock there. A name has its lock where its slot is, and goes where the slot goes: while it
 //! is moved, after a failover, and while a migration is half done. A master that is dead or frozen holds up the names of its own slots
 //! and no others.
 //!
@@ -107,7 +107,8 @@
 //! | `SENTINEL FAILOVER` | no time: the old master goes on granting | those of up to a second: 40 to 154 of 92 to 215 |
 //! | the replicas lag, and the master is killed | as for a kill | all that they lack: 200 of 200, each told |
 //!
-//! On a cluster of three masters with a replica each, at a node timeout of 1 s, by the same command with `cluster::failing`:
+//! On a cluster of three masters with a replica each, at a node timeout of 1 s, by the same command with `cluster::failing` for
+//! `sentinel::`, and `RELATCH_FAILOVERS=16 RELATCH_LOST_HOLDS=10000` before it:
 //!
 //! | what happens to a master | nobody gets a lock of its slots for | grants that are lost |
 //! | --- | --- | --- |

@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! Make one [`Client`](crate::Client) for the whole service and clone it; clones share two connections. Making a lock
+//! Make one [`Client`](crate::Client) for the whole service and clone it; clones share its connections, two to a server. Making a lock
 //! costs nothing: `client.lock(name)` sends nothing and can be written where it is used. A name has 1 to 65536 bytes.
 //!
 //! # The guard is the lock

@@ -22,11 +22,12 @@
 //!    - A process is far if four round trips are longer than its slice. It keeps a lock for two round trips at least. After its
 //!      turn it rests for four round trips for each of up to three that listen. Then it listens again, and lets those go first,
 //!      too: for up to twice the time that it had the lock and rested.
-//! 6. One task per client renews all holds under the watchdog, up to 100 in a script, a third of a lease after the last time.
+//! 6. One task per client renews all holds under the watchdog, up to 100 in a script (on a cluster one in a script, all
+//!    for a master in one pipeline), a third of a lease after the last time.
 //! 7. A hold whose local deadline passes is lost without asking anybody.
 //! 8. If a future is dropped while its command is under way, the hold that may exist is released before anything else is tried
 //!    for that name.
-//! 9. One connection carries commands, another one subscriptions. Both are replaced when they fall silent or end.
+//! 9. To each server one connection carries commands, another one subscriptions. Both are replaced when they fall silent or end.
 //!
 //! In the repository, `lua/README.md` has every key, field, channel and reply, and the table of states; `CONTRIBUTING.md`
 //! says where to read on in the code.

@@ -78,7 +78,8 @@
 //!
 //! # What a client costs the server
 //!
-//! Two connections, and a third one with [`replica_acks`](crate::ClientBuilder::replica_acks). One command for a lock, one for an unlock, and one for 100 renewals. Each name that a process waits for
+//! Two connections, on a cluster two to each master, and one more with [`replica_acks`](crate::ClientBuilder::replica_acks). One
+//! command for a lock, one for an unlock, and one for 100 renewals (on a cluster one for each). Each name that a process waits for
 //! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes; for a
 //! moment after connecting a third one asks for `INFO`. They are called `relatch:LABEL:CLIENT`: the label is
 //! [`ClientBuilder::label`](crate::ClientBuilder::label), by default the host's name and the process's id, and the client's id is the
