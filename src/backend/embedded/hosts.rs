@@ -182,6 +182,14 @@ impl Hosts {
             host.server.put_back(&key, None);
         }
         let Some(host) = self.all.get_mut(&target) else { return };
+        // A master that forgot how the slot left has something of it yet.
+        let stale: Vec<_> = host.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
+        for key in stale {
+            if self.keeps_past {
+                host.note(now, &key);
+            }
+            host.server.put_back(&key, None);
+        }
         for (entry, key) in goods {
             if self.keeps_past {
                 host.note(now, &key);
