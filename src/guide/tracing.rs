@@ -12,6 +12,7 @@
 //! | `debug` | `forced release` | `lock`, `freed` |
 //! | `debug` | `its lease is over`: a detached hold ended with its fixed lease, as it was meant to | `lock`, `owner`, `held_ms` |
 //! | `debug` | links that do not come or are over, and renewals without an answer | `error`, `cause` |
+//! | `debug` | `the server denies INFO: nobody notices that it drops locks when it is full`, once a client | `server`, `error` |
 //! | `trace` | `renewed` | `lock`, `owner` |
 //!
 //! # Warnings, and what ends them
@@ -44,7 +45,6 @@
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
 //! | `warn` | `the server denies a right to a channel` | which one, says `error`; the channel's own right is missing where it names no command: [`operating`](super::operating#rights) | client | `channel`, `error` |
 //! | `warn` | `the server refuses to publish releases: whoever waits for a lock elsewhere finds it free only by looking again` | grant `+publish`, or `+spublish` on a cluster, and the channel: [`operating`](super::operating#rights) | client | – |
-//! | `warn` | `the server denies INFO: nobody notices that it drops locks when it is full` | grant it, or see to `maxmemory-policy` | client | `server`, `error` |
 //! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
 //! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |
 //! | `warn` | `no thread: calls from elsewhere wait for the client's own runtime without a bound` | the system gives no thread | | `error` |

@@ -182,7 +182,7 @@ impl Keeper<'_> {
             && std::mem::take(&mut self.tells_of_denial)
         {
             let node = self.node;
-            tracing::warn!(
+            tracing::debug!(
                 server = %node.aim.now().address(),
                 error = %faults::refused(error, node.secrets()).source,
                 "the server denies INFO: nobody notices that it drops locks when it is full"
