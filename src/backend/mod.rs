@@ -108,8 +108,8 @@ pub(crate) trait Backend: Line {
     /// Whether the number that a publish on this key's server answers with counts all who listen.
     fn counts(&self, key: &str) -> bool;
 
-    /// Whether what is told on this channel is told where the key is, wherever that may come to be.
-    fn is_told_at(&self, key: &str, channel: &str) -> bool;
+    /// Whether this channel is where the key is, wherever that may come to be.
+    fn same_slot(&self, key: &str, channel: &str) -> bool;
 
     /// What the way to the servers does that not every way does.
     fn abilities(&self) -> Abilities;

@@ -142,7 +142,7 @@ impl State {
         let heard = listeners(&release, answer, &self.listening);
         match release.turn {
             Turn::Yield if self.was_the_last_turn(at) => self.slice.answered(place.engine.clock().now(), heard),
-            _ => self.slice.told(heard),
+            _ => self.slice.counted(heard),
         }
         Answered::Over(match answer {
             Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {

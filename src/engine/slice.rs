@@ -191,7 +191,7 @@ impl Slice {
         let soon = self.ended.filter(|ended| Date::from(sent) < *ended + self.length() && !self.awaits_answer());
         if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0 && self.length_us > 0) {
             let had = ended.saturating_duration_since(started);
-            self.others.get_or_insert_default().are_told(ended.into(), self.listeners.into(), had);
+            self.others.get_or_insert_default().turn_ended(ended.into(), self.listeners.into(), had);
             self.cooling = Some(Cooling::Listeners);
         }
         self.started = None;
@@ -225,7 +225,7 @@ impl Slice {
     }
 
     /// A release that began no cool-down was answered.
-    pub(crate) fn told(&mut self, listeners: Listeners) {
+    pub(crate) fn counted(&mut self, listeners: Listeners) {
         if listeners != Listeners::Untold {
             self.listeners = listeners.count();
         }
@@ -234,7 +234,7 @@ impl Slice {
     /// The release that began the cool-down was answered, or given up as unknown. Where nobody was told the turn is as little
     /// over as where a hold is lost.
     pub(crate) fn answered(&mut self, now: Instant, listeners: Listeners) {
-        self.told(listeners);
+        self.counted(listeners);
         if !self.awaits_answer() {
             return;
         }
@@ -248,7 +248,7 @@ impl Slice {
             return;
         }
         let had = Duration::from_nanos(self.had_ns.into());
-        self.others.get_or_insert_default().are_told(now, self.listeners.into(), had);
+        self.others.get_or_insert_default().turn_ended(now, self.listeners.into(), had);
         self.cooling = Some(Cooling::Listeners);
     }
 
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(slice.turn(t + 14 * MS), Turn::Yield, "it took the key before that");
         // Refused, it waits for the answer like any other.
         slice.released(t + 14 * MS, Turn::Yield);
-        slice.told(Listeners::Some(1));
+        slice.counted(Listeners::Some(1));
         slice.busy(t + 13 * MS);
         assert_eq!(slice.gate(t + 15 * MS), Gate::Unanswered);
     }
@@ -432,8 +432,8 @@ mod tests {
         slice.taken(t + 24 * MS, Duration::ZERO);
         assert_eq!(slice.turn(t + 33 * MS), Turn::Keep, "a slice after the loss");
         // Nor does it say that nobody listens.
-        slice.told(Listeners::Some(1));
-        slice.told(Listeners::Untold);
+        slice.counted(Listeners::Some(1));
+        slice.counted(Listeners::Untold);
         assert_eq!(slice.listeners, 1);
     }
 
@@ -545,7 +545,7 @@ mod tests {
             let (mut slice, t) = fresh();
             slice.taken(t, Duration::ZERO);
             slice.released(t + 5 * MS, Turn::Keep);
-            slice.told(told);
+            slice.counted(told);
             let sent = t + 5 * MS + since * MS;
             slice.busy(sent);
             let expected = if first > 0 { until(t + 15 * MS) } else { Gate::Open };
@@ -794,7 +794,7 @@ mod tests {
         assert_eq!(slice.gate(t + 601 * MS), Gate::Unanswered);
         // What a release says that begins no cool-down counts, too.
         slice.answered(t + 701 * MS, Listeners::None);
-        slice.told(Listeners::Some(1));
+        slice.counted(Listeners::Some(1));
         assert_eq!(slice.turn_of_last(Turn::Keep), Turn::Yield);
     }
 

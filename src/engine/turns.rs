@@ -59,16 +59,16 @@ struct Round {
     /// How many others listened then, as far as they go first.
     others: u32,
     /// How many of them let go since.
-    had: u32,
+    turns: u32,
     /// When the last of them did.
-    told: Option<Instant>,
+    last_release: Option<Instant>,
 }
 
 impl Others {
     /// The turn of this process is over after it had the lock for so long, and so many others were told.
-    pub(super) fn are_told(&mut self, now: Instant, others: u32, had: Duration) {
+    pub(super) fn turn_ended(&mut self, now: Instant, others: u32, had: Duration) {
         self.had = had;
-        self.round = Some(Round { since: now, others, had: 0, told: None });
+        self.round = Some(Round { since: now, others, turns: 0, last_release: None });
     }
 
     /// Somebody else's release was heard.
@@ -78,8 +78,8 @@ impl Others {
         }
         let listens = self.listens_at(stand);
         if let Some(round) = self.round.as_mut().filter(|_| listens.is_some_and(|at| at <= now)) {
-            round.had = round.had.saturating_add(1);
-            round.told = Some(now);
+            round.turns = round.turns.saturating_add(1);
+            round.last_release = Some(now);
         }
     }
 
@@ -138,9 +138,9 @@ impl Others {
     /// When it is this process's turn to try, after what it was told last.
     pub(super) fn goes_after(&self, stand: Stand) -> Option<Instant> {
         let (round, listens) = (self.round?, self.listens_at(stand)?);
-        let told = round.told?;
+        let last = round.last_release?;
         let steps = (stand.slice / STEP).min(LONGEST_STEP) * round.first(listens, stand.slice);
-        Some(told + if round.missing(listens, stand) > 0 { self.given(steps, stand) } else { steps })
+        Some(last + if round.missing(listens, stand) > 0 { self.given(steps, stand) } else { steps })
     }
 }
 
@@ -149,16 +149,16 @@ impl Round {
     /// it back in its slice is heard over and over, so each of several is taken to have a slice's time: to the nearest one, since
     /// a process that has little time itself learns late that it may listen, and of a turn that is over.
     fn first(&self, listens: Instant, slice: Duration) -> u32 {
-        let lasted = self.told.map_or(Duration::ZERO, |told| told.saturating_duration_since(listens));
+        let lasted = self.last_release.map_or(Duration::ZERO, |last| last.saturating_duration_since(listens));
         let turns = if self.others > 1 { lasted.div_duration_f64(slice).round() as u32 } else { u32::MAX };
-        self.others.saturating_sub(self.had.min(turns))
+        self.others.saturating_sub(self.turns.min(turns))
     }
 
     /// How many of them did not come. Whoever is near hears all of them, and need not take short turns for none.
     fn missing(&self, listens: Instant, stand: Stand) -> u32 {
         match stand.far {
             Some(_) => self.first(listens, stand.slice),
-            None => self.others.saturating_sub(self.had),
+            None => self.others.saturating_sub(self.turns),
         }
     }
 }

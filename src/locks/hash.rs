@@ -42,7 +42,7 @@ impl Scope {
     pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>, Error> {
         let name = Name::parse(name)?;
         let key = keys::lock_key(&self.prefix, name.as_arc());
-        if !self.backend.is_told_at(&key, &keys::lock_channel(&key)) {
+        if !self.backend.same_slot(&key, &keys::lock_channel(&key)) {
             return Err(Error::invalid("name", torn_apart(&key)));
         }
         Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))

@@ -184,7 +184,7 @@ impl Backend for Link {
         self.signals.round_trips.len() == 1 || self.store.look(|world| world.counts(key))
     }
 
-    fn is_told_at(&self, _: &str, _: &str) -> bool {
+    fn same_slot(&self, _: &str, _: &str) -> bool {
         true
     }
 

@@ -113,7 +113,7 @@ impl Backend for Standalone {
         true
     }
 
-    fn is_told_at(&self, _: &str, _: &str) -> bool {
+    fn same_slot(&self, _: &str, _: &str) -> bool {
         true
     }
 

@@ -227,7 +227,7 @@ impl Backend for Cluster {
         self.0.counts(slot(key.as_bytes()))
     }
 
-    fn is_told_at(&self, key: &str, channel: &str) -> bool {
+    fn same_slot(&self, key: &str, channel: &str) -> bool {
         slot(key.as_bytes()) == slot(channel.as_bytes())
     }
 

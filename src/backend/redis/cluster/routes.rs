@@ -70,7 +70,7 @@ struct Map {
     slots: Slots,
     nodes: Nodes,
     /// When the node that had a slot said that another has it: the rest of the cluster may not know yet.
-    told: HashMap<u16, Instant>,
+    moved_at: HashMap<u16, Instant>,
 }
 
 /// After so long what one node said counts no more than what the others say.
@@ -97,7 +97,7 @@ impl Routes {
             started: Instant::now(),
             closed: CancellationToken::new(),
             numbers: Numbers::new(),
-            map: RwLock::new(Map { slots: Slots::unknown(), nodes: Nodes::default(), told: HashMap::new() }),
+            map: RwLock::new(Map { slots: Slots::unknown(), nodes: Nodes::default(), moved_at: HashMap::new() }),
             making: Mutex::default(),
             listening: Arc::default(),
             missed: Missed::new(),
@@ -162,12 +162,12 @@ impl Routes {
     /// Who has each slot so far, and which of them nobody else needs to be asked about.
     pub(super) fn known(&self) -> (Box<[u16]>, HashSet<u16>) {
         let mut map = self.map_mut();
-        map.told.retain(|_, at| at.elapsed() < NEWS);
+        map.moved_at.retain(|_, at| at.elapsed() < NEWS);
         let is_there = |slot: &u16| {
             let owner = map.slots.owner(*slot).and_then(|owner| map.nodes.at(owner));
             owner.is_some_and(|member| !member.node.is_suspect())
         };
-        (map.slots.owners().into(), map.told.keys().copied().filter(is_there).collect())
+        (map.slots.owners().into(), map.moved_at.keys().copied().filter(is_there).collect())
     }
 
     /// How a node is known that answered.
@@ -182,7 +182,7 @@ impl Routes {
         let member = self.member_at(to)?;
         let moved = self.numbers.begin(|number| {
             let mut map = self.map_mut();
-            map.told.insert(slot, Instant::now());
+            map.moved_at.insert(slot, Instant::now());
             map.moved(slot, member.place, number)
         });
         if moved {
