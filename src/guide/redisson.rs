@@ -72,7 +72,7 @@
 //!   the lock, whoever holds it.
 //! - After a failover our waiters are woken by the first release at the new master. Redisson looks where its masters are each five
 //!   seconds (`scanInterval`), and a waiter of its that heard nothing by then asks when the TTL that it saw is over: in tests both
-//!   sides' waiters were in 5 ms to 0.5 s and 0.9 to 6 s after a release.
+//!   sides' waiters were in 5 ms to 4.8 s and 0.9 to 6 s after a release.
 //! - Where a master has replicas, Redisson waits for them after each acquisition (`WAIT`), and gives up the lock if they are silent
 //!   (`checkLockSyncedSlaves`). Here nobody waits for replicas: [`deployments`](super::deployments#what-a-failover-loses).
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.

@@ -236,11 +236,6 @@ impl Node {
         self.routes.as_ref()?.upgrade()
     }
 
-    /// Whether others know where it leads if this one does not answer any more.
-    pub(super) fn is_of_cluster(&self) -> bool {
-        self.routes.is_some()
-    }
-
     /// Whether it cannot be counted on at present: there is no link, or one over which nothing comes.
     pub(super) fn is_suspect(&self) -> bool {
         let Some(link) = self.current.link() else { return true };

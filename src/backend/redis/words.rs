@@ -87,6 +87,8 @@ const ROWS: &[Row] = {
         code("TRYAGAIN", Unready, Nothing),
         code("UNBLOCKED", Unready, Nothing),
         // Only a script that has written nothing can be stopped.
+        // Of a key that ran out within the script, where its slot is half moved.
+        says("attempted to access a non local key", Unready, Perhaps),
         says("script killed by user", Unready, Nothing),
         says("max number of clients reached", Unready, Nothing),
         says("max number of clients + cluster connections reached", Unready, Nothing),

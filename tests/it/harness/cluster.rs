@@ -114,7 +114,9 @@ impl Deployment {
     }
 
     pub(crate) fn is_master(&self, node: &str) -> bool {
-        let role = self.ask::<Vec<Value>>(node, &["ROLE"]);
+        // One that becomes a replica meanwhile ends the connections that it has.
+        let role = redis::cmd("ROLE").query::<Vec<Value>>(&mut self.connection(node));
+        let role = role.unwrap_or_else(|_| self.ask(node, &["ROLE"]));
         matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
     }
 

@@ -26,6 +26,11 @@ use crate::{
 };
 
 impl Node {
+    /// Whether others know where it leads if this one does not answer any more.
+    pub(in crate::backend::redis) fn is_of_cluster(&self) -> bool {
+        self.routes().is_some()
+    }
+
     /// The answer to a command that another node did not want, or this one not yet. `asking`: this one has the key, and not
     /// the slot.
     pub(super) async fn again(

@@ -48,6 +48,11 @@ fn evidence() -> Vec<Evidence> {
         (Code("CLUSTERDOWN"), Said(|| node(&[]).says("GET a")), WAIT),
         (Code("TRYAGAIN"), Said(|| migrating("MGET {s}here {s}gone")), WAIT),
         (Code("UNBLOCKED"), Said(unblocked), WAIT),
+        (
+            Words("attempted to access a non local key"),
+            Said(|| migrating(r#"EVAL "redis.call('DEL', KEYS[1]); return redis.call('GET', KEYS[1])" 1 {s}here"#)),
+            (Unready, true, true),
+        ),
         (Words("script killed by user"), Said(killed), WAIT),
         (Words("max number of clients reached"), Said(|| full(&Server::start())), WAIT),
         (Words("max number of clients + cluster connections reached"), Said(|| full(&node(&[]))), WAIT),
