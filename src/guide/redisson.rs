@@ -74,7 +74,8 @@
 //!   seconds (`scanInterval`), and a waiter of its that heard nothing by then asks when the TTL that it saw is over: in tests both
 //!   sides' waiters were in 5 ms to 4.8 s and 0.9 to 6 s after a release.
 //! - Where a master has replicas, Redisson waits for them after each acquisition (`WAIT`), and gives up the lock if they are silent
-//!   (`checkLockSyncedSlaves`). Here nobody waits for replicas: [`deployments`](super::deployments#what-a-failover-loses).
+//!   (`checkLockSyncedSlaves`). Here nobody waits for replicas unless
+//!   [`replica_acks`](super::deployments#acknowledged-by-replicas) says so.
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.
 //!
 //! Nothing but the plain lock is shared in this version. Use a name for one kind only: a fair lock and a plain lock of one
