@@ -71,8 +71,8 @@
 //! - Redisson tells a holder nothing when its lock is forced away or expires: its `unlock()` throws. Its own `forceUnlock()` frees
 //!   the lock, whoever holds it.
 //! - After a failover our waiters are woken by the first release at the new master. Redisson looks where its masters are each five
-//!   seconds (`scanInterval`), and a waiter of its that heard nothing by then asks when the TTL that it saw is over: in tests both
-//!   sides' waiters were in 5 ms to 4.8 s and 0.9 to 6 s after a release.
+//!   seconds (`scanInterval`), and a waiter of its that heard nothing by then asks when the TTL that it saw is over: in tests with
+//!   leases of 10 s our waiters were in 5 ms to 5 s after the release was asked for, and Redisson's after 3 to 10 s.
 //! - Where a master has replicas, Redisson waits for them after each acquisition (`WAIT`), and gives up the lock if they are silent
 //!   (`checkLockSyncedSlaves`). Here nobody waits for replicas unless
 //!   [`replica_acks`](super::deployments#acknowledged-by-replicas) says so.
