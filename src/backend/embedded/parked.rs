@@ -44,8 +44,11 @@ impl World {
     ) -> u64 {
         let number = self.draw();
         let due = self.plan(deadline, Event::Unsent { client: route.client, parked: number });
-        if let Some(links) = self.links_mut(route) {
-            links.parked.push_back(Parked { number, packet, dispatches, deadline, answer: Some(answer), due });
+        match self.links_mut(route) {
+            Some(links) => {
+                links.parked.push_back(Parked { number, packet, dispatches, deadline, answer: Some(answer), due })
+            }
+            None => self.news.push_back(News::Over(dispatches)),
         }
         number
     }
@@ -131,6 +134,6 @@ impl World {
             let answers = late.packet.fails(&fault);
             self.news.push_back(News::Answer(caller, answers));
         }
-        self.news.push_back(News::Over(late));
+        self.news.push_back(News::Over(late.dispatches));
     }
 }

@@ -121,7 +121,8 @@ impl World {
         if let Answer::Here(answers) = &mut sent.answer
             && let Some(answers) = answers.take()
         {
-            member.flights.remove(&flight);
+            let over = member.flights.remove(&flight);
+            self.news.extend(over.and_then(|over| over.dispatches).map(News::Over));
             return Err(answers);
         }
         let due = self.plan(deadline.max(now), Event::Overdue { client, flight });
@@ -250,11 +251,16 @@ impl World {
         let known = self.members.get_mut(&client).and_then(|member| member.flights.remove(&flight));
         let Some(Flight { answer, packet, dispatches, due, .. }) = known else { return };
         due.into_iter().for_each(|due| self.cancel(due));
-        let (Answer::Wanted(answer), Some(dispatches), Some((deadline, _))) = (answer, dispatches, due) else {
-            // Its caller was told that there is no answer.
-            return self.lost(client, &packet);
-        };
-        self.line_up_anew(client, packet, dispatches, deadline, answer);
+        match (answer, dispatches, due) {
+            (Answer::Wanted(answer), Some(dispatches), Some((deadline, _))) => {
+                self.line_up_anew(client, packet, dispatches, deadline, answer);
+            }
+            (_, dispatches, _) => {
+                // Its caller was told that there is no answer.
+                self.news.extend(dispatches.map(News::Over));
+                self.lost(client, &packet);
+            }
+        }
     }
 
     /// Sets out for the client, behind whatever is on its way there.
@@ -315,6 +321,7 @@ impl World {
         if let Answer::Wanted(caller) = over.answer {
             self.news.push_back(News::Answer(caller, answers));
         }
+        self.news.extend(over.dispatches.map(News::Over));
     }
 
     fn flight(&mut self, client: Uuid, flight: u64) -> Option<&mut Flight> {
@@ -344,6 +351,7 @@ impl World {
         } else {
             let Some(known) = member.flights.remove(&flight) else { return };
             let (route, host) = (Route { client, node: known.node }, member.links[known.node].commands.host);
+            self.news.extend(known.dispatches.map(News::Over));
             if waited || self.blocks(route, host) {
                 self.break_link(route, Purpose::Commands, Cause::Silent);
             }

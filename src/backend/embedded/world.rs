@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{
     clock::Clock,
     hosts::Hosts,
-    member::{Downward, Member, Parked, Route, Signals, Upward, Wire},
+    member::{Downward, Member, Route, Signals, Upward, Wire},
     packet::{self, Answers, Packet},
     ran::Ran,
     server::{Published, Reply},
@@ -27,7 +27,7 @@ use super::{
     weather::Weather,
 };
 use crate::{
-    backend::{Fault, Heard, Listener, Value},
+    backend::{Fault, Heard, Listener, Value, dispatch::Dispatches},
     chance::Chance,
     error::{Error, Result},
 };
@@ -121,8 +121,8 @@ pub(super) enum News {
     Answer(oneshot::Sender<Answers>, Answers),
     /// There is a new link for commands, of this number.
     Linked(watch::Sender<u64>, u64),
-    /// Nothing to tell: only to be dropped, and with it what it was to ask.
-    Over(Parked),
+    /// Nothing to tell: only to be dropped. With the question whether a command may leave the last of its client may go.
+    Over(Arc<Dispatches>),
 }
 
 impl News {
@@ -134,7 +134,7 @@ impl News {
             // Nobody waits any more: so be it.
             Self::Answer(caller, answers) => drop(caller.send(answers)),
             Self::Linked(eras, number) => drop(eras.send_replace(number)),
-            Self::Over(parked) => drop(parked),
+            Self::Over(question) => drop(question),
         }
     }
 }

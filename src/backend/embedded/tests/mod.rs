@@ -5,8 +5,10 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     task::{Context, Poll, Waker},
+    thread,
     time::Duration,
 };
 
@@ -117,6 +119,43 @@ async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
     let left = Dispatch::new(|| true);
     assert!(bench.acquire("x", Some(&left)).await.is_ok() && !left.withdraw());
     assert_eq!(left.left_on(), Some(bench.link.link("")));
+}
+
+/// Asks for the store when it is dropped, as the last of a client does, and notes whether it may have it.
+struct LastOfClient(Arc<Store>, Arc<AtomicBool>);
+
+impl Drop for LastOfClient {
+    fn drop(&mut self) {
+        let (store, (free, is_free)) = (Arc::clone(&self.0), mpsc::channel());
+        thread::spawn(move || store.with(|_| free.send(())));
+        self.1.store(is_free.recv_timeout(Duration::from_secs(5)).is_ok(), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_a_client_may_go_with_the_question_of_a_command_that_is_over() {
+    for (parked, way, migrates) in [
+        (true, Duration::ZERO, false),
+        (false, Duration::ZERO, false),
+        (false, TIMEOUT * 2, false),
+        (false, TIMEOUT / 2, true),
+    ] {
+        let (bench, may) = (Bench::of_nodes(2), Arc::new(AtomicBool::new(false)));
+        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        let last = LastOfClient(Arc::clone(&bench.store), Arc::clone(&may));
+        let dispatch = Dispatch::new(move || !last.1.load(Ordering::Relaxed));
+        if parked {
+            bench.cut();
+        }
+        let mut asking = bench.acquire("x", Some(&dispatch));
+        let _ = poll(&mut asking);
+        drop((asking, dispatch));
+        if migrates {
+            bench.store.with(|world| world.migrate(slot(b"a"), Duration::ZERO));
+        }
+        sleep(TIMEOUT * 3).await;
+        assert!(may.load(Ordering::Relaxed), "parked: {parked}, on its way for {way:?}, moves: {migrates}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
