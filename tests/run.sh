@@ -11,11 +11,11 @@ features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "
 
 # How long the storms of tests/it/storm.rs last, on one server and on a cluster, where failovers take their time;
 # RELATCH_STORM_SEED repeats one.
-storm_secs=${RELATCH_STORM_SECS:-30}
+storm_secs=${RELATCH_STORM_SECS:-20}
 cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
-sim_secs=${RELATCH_SIM_SECS:-120}
+sim_secs=${RELATCH_SIM_SECS:-60}
 
 summary=()
 failed=0
@@ -183,7 +183,7 @@ fi
 [ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
 RUST_TEST_THREADS="$threads" step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
-RELATCH_SIM_SECS="$((sim_secs / 2))" step "a simulation of nodes, $((sim_secs / 2)) s" some_tests --features embedded --test it "$simulation_of_nodes" -- --exact --nocapture
+RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features embedded --test it "$simulation_of_nodes" -- --exact --nocapture
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features embedded --test it "$storm" -- --exact --nocapture
 RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests --features embedded --test it "$storm" -- --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.

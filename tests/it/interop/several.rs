@@ -160,10 +160,10 @@ impl Change {
     }
 }
 
-/// Or it will be: on its way while the link to the old master is given up, it is sent to the new one by itself.
+/// Or it will be: one that is under way while the old master is left is sent to the new one by itself.
 async fn is_released(guard: LockGuard) {
     match guard.unlock().await {
-        Ok(_) | Err(Error::Unreachable { may_have_run: true, .. }) => {}
+        Ok(_) | Err(Error::Unreachable { .. }) => {}
         Err(error) => panic!("{error:?}"),
     }
 }
