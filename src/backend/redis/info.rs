@@ -27,28 +27,31 @@ pub(super) struct Info {
 
 /// What is known of the server behind the present link.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<(Option<Birth>, Option<Version>)>);
+pub(super) struct Known(Mutex<Server>);
+
+/// Whatever it told of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Server {
+    pub(super) birth: Option<Birth>,
+    pub(super) version: Option<Version>,
+}
 
 impl Known {
-    pub(super) fn birth(&self) -> Option<Birth> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    pub(super) fn version(&self) -> Option<Version> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    pub(super) fn now(&self) -> Server {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It was greeted. Who does not say his version there is asked otherwise.
     pub(super) fn greeted(&self, version: Option<Version>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.1 = version.or(known.1);
+        known.version = version.or(known.version);
     }
 
     /// It was asked.
     pub(super) fn heard(&self, info: &Info) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.0 = info.birth.clone();
-        known.1 = info.version.or(known.1);
+        known.birth = info.birth.clone();
+        known.version = info.version.or(known.version);
     }
 }
 

@@ -123,7 +123,7 @@ impl Backend for Standalone {
 
     fn rights(&self) -> Rights {
         let clients = self.node.aim.now();
-        let names = rights::of_names(&clients, &[self.node.known.version()]);
+        let names = rights::of_names(&clients, &[self.node.known.now().version]);
         let rights = Rights::of_links(Publish::Classic).and(names).and(rights::of_database(&clients));
         let sentinel = self.sentinels.as_ref().map(|sentinels| rights::of_sentinels(&clients, &sentinels.all()));
         // Whoever was found by a sentinel is asked whether it is a master.
@@ -132,7 +132,7 @@ impl Backend for Standalone {
     }
 
     fn born(&self) -> Option<Birth> {
-        self.node.known.birth()
+        self.node.known.now().birth
     }
 }
 

@@ -237,7 +237,7 @@ impl Backend for Cluster {
 
     fn rights(&self) -> Rights {
         let Ok((_, clients)) = self.0.seed(0) else { return Rights::of_links(self.publish_kind()) };
-        let versions: Vec<_> = self.0.members().iter().map(|member| member.node.known.version()).collect();
+        let versions: Vec<_> = self.0.members().iter().map(|member| member.node.known.now().version).collect();
         let asks = self.0.asks_for_channels().then_some("pubsub|shardnumsub");
         let rights = Rights::of_links(self.publish_kind()).and(rights::of_names(&clients, &versions));
         rights.and(["cluster|slots", "asking"]).and(asks)
