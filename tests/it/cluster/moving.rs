@@ -46,6 +46,19 @@ async fn hand_on(held: LockGuard, waiter: JoinHandle<LockGuard>) -> LockGuard {
     entered
 }
 
+/// Waits until those who listen are through with their first tries: nothing runs there for longer than they rest in between. How many
+/// scripts ran by then.
+async fn nobody_tries(cluster: &Deployment, node: &str) -> u64 {
+    let mut ran = 0;
+    eventually_async(SOON, async || {
+        let before = std::mem::replace(&mut ran, cluster.scripts_run(node));
+        sleep(MS * 300).await;
+        before == ran
+    })
+    .await;
+    ran
+}
+
 /// All are renewed for longer than they would last.
 async fn are_renewed(held: &[&LockGuard]) {
     sleep(WATCHDOG * 4 / 3).await;
@@ -116,14 +129,7 @@ async fn a_slot_that_moves_wakes_nobody_who_waits_for_others_of_its_node() {
     let name = name_on(from);
     let held = ann.mutex(&name).lock().lease(SOON * 6).await.expect("it is free");
     let waits = waiter(&ben, &name, (&cluster, from, sharded)).await;
-    // The first tries since they listen are over.
-    let mut ran = 0;
-    eventually_async(SOON, async || {
-        let before = std::mem::replace(&mut ran, cluster.scripts_run(from));
-        sleep(MS * 300).await;
-        before == ran
-    })
-    .await;
+    let ran = nobody_tries(&cluster, from).await;
     cluster.migrate(slot(&name), from, to);
     eventually_async(SOON, async || cluster.listeners_on(to, &channel(&name), sharded) == 1).await;
     hand_on(held, waits).await.unlock().await.expect("it is held");
@@ -148,8 +154,7 @@ async fn whoever_listens_where_a_slot_was_hears_of_a_release_where_its_keys_are_
         let at = (&cluster, from, is_sharded(&cluster, kind));
         let held = ann.mutex(&first).lock().lease(SOON * 6).await.expect("it is free");
         let waits = waiter(&ben, &first, at).await;
-        // Its first try since it listens is over.
-        sleep(MS * 300).await;
+        nobody_tries(&cluster, from).await;
         cluster.begin_migration(slot, from, to);
         cluster.move_keys(slot, from, to);
         hand_on(held, waits).await.unlock().await.expect("it is held");
