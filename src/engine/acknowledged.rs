@@ -11,8 +11,8 @@ use futures_util::{
 use tokio::sync::oneshot;
 
 use super::{
-    Attempt, acquire::Departure, admit::ContenderSlot, ask::Ask, half_built::HalfBuilt, parked::Asked, registry::Place,
-    tried::Tried,
+    Attempt, acquire::Departure, admit::ContenderSlot, ask::Ask, half_built::HalfBuilt, parked::SentTry,
+    registry::Place, tried::Tried,
 };
 use crate::backend::{Acknowledged, Dispatch, Fault, Replicas};
 
@@ -83,7 +83,7 @@ fn asked(
 }
 
 /// A try that waits for its place, and leaves when it has one.
-async fn queued(place: &Place, ask: &Ask, contender: u64, asked: Asked, replicas: Replicas) -> Asking {
+async fn queued(place: &Place, ask: &Ask, contender: u64, asked: SentTry, replicas: Replicas) -> Asking {
     let tries = place.tries();
     let _place_in_line = tries.queued(place.distance().tries()).await?;
     let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));

@@ -15,7 +15,7 @@ use super::{
     guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
-    parked::Asked,
+    parked::SentTry,
     pause::{Opened, Pauses, Releases, Slept, bounded_by},
     registry::Place,
     tenure::Tenure,
@@ -114,7 +114,7 @@ pub(super) struct Granted {
 
 impl Departure {
     /// `None` if another is the contender by now.
-    pub(super) fn now(place: &Place, ask: &Ask, contender: u64, asked: Asked) -> Option<Self> {
+    pub(super) fn now(place: &Place, ask: &Ask, contender: u64, asked: SentTry) -> Option<Self> {
         let term = Term::first(place.engine.lease(ask.lease), ask.max_hold, place.engine.clock());
         place.update(|state, _| {
             let due = term.sent + place.engine.settings().longest_try() + GRACE;
@@ -134,7 +134,7 @@ impl Departure {
 }
 
 /// A try that waits for its place, and leaves when it has one, whoever polls.
-async fn queued(place: Place, ask: Ask, contender: u64, asked: Asked) -> Option<(Departure, Result<Attempt, Fault>)> {
+async fn queued(place: Place, ask: Ask, contender: u64, asked: SentTry) -> Option<(Departure, Result<Attempt, Fault>)> {
     let tries = place.tries();
     let _place_in_line = tries.queued(place.distance().tries()).await?;
     let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));

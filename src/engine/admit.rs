@@ -9,7 +9,7 @@ use super::{
     date::Date,
     effects::Effects,
     nest::Nest,
-    parked::{Asked, Due},
+    parked::{Due, SentTry},
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
 };
@@ -30,7 +30,7 @@ pub(crate) struct Contender {
     /// By when it is polled again, if it is polled at all; nothing where nobody knows.
     pub(super) due: Option<Due>,
     /// Its latest try.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<SentTry>,
     /// A forced release was sent for what that may have got it: it is not believed in under this number.
     pub(super) forced: Option<HoldNumber>,
 }

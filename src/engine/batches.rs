@@ -40,7 +40,7 @@ pub(super) struct Due {
 
 /// Where a renewal goes.
 #[derive(Clone, Copy)]
-pub(super) enum Stands {
+pub(super) enum Placement {
     /// It asks for what others do not.
     Apart { lease: Duration },
     /// The watchdog's lease, no more and no less.
@@ -93,7 +93,7 @@ impl Line {
 }
 
 /// The watchdog's renewals stand in line; all else is sent at once, one call a group and lease.
-pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Stands)>, lines: &mut Lines, under_way: &UnderWay) {
+pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Placement)>, lines: &mut Lines, under_way: &UnderWay) {
     if let Some(group) = whole_batch(&due, lines) {
         lines.entry(group).or_default().under_way += 1;
         let (holds, lease) = (due.into_iter().map(|(due, _)| due).collect(), engine.settings().watchdog_timeout);
@@ -103,19 +103,19 @@ pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Stands)>, lines: &mut
     let now = Date::from(engine.clock().now());
     // In an order that does not change from run to run.
     let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<Due>> = BTreeMap::new();
-    for (due, stands) in due {
+    for (due, placement) in due {
         let group = due.entry.protocol.renewal_group();
-        match stands {
-            Stands::InLine { deadline, again } => {
+        match placement {
+            Placement::InLine { deadline, again } => {
                 let line = lines.entry(group).or_default();
                 let waiting = if again { &mut line.again } else { &mut line.fresh };
                 waiting.insert((deadline, due.entry.number), due);
             }
             // A bound that may cut the lease cuts nobody else's.
-            Stands::Apart { lease } if due.bound.is_some_and(|bound| bound <= now + lease + SLEEP_CHECK) => {
+            Placement::Apart { lease } if due.bound.is_some_and(|bound| bound <= now + lease + SLEEP_CHECK) => {
                 under_way.push(batch(engine, Together { holds: vec![due], lease, line: None }));
             }
-            Stands::Apart { lease } => groups.entry((group, lease)).or_default().push(due),
+            Placement::Apart { lease } => groups.entry((group, lease)).or_default().push(due),
         }
     }
     for ((_, lease), mut group) in groups {
@@ -128,10 +128,10 @@ pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Stands)>, lines: &mut
 }
 
 /// Whose line these need not stand in: they are all of its next batch, nobody stands there, and there is a place.
-fn whole_batch(due: &[(Due, Stands)], lines: &Lines) -> Option<RenewalGroup> {
+fn whole_batch(due: &[(Due, Placement)], lines: &Lines) -> Option<RenewalGroup> {
     let group = due.first()?.0.entry.protocol.renewal_group();
-    let fresh = |(due, stands): &(Due, Stands)| {
-        matches!(stands, Stands::InLine { again: false, .. }) && due.entry.protocol.renewal_group() == group
+    let fresh = |(due, placement): &(Due, Placement)| {
+        matches!(placement, Placement::InLine { again: false, .. }) && due.entry.protocol.renewal_group() == group
     };
     let free = |line: &Line| line.is_empty() && line.under_way < UNDER_WAY;
     (due.len() == BATCH && lines.get(&group).is_none_or(free) && due.iter().all(fresh)).then_some(group)

@@ -27,9 +27,9 @@ use crate::{
     rules::{Rule, without},
 };
 
-/// What is said through `tracing`, whose subscribers may ask about locks themselves.
+/// An event that is logged through `tracing`, whose subscribers may ask about locks themselves.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum LogEvent {
     Renewed {
         owner: Owner,
     },
@@ -58,8 +58,8 @@ pub(super) enum Said {
     },
 }
 
-impl Said {
-    fn aloud(self, lock: &str) {
+impl LogEvent {
+    fn emit(self, lock: &str) {
         let lock = Field(lock);
         match self {
             Self::Renewed { owner } => tracing::trace!(%lock, %owner, "renewed"),
@@ -103,7 +103,7 @@ struct Left {
     deliveries: Few<(oneshot::Sender<Told>, Told)>,
     work: Vec<Pending<()>>,
     releases: Vec<ReleaseJob>,
-    said: Few<Said>,
+    events: Few<LogEvent>,
     unlisten: Vec<Subscription>,
     listen: Option<u64>,
     crowded_out: Vec<CrowdedOut>,
@@ -160,23 +160,23 @@ impl Effects {
         self.0.releases.push(job);
     }
 
-    pub(super) fn say(&mut self, said: Said) {
+    pub(super) fn log(&mut self, event: LogEvent) {
         self.0.any = true;
-        self.0.said.push(said);
+        self.0.events.push(event);
     }
 
     /// As often as locks change hands: nothing is made where nobody at all hears it. No subscriber is asked for that.
-    pub(super) fn say_released(&mut self, hold: &Hold, now: Date) {
+    pub(super) fn log_released(&mut self, hold: &Hold, now: Date) {
         if Level::DEBUG <= LevelFilter::current() {
-            self.say(Said::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
+            self.log(LogEvent::Released { owner: hold.owner().clone(), held: hold.held_for(now) });
         }
     }
 
     /// As often as holds are renewed: nothing is made for nobody. Whether there is somebody is asked before: a subscriber is not
     /// asked under a mutex of ours either.
-    pub(super) fn say_renewed(&mut self, hold: &Hold, heard: bool) {
+    pub(super) fn log_renewed(&mut self, hold: &Hold, heard: bool) {
         if heard {
-            self.say(Said::Renewed { owner: hold.owner().clone() });
+            self.log(LogEvent::Renewed { owner: hold.owner().clone() });
         }
     }
 
@@ -233,8 +233,8 @@ impl Left {
         for (tenure, end) in self.ends.take() {
             tenure.finish(end);
         }
-        for said in self.said.take() {
-            said.aloud(place.name());
+        for event in self.events.take() {
+            event.emit(place.name());
         }
         // A job starts by itself when it is dropped.
         self.releases.clear();

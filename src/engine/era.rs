@@ -14,7 +14,7 @@ use std::{
 use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
-    batches::{Due, Stands},
+    batches::{Due, Placement},
     clock::Moment,
     date::Date,
     effects::Effects,
@@ -126,7 +126,7 @@ impl Eras {
     }
 
     /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
-    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(Due, Stands)> {
+    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(Due, Placement)> {
         self.see(engine, moment);
         let mut due = Vec::new();
         let Some(round) = &mut self.round else { return due };
@@ -215,7 +215,7 @@ impl Place {
 
 impl State {
     /// The hold, unless the present server was asked for it since.
-    fn asked_anew(&mut self, place: &Place, seen: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Stands)> {
+    fn asked_anew(&mut self, place: &Place, seen: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Placement)> {
         self.expire_at(place, moment, fx);
         let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(seen))?;
         hold.ask_now();

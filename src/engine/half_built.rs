@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{
     HoldNumber,
     outcome::Outcome,
-    parked::Asked,
+    parked::SentTry,
     reap::{OldCopies, reap_step},
     registry::Place,
     release::Why,
@@ -60,9 +60,9 @@ impl HalfBuilt {
     }
 
     /// The try that is about to leave, for whoever undoes it if its future is not polled any more.
-    pub(super) fn asked(&self, dispatch: &Arc<Dispatch>) -> Asked {
+    pub(super) fn asked(&self, dispatch: &Arc<Dispatch>) -> SentTry {
         let (dispatch, old_copies) = (Arc::clone(dispatch), self.old_copies);
-        Asked { number: self.number, lease: self.lease, dispatch, old_copies }
+        SentTry { number: self.number, lease: self.lease, dispatch, old_copies }
     }
 
     /// What is released of it waits until this is dropped, if its try is not answered before.

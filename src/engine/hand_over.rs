@@ -10,7 +10,7 @@ use super::{
     clock::Moment,
     commands::one_at_a_time,
     date::Date,
-    effects::{Effects, Said},
+    effects::{Effects, LogEvent},
     era::ServersSeen,
     guard::LockGuard,
     hold::{Hold, Term, Ticket},
@@ -83,7 +83,7 @@ impl State {
             return ended(place, tenure);
         }
         if out_of_order && place.engine.first_time("order", place.name()) {
-            fx.say(Said::OutOfOrder { owner: tenure.owner.clone() });
+            fx.log(LogEvent::OutOfOrder { owner: tenure.owner.clone() });
         }
         if left > 0 {
             return Ending::StillHeld { left };
@@ -122,7 +122,7 @@ impl State {
         let Moment { now, date, .. } = moment;
         let Some(hold) = &mut self.hold else { return Ending::NotHeld };
         fx.end(&hold.tenure, End::Over);
-        fx.say_released(hold, date);
+        fx.log_released(hold, date);
         let turn = self.slice.turn(date);
         let mut next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
         if let Some(waiter) = next.take_if(|waiter| passable(place, hold, last, waiter, date)) {

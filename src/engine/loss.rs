@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     clock::Moment,
-    effects::{Effects, Said},
+    effects::{Effects, LogEvent},
     hold::{Hold, Wake},
     outcome::Outcome,
     reap::OldCopies,
@@ -47,9 +47,9 @@ impl State {
         if untaken && cause == LostCause::Expired {
             self.turn_missed(hold.owner(), place, now, fx);
         } else if cause == LostCause::Expired && hold.was_to_end() {
-            fx.say(Said::Ended { owner: hold.owner().clone(), held });
+            fx.log(LogEvent::Ended { owner: hold.owner().clone(), held });
         } else {
-            fx.say(Said::Lost { owner: hold.owner().clone(), cause, held });
+            fx.log(LogEvent::Lost { owner: hold.owner().clone(), cause, held });
         }
         fx.end(&hold.tenure, End::Lost(Loss { cause, since: std::time::Instant::now() }));
         let lease = hold.may_last(now);

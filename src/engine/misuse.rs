@@ -9,7 +9,7 @@ use tokio::{task, time::Instant};
 
 use super::{
     acquisition::Acquisition,
-    effects::{Effects, Said},
+    effects::{Effects, LogEvent},
     guard::LockGuard,
     pause::bounded,
     queue::{QueuePlace, Told},
@@ -101,7 +101,7 @@ impl State {
         } else if place.engine.dropped_at_once().note(place.engine.hash(place.name())) {
             self.dropped_at_once_told = true;
             if place.engine.first_time("unused", place.name()) {
-                fx.say(Said::Unused { owner: tenure.owner.clone() });
+                fx.log(LogEvent::Unused { owner: tenure.owner.clone() });
             }
         }
     }

@@ -58,11 +58,11 @@ pub(crate) struct Nest {
 struct Asking {
     dispatch: Arc<Dispatch>,
     /// What it asks for, once its turn has come; nothing if it was given up before.
-    sent: Arc<OnceLock<Option<(Term, Asked)>>>,
+    sent: Arc<OnceLock<Option<(Term, NestedRequest)>>>,
 }
 
 impl Asking {
-    fn sent(&self) -> Option<(Term, Asked)> {
+    fn sent(&self) -> Option<(Term, NestedRequest)> {
         self.sent.get().copied().flatten()
     }
 }
@@ -81,7 +81,7 @@ type Answer = oneshot::Receiver<Option<std::result::Result<Attempt, Fault>>>;
 
 /// What a nested acquire asks for, and what was known before.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct NestedRequest {
     told: Option<u32>,
     number: u64,
     holds: u32,
@@ -177,8 +177,9 @@ impl Nest {
         let (place, tenure, number) = (self.place.clone(), Arc::clone(&self.tenure), self.number);
         let sent = Arc::new(OnceLock::new());
         let asks_for = Arc::clone(&sent);
-        let lease =
-            move || asks_for.get().copied().flatten().map_or(Duration::ZERO, |(term, _): (Term, Asked)| term.lease);
+        let lease = move || {
+            asks_for.get().copied().flatten().map_or(Duration::ZERO, |(term, _): (Term, NestedRequest)| term.lease)
+        };
         let dispatch = place.while_held(&tenure, lease);
         self.asking = Some(Asking { dispatch: Arc::clone(&dispatch), sent: Arc::clone(&sent) });
         let (lease, max_hold) = (ask.lease, ask.max_hold);
@@ -204,7 +205,7 @@ impl Nest {
 
     /// Until when an answer is waited for. In line that is for as long as the server answers: whoever stands there has the lock
     /// already. `sent`: it has left the line.
-    fn until(&mut self, ask: &Ask, sent: Option<(Term, Asked)>) -> Option<Instant> {
+    fn until(&mut self, ask: &Ask, sent: Option<(Term, NestedRequest)>) -> Option<Instant> {
         let distance = self.place.distance();
         if let Some((term, asked)) = sent {
             return self.end(ask, asked).map(|end| distance.cut_off(end, term.sent));
@@ -218,7 +219,7 @@ impl Nest {
     }
 
     /// From when on nothing is asked for again. The time in line does not count where somebody waits for ever.
-    fn end(&mut self, ask: &Ask, asked: Asked) -> Option<Instant> {
+    fn end(&mut self, ask: &Ask, asked: NestedRequest) -> Option<Instant> {
         match ask.patience {
             Patience::Once => None,
             Patience::Until(until) => Some(until),
@@ -266,7 +267,7 @@ impl Nest {
         &mut self,
         ask: &Ask,
         (term, dispatch): (Term, &Dispatch),
-        asked: Asked,
+        asked: NestedRequest,
         holds: u32,
         fence: Option<u64>,
     ) -> Option<Nested> {
@@ -297,7 +298,7 @@ impl Nest {
     }
 
     /// What the server counts is what it counted before.
-    fn not_asked(&self, asked: Asked) {
+    fn not_asked(&self, asked: NestedRequest) {
         self.place.update(|state, _| {
             if let (Some(hold), Some(told)) = (state.live(&self.tenure), asked.told) {
                 hold.counting.answers(asked.number, told);
@@ -320,8 +321,8 @@ fn next_term(
     tenure: &Arc<Tenure>,
     lease: Lease,
     max_hold: Option<Duration>,
-    sent: &OnceLock<Option<(Term, Asked)>>,
-) -> Option<(Term, Asked)> {
+    sent: &OnceLock<Option<(Term, NestedRequest)>>,
+) -> Option<(Term, NestedRequest)> {
     let (clock, heard) = (place.engine.clock(), place.last_answer());
     place.update(|state, fx| {
         if sent.get().is_some() {
@@ -340,7 +341,7 @@ fn next_term(
             return None;
         };
         let (told, number, holds) = (hold.counting.told(), hold.counting.asks(), hold.count().max(2));
-        let asked = Asked { told, number, holds, era: place.engine.era.number(), heard };
+        let asked = NestedRequest { told, number, holds, era: place.engine.era.number(), heard };
         sent.set(Some((term, asked))).ok()?;
         Some((term, asked))
     })

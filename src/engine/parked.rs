@@ -11,7 +11,7 @@ use super::{
     admit::{Contender, ContenderSlot},
     clock::Moment,
     date::Date,
-    effects::{Effects, Said},
+    effects::{Effects, LogEvent},
     hand_over::Ending,
     hold::Hold,
     outcome::Outcome,
@@ -40,20 +40,20 @@ fn patience(watchdog: Duration, missed: u8) -> Duration {
 
 /// Turns in a row that nobody took. A watchdog timeout after the latest they are forgotten.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missed {
+pub(super) struct MissedTurns {
     turns: u8,
     latest: Date,
 }
 
-impl Missed {
+impl MissedTurns {
     fn turns(self, at: Date, watchdog: Duration) -> u8 {
         if at < self.latest + watchdog { self.turns } else { 0 }
     }
 }
 
-/// What a contender asked the server for, and perhaps never hears of.
+/// A try that a contender sent, and perhaps never hears of.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SentTry {
     pub(super) number: HoldNumber,
     pub(super) lease: Duration,
     pub(super) dispatch: Arc<Dispatch>,
@@ -156,7 +156,7 @@ impl State {
         // It may stand first among those who are to be nudged: whoever contends from now on is to hear of the next one.
         fx.nudge();
         // What was answered busy left nothing.
-        if let Some(Asked { number, lease, dispatch, mut old_copies }) = asked.filter(|_| trying.is_some())
+        if let Some(SentTry { number, lease, dispatch, mut old_copies }) = asked.filter(|_| trying.is_some())
             && !dispatch.withdraw()
         {
             old_copies.add(dispatch.left_on());
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// This contender's try leaves now; by `due` it is answered. `None` if others went first.
-    pub(super) fn tries(&mut self, id: u64, asked: Asked, now: Instant, due: Instant) -> Option<()> {
+    pub(super) fn tries(&mut self, id: u64, asked: SentTry, now: Instant, due: Instant) -> Option<()> {
         let contender = self.contender_of(id)?;
         let due = Due::Answer { sent: now.into(), by: due.into() };
         (contender.asked, contender.trying, contender.due) = (Some(asked), Some(now.into()), Some(due));
@@ -212,13 +212,13 @@ impl State {
     pub(super) fn turn_missed(&mut self, owner: &Owner, place: &Place, now: Instant, fx: &mut Effects) {
         let latest = Date::from(now);
         let before = self.missed_turns(latest, place.engine.settings().watchdog_timeout);
-        self.missed = Some(Box::new(Missed { turns: before.saturating_add(1), latest }));
+        self.missed = Some(Box::new(MissedTurns { turns: before.saturating_add(1), latest }));
         // Whoever is not there is in nobody's way until it is polled again. For whoever is, that was all the waiting.
         for waiter in self.queue.drain(false) {
             fx.deliver(waiter.turn, Told::Called);
         }
         if place.engine.first_time("parked", place.name()) {
-            fx.say(Said::Parked { owner: owner.clone() });
+            fx.log(LogEvent::Parked { owner: owner.clone() });
         }
     }
 }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn misses_are_forgotten_a_watchdog_timeout_after_the_latest() {
         let (watchdog, latest) = (Duration::from_secs(30), Date::from(Instant::now()));
-        let missed = Missed { turns: 7, latest };
+        let missed = MissedTurns { turns: 7, latest };
         assert_eq!(missed.turns(latest + watchdog - Duration::from_nanos(1), watchdog), 7);
         assert_eq!(missed.turns(latest + watchdog, watchdog), 0);
     }

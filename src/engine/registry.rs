@@ -19,7 +19,7 @@ use super::{
     effects::Effects,
     hold::Hold,
     outcome::Outcome,
-    parked::Missed,
+    parked::MissedTurns,
     pause::Trouble,
     queue::Queue,
     reap::Reaps,
@@ -61,7 +61,7 @@ pub(crate) struct State {
     pub(crate) slice: Slice,
     pub(crate) listening: Listening,
     /// Turns that nobody took, the latest ones.
-    pub(super) missed: Option<Box<Missed>>,
+    pub(super) missed: Option<Box<MissedTurns>>,
     /// Of guards that are dropped at once there is nothing more to say.
     pub(super) dropped_at_once_told: bool,
     /// The latest tries had no answer that counts.

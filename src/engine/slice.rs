@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     date::{Date, nanos},
-    turns::{LONGEST, Others, Stand},
+    turns::{LONGEST, Others, Timing},
 };
 use crate::rules::{Rule, without};
 
@@ -154,8 +154,8 @@ impl Slice {
         self.length_us > 0 && self.usual() < self.round_trip() * FAR
     }
 
-    fn stand(&self) -> Stand {
-        Stand { slice: self.usual(), far: self.is_far().then(|| self.round_trip()) }
+    fn timing(&self) -> Timing {
+        Timing { slice: self.usual(), far: self.is_far().then(|| self.round_trip()) }
     }
 
     fn length(&self) -> Duration {
@@ -182,8 +182,8 @@ impl Slice {
         }
         self.cooling = None;
         self.round_trip_us = micros(round_trip);
-        let stand = self.stand();
-        self.others.take_if(|others| !others.taken(now, stand));
+        let timing = self.timing();
+        self.others.take_if(|others| !others.taken(now, timing));
     }
 
     /// A try that left at `sent` was answered busy: others have their turn, or had it.
@@ -254,9 +254,9 @@ impl Slice {
 
     /// Somebody else's release was heard.
     pub(crate) fn heard_other(&mut self, now: Instant) {
-        let stand = self.stand();
+        let timing = self.timing();
         if let Some(others) = &mut self.others {
-            others.heard(now, stand);
+            others.heard(now, timing);
         }
         if self.cooling == Some(Cooling::Listeners) && self.rests_until().is_none_or(|rest| rest <= now) {
             self.cooling = None;
@@ -290,14 +290,14 @@ impl Slice {
             (_, Some((soon, at))) if now < at => return Gate::Until { soon, at },
             _ => self.cooling = None,
         }
-        let goes = self.others.as_ref().and_then(|others| others.goes_after(self.stand()));
+        let goes = self.others.as_ref().and_then(|others| others.goes_after(self.timing()));
         goes.filter(|at| now < *at).map_or(Gate::Open, Gate::After)
     }
 
     /// How long those who were told are waited for: at least, and at most.
     fn cool_down(&self) -> Option<(Instant, Instant)> {
         let others = self.others.as_ref().filter(|_| self.cooling == Some(Cooling::Listeners))?;
-        let (soon, at) = others.come_by(self.stand())?;
+        let (soon, at) = others.come_by(self.timing())?;
         let longer = if without(Rule::CoolDownEnds) {
             at.saturating_duration_since(soon) + LONGEST * 1_000_000
         } else {
@@ -309,7 +309,7 @@ impl Slice {
     /// Until when a far process lets the others alone.
     fn rests_until(&self) -> Option<Instant> {
         let others = self.others.as_ref().filter(|_| self.is_far())?;
-        others.listens_at(self.stand())
+        others.listens_at(self.timing())
     }
 
     /// Until when there is something to remember although nobody holds or waits.

@@ -33,9 +33,9 @@ const FALLS: u32 = 8;
 const RESTS: u32 = 4;
 pub(super) const LONGEST_REST: Duration = Duration::from_millis(2_400);
 
-/// How a process stands to a name.
+/// What the turns of a process are measured by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stand {
+pub(super) struct Timing {
     /// A slice, as it was asked for.
     pub(super) slice: Duration,
     /// Its round trip, if it is far.
@@ -72,11 +72,11 @@ impl Others {
     }
 
     /// Somebody else's release was heard.
-    pub(super) fn heard(&mut self, now: Instant, stand: Stand) {
-        if stand.far.is_some() && without(Rule::TurnsAfterRestCount) {
+    pub(super) fn heard(&mut self, now: Instant, timing: Timing) {
+        if timing.far.is_some() && without(Rule::TurnsAfterRestCount) {
             return;
         }
-        let listens = self.listens_at(stand);
+        let listens = self.listens_at(timing);
         if let Some(round) = self.round.as_mut().filter(|_| listens.is_some_and(|at| at <= now)) {
             round.turns = round.turns.saturating_add(1);
             round.last_release = Some(now);
@@ -84,15 +84,15 @@ impl Others {
     }
 
     /// This process has the lock again, and the round is over. Whether anything is to be remembered of it.
-    pub(super) fn taken(&mut self, now: Instant, stand: Stand) -> bool {
-        let goes = self.goes_after(stand).or(self.come_by(stand).map(|(_, at)| at));
-        if let Some((round, listens)) = self.round.zip(self.listens_at(stand)) {
-            if round.missing(listens, stand) == 0 {
+    pub(super) fn taken(&mut self, now: Instant, timing: Timing) -> bool {
+        let goes = self.goes_after(timing).or(self.come_by(timing).map(|(_, at)| at));
+        if let Some((round, listens)) = self.round.zip(self.listens_at(timing)) {
+            if round.missing(listens, timing) == 0 {
                 let falls = if without(Rule::GrowthFallsSlowly) { 1 } else { FALLS };
                 let less = self.longer - self.longer / falls;
                 self.longer = if less < LONGEST_STEP { Duration::ZERO } else { less };
             } else if goes.is_some_and(|at| at <= now) && !without(Rule::OthersAreGivenMore) {
-                let more = self.longer.max(stand.slice.max(self.had) / BEGINS);
+                let more = self.longer.max(timing.slice.max(self.had) / BEGINS);
                 self.longer = (self.longer + more).min(LONGEST);
             }
         }
@@ -111,8 +111,8 @@ impl Others {
 
     /// What one of these spans is for this process now. Whoever is near gives no more than it had itself; whoever is far, and
     /// keeps the name no longer for it, than twice what it had and rested.
-    fn given(&self, span: Duration, stand: Stand) -> Duration {
-        let (part, most) = match self.rest(stand) {
+    fn given(&self, span: Duration, timing: Timing) -> Duration {
+        let (part, most) = match self.rest(timing) {
             Some(rest) => (Duration::ZERO, ((self.had + rest) * 2).min(LONGEST)),
             None => (self.part(), self.had.min(LONGEST)),
         };
@@ -120,27 +120,27 @@ impl Others {
     }
 
     /// How long a process that is far lets the others alone.
-    fn rest(&self, stand: Stand) -> Option<Duration> {
-        Some((stand.far? * RESTS * self.round?.others).min(LONGEST_REST))
+    fn rest(&self, timing: Timing) -> Option<Duration> {
+        Some((timing.far? * RESTS * self.round?.others).min(LONGEST_REST))
     }
 
     /// Until when it does: from then on it listens.
-    pub(super) fn listens_at(&self, stand: Stand) -> Option<Instant> {
-        Some(self.round?.since + self.rest(stand).unwrap_or_default())
+    pub(super) fn listens_at(&self, timing: Timing) -> Option<Instant> {
+        Some(self.round?.since + self.rest(timing).unwrap_or_default())
     }
 
     /// Until when those who were told are waited for if none of them is heard: at least, and at most.
-    pub(super) fn come_by(&self, stand: Stand) -> Option<(Instant, Instant)> {
-        let (listens, usual) = (self.listens_at(stand)?, stand.far.map_or(stand.slice, |_| Duration::ZERO));
-        Some((listens + usual, listens + self.given(usual, stand)))
+    pub(super) fn come_by(&self, timing: Timing) -> Option<(Instant, Instant)> {
+        let (listens, usual) = (self.listens_at(timing)?, timing.far.map_or(timing.slice, |_| Duration::ZERO));
+        Some((listens + usual, listens + self.given(usual, timing)))
     }
 
     /// When it is this process's turn to try, after what it was told last.
-    pub(super) fn goes_after(&self, stand: Stand) -> Option<Instant> {
-        let (round, listens) = (self.round?, self.listens_at(stand)?);
+    pub(super) fn goes_after(&self, timing: Timing) -> Option<Instant> {
+        let (round, listens) = (self.round?, self.listens_at(timing)?);
         let last = round.last_release?;
-        let steps = (stand.slice / STEP).min(LONGEST_STEP) * round.first(listens, stand.slice);
-        Some(last + if round.missing(listens, stand) > 0 { self.given(steps, stand) } else { steps })
+        let steps = (timing.slice / STEP).min(LONGEST_STEP) * round.first(listens, timing.slice);
+        Some(last + if round.missing(listens, timing) > 0 { self.given(steps, timing) } else { steps })
     }
 }
 
@@ -155,9 +155,9 @@ impl Round {
     }
 
     /// How many of them did not come. Whoever is near hears all of them, and need not take short turns for none.
-    fn missing(&self, listens: Instant, stand: Stand) -> u32 {
-        match stand.far {
-            Some(_) => self.first(listens, stand.slice),
+    fn missing(&self, listens: Instant, timing: Timing) -> u32 {
+        match timing.far {
+            Some(_) => self.first(listens, timing.slice),
             None => self.others.saturating_sub(self.turns),
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     HoldNumber, Renewal,
-    batches::{BATCH, Batch, Due, LOOK, Line, Lines, Stands, Together, UnderWay, batch, line_up, send},
+    batches::{BATCH, Batch, Due, LOOK, Line, Lines, Placement, Together, UnderWay, batch, line_up, send},
     circles::Circles,
     clock::Moment,
     date::Date,
@@ -105,7 +105,7 @@ fn next_early(engine: &Weak<Engine>, schedule: &Schedule, lines: &Lines) -> Opti
 
 /// What makes the last of the batches that go out anyway a whole one: holds that are due a little later, and together
 /// from then on. Where there are too few nobody leaves before the time.
-fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, moment: Moment) -> Vec<(Due, Stands)> {
+fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, moment: Moment) -> Vec<(Due, Placement)> {
     let waiting: usize = lines.values().map(|line| line.fresh.len()).sum();
     let missing = waiting.next_multiple_of(BATCH) - waiting;
     early(engine, schedule, missing, moment)
@@ -119,7 +119,7 @@ fn spread(
     lines: &Lines,
     next: &mut Instant,
     moment: Moment,
-) -> Vec<(Due, Stands)> {
+) -> Vec<(Due, Placement)> {
     let (now, until) = (moment.now, moment.date + ahead(engine));
     let busy = lines.values().any(|line| !line.is_empty());
     if now < *next || busy || schedule.by(BATCH).is_none_or(|last| until < last) {
@@ -131,7 +131,7 @@ fn spread(
 }
 
 /// The next so many renewals, a little before they are due: all of them, or none.
-fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment) -> Vec<(Due, Stands)> {
+fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment) -> Vec<(Due, Placement)> {
     let until = moment.date + ahead(engine);
     let entries = schedule.first(count, until);
     if count == 0 || entries.len() < count || !entries.iter().all(|entry| renews_by(engine, entry, until)) {
@@ -176,7 +176,7 @@ fn renews_by(engine: &Engine, entry: &Entry, until: Date) -> bool {
 
 impl Place {
     /// The driver's look at an entry whose time has come: it stood in the schedule at `at`.
-    fn look(&self, at: Date, moment: Moment) -> Option<(Due, Stands)> {
+    fn look(&self, at: Date, moment: Moment) -> Option<(Due, Placement)> {
         let now = moment.now;
         let (due, idle) = self.update(|state, fx| {
             state.taken_out(at);
@@ -208,7 +208,7 @@ impl State {
         until: Date,
         moment: Moment,
         many: bool,
-    ) -> Option<(Due, Stands)> {
+    ) -> Option<(Due, Placement)> {
         let watchdog = place.engine.settings().watchdog_timeout;
         let hold = self.hold.as_mut()?;
         if hold.due(watchdog)? > until {
@@ -227,11 +227,11 @@ impl State {
         };
         let (bound, again) = (hold.bounded(), hold.retries());
         let plain = hold.watched() && lease == watchdog && bound.is_none();
-        let stands = if plain { Stands::InLine { deadline, again } } else { Stands::Apart { lease } };
+        let placement = if plain { Placement::InLine { deadline, again } } else { Placement::Apart { lease } };
         hold.renewing = true;
         hold.probe = false;
         let until = hold.known_deadline();
-        Some((Due { entry: Arc::clone(&place.entry), number: hold.number, bound, until }, stands))
+        Some((Due { entry: Arc::clone(&place.entry), number: hold.number, bound, until }, placement))
     }
 }
 
@@ -320,7 +320,7 @@ impl State {
                 } else {
                     hold.raised(raised, moment);
                 }
-                fx.say_renewed(hold, heard);
+                fx.log_renewed(hold, heard);
             }
             None => {
                 let failures = hold.failures();

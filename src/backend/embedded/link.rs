@@ -20,7 +20,7 @@ use super::{
     member::Signals,
     packet::{Answers, Packet},
     pump::Store,
-    traffic::{Sent, Way, closed},
+    traffic::{LinkState, Sent, closed},
     world::World,
 };
 use crate::{
@@ -88,11 +88,11 @@ impl Link {
 fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatches, within: Duration) -> Sent {
     let asked = store.with(|world| {
         let deadline = world.now() + within;
-        match world.way(client, packet) {
-            (_, Way::Closed) => Ok(Sent::Answered(packet.fails(&closed(false)))),
-            (route, Way::Line) => Ok(world.park(route, packet.clone(), Arc::new(dispatches), deadline)),
-            (_, Way::Open) if dispatches.is_empty() => Ok(world.send(client, packet, &dispatches, deadline)),
-            (_, Way::Open) => Err((dispatches, deadline, world.number(client, packet))),
+        match world.link_state(client, packet) {
+            (_, LinkState::Closed) => Ok(Sent::Answered(packet.fails(&closed(false)))),
+            (route, LinkState::Down) => Ok(world.park(route, packet.clone(), Arc::new(dispatches), deadline)),
+            (_, LinkState::Open) if dispatches.is_empty() => Ok(world.send(client, packet, &dispatches, deadline)),
+            (_, LinkState::Open) => Err((dispatches, deadline, world.number(client, packet))),
         }
     });
     match asked {

@@ -25,10 +25,10 @@ pub(super) enum Sent {
     Parked(u64, oneshot::Receiver<Answers>),
 }
 
-/// How a command may go.
-pub(super) enum Way {
+/// Whether a command can leave: at once, once there is a link, or never.
+pub(super) enum LinkState {
     Open,
-    Line,
+    Down,
     Closed,
 }
 
@@ -48,14 +48,14 @@ impl World {
     }
 
     /// Where a command goes, and how.
-    pub(super) fn way(&self, client: Uuid, packet: &Packet) -> (Route, Way) {
+    pub(super) fn link_state(&self, client: Uuid, packet: &Packet) -> (Route, LinkState) {
         let route = Route { client, node: self.hosts.node_for(packet) };
-        let way = match self.links(route) {
-            None => Way::Closed,
-            Some(links) if links.is_open() => Way::Open,
-            Some(_) => Way::Line,
+        let state = match self.links(route) {
+            None => LinkState::Closed,
+            Some(links) if links.is_open() => LinkState::Open,
+            Some(_) => LinkState::Down,
         };
-        (route, way)
+        (route, state)
     }
 
     /// Sends a command that was asked whether it may leave.

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     codec,
-    command::{Timer, Way},
+    command::{LinkAccess, Timer},
     faults,
     link::Link,
     node::Node,
@@ -40,7 +40,7 @@ pub(super) struct Acks(mpsc::UnboundedSender<Caller>);
 pub(super) type Counted = oneshot::Receiver<Result<u32, Fault>>;
 
 /// A script, and what is wanted of it.
-pub(super) struct Asked {
+pub(super) struct AckRequest {
     pub(super) cmd: Cmd,
     /// The node has the key, and not the slot.
     pub(super) asking: bool,
@@ -52,7 +52,7 @@ pub(super) struct Asked {
 
 /// The same, and whom to tell.
 struct Caller {
-    asked: Asked,
+    request: AckRequest,
     tell: oneshot::Sender<Result<(Value, Counted), Fault>>,
 }
 
@@ -69,7 +69,7 @@ struct Asker {
     own: Option<Own>,
 }
 
-impl Asked {
+impl AckRequest {
     pub(super) fn of(node: &Node, call: &Call<'_>, replicas: Replicas, dispatches: Dispatches) -> Self {
         let cmd = codec::evalsha_of_many(&node.hashes, call);
         let (script, asking) = (call.script, false);
@@ -83,11 +83,11 @@ impl Node {
     /// The script's answer, wherever it is answered, and how many replicas there have what it wrote.
     pub(super) async fn run_acknowledged(
         self: Arc<Self>,
-        asked: Asked,
+        request: AckRequest,
     ) -> Result<(backend::Value, Acknowledged), Fault> {
-        let (cmd, script, timer, replicas) = (asked.cmd.clone(), asked.script, asked.timer, asked.replicas);
-        let dispatches = asked.dispatches.clone();
-        let (mut reply, mut counted) = self.acknowledged(asked).await?;
+        let (cmd, script, timer, replicas) = (request.cmd.clone(), request.script, request.timer, request.replicas);
+        let dispatches = request.dispatches.clone();
+        let (mut reply, mut counted) = self.acknowledged(request).await?;
         if let Some(routes) = self.routes().filter(|_| codec::is_refusal(&reply)) {
             let sent = (reply, counted);
             let redirected =
@@ -103,10 +103,10 @@ impl Node {
     }
 
     /// The same as this node answers, a refusal perhaps.
-    pub(super) async fn acknowledged(self: &Arc<Self>, asked: Asked) -> Result<(Value, Counted), Fault> {
+    pub(super) async fn acknowledged(self: &Arc<Self>, request: AckRequest) -> Result<(Value, Counted), Fault> {
         let acks = self.acks.get_or_init(|| Acks::of(self));
         let (tell, told) = oneshot::channel();
-        if acks.0.send(Caller { asked, tell }).is_err() {
+        if acks.0.send(Caller { request, tell }).is_err() {
             return Err(self.current.over(false));
         }
         told.await.unwrap_or_else(|_| Err(self.current.over(true)))
@@ -153,7 +153,7 @@ impl Asker {
     /// All of them at once, over one link. Those whose script the server does not know come back with its source.
     async fn ask(&mut self, batch: Vec<Caller>) -> Vec<Caller> {
         // None of them waits for much longer than another.
-        let until = batch.iter().map(|caller| caller.asked.timer.deadline()).min().unwrap_or_else(Instant::now);
+        let until = batch.iter().map(|caller| caller.request.timer.deadline()).min().unwrap_or_else(Instant::now);
         let own = match self.link(until).await {
             Ok(own) => own,
             Err(fault) => {
@@ -162,7 +162,7 @@ impl Asker {
             }
         };
         let batch: Vec<_> = batch.into_iter().filter_map(|caller| caller.leaves(own.link.number())).collect();
-        let Some(replicas) = batch.iter().map(|caller| caller.asked.replicas).reduce(Replicas::and) else {
+        let Some(replicas) = batch.iter().map(|caller| caller.request.replicas).reduce(Replicas::and) else {
             return Vec::new();
         };
         let (unknown, end) = asked_over(&self.node, &own, batch, replicas).await;
@@ -195,9 +195,9 @@ impl Asker {
 
     /// The node's link for everything else, once there is one.
     async fn beside(&self, until: Instant) -> Result<Arc<Link>, Fault> {
-        match self.node.way()? {
-            Way::Open(link, _) => Ok(link),
-            Way::Wait(wait) => {
+        match self.node.link_access()? {
+            LinkAccess::Open(link, _) => Ok(link),
+            LinkAccess::Wait(wait) => {
                 let now = Instant::now();
                 let mut timer = Timer::started(now, until.saturating_duration_since(now));
                 self.node.link(wait, &mut timer).await.map(|(link, _)| link)
@@ -222,7 +222,7 @@ impl Caller {
         if self.tell.is_closed() {
             return None;
         }
-        match self.asked.dispatches.leave(era) {
+        match self.request.dispatches.leave(era) {
             Ok(()) => Some(self),
             Err(fault) => {
                 self.fails(&fault);
@@ -255,13 +255,13 @@ async fn asked_over(
     node.look_for_replica(&own.beside, &replies);
     let (mut unknown, mut waiting) = (Vec::new(), Vec::new());
     let mut replies = replies.into_iter();
-    for Caller { asked, tell } in batch {
-        let forbidden = if asked.asking { replies.next().filter(codec::is_refusal) } else { None };
+    for Caller { request, tell } in batch {
+        let forbidden = if request.asking { replies.next().filter(codec::is_refusal) } else { None };
         let Some(reply) = replies.next() else { break };
         let reply = forbidden.unwrap_or(reply);
         if codec::is_unknown_script(&reply) {
-            let cmd = codec::eval(&asked.cmd, asked.script);
-            unknown.push(Caller { asked: Asked { cmd, ..asked }, tell });
+            let cmd = codec::eval(&request.cmd, request.script);
+            unknown.push(Caller { request: AckRequest { cmd, ..request }, tell });
             continue;
         }
         let (tell_count, count) = oneshot::channel();
@@ -281,11 +281,11 @@ async fn asked_over(
 
 fn pipeline_of(batch: &[Caller]) -> redis::Pipeline {
     let mut scripts = redis::Pipeline::new();
-    for Caller { asked, .. } in batch {
-        if asked.asking {
+    for Caller { request, .. } in batch {
+        if request.asking {
             scripts.cmd("ASKING");
         }
-        scripts.add_command(asked.cmd.clone());
+        scripts.add_command(request.cmd.clone());
     }
     scripts
 }

@@ -11,22 +11,22 @@ pub(super) struct Aim {
     at: watch::Sender<Arc<Clients>>,
     /// How it is called that is there, whichever server it is.
     name: String,
-    missed: Missed,
+    missed: RefreshTrigger,
 }
 
 /// Tells whoever knows where servers are that a link was lost, or did not come.
 #[derive(Clone)]
-pub(super) struct Missed(watch::Sender<()>);
+pub(super) struct RefreshTrigger(watch::Sender<()>);
 
 impl Aim {
     /// At the one address, for good.
     pub(super) fn at(clients: Clients) -> Self {
         let name = clients.address().to_string();
-        Self::first_at(clients, name, Missed::new())
+        Self::first_at(clients, name, RefreshTrigger::new())
     }
 
     /// There to begin with.
-    pub(super) fn first_at(clients: Clients, name: String, missed: Missed) -> Self {
+    pub(super) fn first_at(clients: Clients, name: String, missed: RefreshTrigger) -> Self {
         Self { at: watch::Sender::new(Arc::new(clients)), name, missed }
     }
 
@@ -54,7 +54,7 @@ impl Aim {
     }
 }
 
-impl Missed {
+impl RefreshTrigger {
     pub(super) fn new() -> Self {
         Self(watch::Sender::new(()))
     }

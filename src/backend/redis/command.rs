@@ -9,7 +9,7 @@ use super::{current::Turn, link::Link};
 use crate::backend::{Fault, Pending};
 
 /// How a command comes to a link.
-pub(super) enum Way {
+pub(super) enum LinkAccess {
     /// There it is, to be sent on in the same poll.
     Open(Arc<Link>, Option<Turn>),
     /// Not yet. From here on a task of ours sees to it: a caller that is not polled would hold up all behind it.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     codec,
-    command::{Timer, Way},
+    command::{LinkAccess, Timer},
     node::Node,
     task::Task,
 };
@@ -31,12 +31,14 @@ impl Node {
         }
         let (started, count) = (Instant::now(), scripts.len());
         let secrets = self.secrets().clone();
-        let replies = match self.way() {
-            Ok(way @ Way::Open(..)) => self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await,
-            Ok(way @ Way::Wait(_)) => {
+        let replies = match self.link_access() {
+            Ok(access @ LinkAccess::Open(..)) => {
+                self.run_many_by(access, started, &pipeline, &scripts, within, &dispatches).await
+            }
+            Ok(access @ LinkAccess::Wait(_)) => {
                 let runtime = self.runtime.clone();
                 let task =
-                    async move { self.run_many_by(way, started, &pipeline, &scripts, within, &dispatches).await };
+                    async move { self.run_many_by(access, started, &pipeline, &scripts, within, &dispatches).await };
                 Task::spawn(&runtime, task).answer().await
             }
             Err(fault) => Err(fault),
@@ -51,7 +53,7 @@ impl Node {
 
     async fn run_many_by(
         &self,
-        way: Way,
+        access: LinkAccess,
         started: Instant,
         pipeline: &redis::Pipeline,
         scripts: &[&'static Script],
@@ -59,9 +61,9 @@ impl Node {
         dispatches: &Dispatches,
     ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
         let mut timer = Timer::started(started, within);
-        let (link, turn) = match way {
-            Way::Open(link, turn) => (link, turn),
-            Way::Wait(wait) => {
+        let (link, turn) = match access {
+            LinkAccess::Open(link, turn) => (link, turn),
+            LinkAccess::Wait(wait) => {
                 let (link, turn) = self.link(wait, &mut timer).await?;
                 (link, Some(turn))
             }

@@ -23,7 +23,7 @@ use super::{
     aim::Aim,
     cluster::Routes,
     codec::{self, Hashes},
-    command::{LinkWait, Timer, UnderWay, Way},
+    command::{LinkAccess, LinkWait, Timer, UnderWay},
     current::{Current, Found, Numbers, Turn},
     faults,
     info::Known,
@@ -147,9 +147,11 @@ impl Node {
         async move {
             let started = Instant::now();
             // What is rare is boxed, and what is not stands here in full.
-            let (link, mut turn) = match self.way()? {
-                Way::Open(link, turn) => (link, turn),
-                Way::Wait(wait) => return Box::pin(self.run_waiting(wait, started, cmd, script, dispatches)).await,
+            let (link, mut turn) = match self.link_access()? {
+                LinkAccess::Open(link, turn) => (link, turn),
+                LinkAccess::Wait(wait) => {
+                    return Box::pin(self.run_waiting(wait, started, cmd, script, dispatches)).await;
+                }
             };
             let mut timer = Timer::started(started, self.command_timeout);
             let mut connection = link.connection();
@@ -268,16 +270,16 @@ impl Node {
     }
 
     /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.
-    pub(super) fn way(&self) -> Result<Way, Fault> {
+    pub(super) fn link_access(&self) -> Result<LinkAccess, Fault> {
         let waiting = match self.current.find() {
-            Found::Link(link) => return Ok(Way::Open(link, None)),
+            Found::Link(link) => return Ok(LinkAccess::Open(link, None)),
             Found::Closed => return Err(self.current.over(false)),
             Found::Nothing(waiting) => waiting,
         };
         let mut wait: LinkWait = Box::pin(waiting.turn());
         match (&mut wait).now_or_never() {
-            Some(found) => found.map(|(link, turn)| Way::Open(link, Some(turn))),
-            None => Ok(Way::Wait(wait)),
+            Some(found) => found.map(|(link, turn)| LinkAccess::Open(link, Some(turn))),
+            None => Ok(LinkAccess::Wait(wait)),
         }
     }
 

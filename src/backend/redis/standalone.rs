@@ -6,7 +6,7 @@ use tokio::{sync::watch, task::unconstrained, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    acks::Asked,
+    acks::AckRequest,
     address::Target,
     aim::Aim,
     codec, faults,
@@ -101,7 +101,7 @@ impl Backend for Standalone {
 
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
         let (node, dispatches) = (self.node.clone(), Dispatches::of([call]));
-        let asked = Asked::of(&node, call, replicas, dispatches);
+        let asked = AckRequest::of(&node, call, replicas, dispatches);
         Box::pin(unconstrained(node.run_acknowledged(asked)))
     }
 

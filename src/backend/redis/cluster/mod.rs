@@ -37,7 +37,7 @@ use tokio::{
 pub(super) use self::routes::Routes;
 use self::topology::Topology;
 use super::{
-    acks::Asked,
+    acks::AckRequest,
     address::Target,
     codec, faults,
     many::pipeline_of,
@@ -119,8 +119,8 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
 }
 
 impl Cluster {
-    fn way(&self, call: &Call<'_>) -> Option<(Arc<Node>, Since)> {
-        self.0.way(slot(call.keys.first()?.as_bytes()))
+    fn node_of(&self, call: &Call<'_>) -> Option<(Arc<Node>, Since)> {
+        self.0.node_of(slot(call.keys.first()?.as_bytes()))
     }
 
     fn node(&self, key: &str) -> Option<Arc<Node>> {
@@ -166,7 +166,7 @@ impl Line for Cluster {
 
 impl Backend for Cluster {
     fn run(&self, call: &Call<'_>) -> Answer {
-        let Some((node, since)) = self.way(call) else {
+        let Some((node, since)) = self.node_of(call) else {
             let fault = self.0.nobody();
             return backend::answer(async { Err(fault) });
         };
@@ -184,7 +184,7 @@ impl Backend for Cluster {
         let mut answers: Vec<Result<Value, Fault>> = Vec::with_capacity(calls.len());
         for (at, call) in calls.iter().enumerate() {
             answers.push(Err(self.0.nobody()));
-            let Some((node, since)) = self.way(call) else { continue };
+            let Some((node, since)) = self.node_of(call) else { continue };
             match pipelines.iter_mut().find(|(there, ..)| Arc::ptr_eq(there, &node)) {
                 Some((.., calls)) => calls.push(at),
                 None => pipelines.push((node, since, vec![at])),
@@ -210,12 +210,12 @@ impl Backend for Cluster {
     }
 
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
-        let Some((node, since)) = self.way(call) else {
+        let Some((node, since)) = self.node_of(call) else {
             let fault = self.0.nobody();
             return Box::pin(async { Err(fault) });
         };
         self.0.uses();
-        let asked = Asked::of(&node, call, replicas, Dispatches::of([call]).since(since));
+        let asked = AckRequest::of(&node, call, replicas, Dispatches::of([call]).since(since));
         Box::pin(unconstrained(node.run_acknowledged(asked)))
     }
 

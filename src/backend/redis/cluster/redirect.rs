@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep};
 use super::{
     Routes,
     nodes::Member,
-    route::{self, Endpoint, HOPS, Next, Way, next},
+    route::{self, Endpoint, HOPS, Hop, Next, next},
 };
 use crate::{
     backend::{
         Fault, Publish, Replicas, UNCOUNTED,
         dispatch::Dispatches,
         redis::{
-            acks::{Asked, Counted},
+            acks::{AckRequest, Counted},
             codec,
             command::Timer,
             faults,
@@ -104,7 +104,7 @@ impl Routes {
         let asked = self.endpoint_of(node);
         let left = timer.deadline().saturating_duration_since(Instant::now());
         let words = faults::words_of(error);
-        let first = next(&words, Way { asked: &asked, hops: 0, left });
+        let first = next(&words, Hop { asked: &asked, hops: 0, left });
         match first {
             Next::Done | Next::BySource => return Ok(None),
             Next::Astray => return Err(faults::astray(error, self.secrets())),
@@ -137,7 +137,7 @@ impl Journey {
             };
             let left = self.timer.deadline().saturating_duration_since(Instant::now());
             let words = faults::words_of(error);
-            let (member, since) = match next(&words, Way { asked: &self.asked, hops: self.hops, left }) {
+            let (member, since) = match next(&words, Hop { asked: &self.asked, hops: self.hops, left }) {
                 Next::Done | Next::BySource => return Ok((reply, self.counted)),
                 Next::Astray => return Err(faults::astray(error, self.routes.secrets())),
                 Next::Moved(slot, endpoint) => {
@@ -179,7 +179,8 @@ impl Journey {
             return node.again(&self.cmd, asking, script, timer, &self.dispatches).await;
         };
         let (cmd, dispatches, timer) = (self.cmd.clone(), self.dispatches.clone(), *timer);
-        let (reply, counted) = node.acknowledged(Asked { cmd, asking, script, replicas, dispatches, timer }).await?;
+        let (reply, counted) =
+            node.acknowledged(AckRequest { cmd, asking, script, replicas, dispatches, timer }).await?;
         self.counted = Some(counted);
         Ok(reply)
     }

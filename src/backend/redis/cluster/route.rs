@@ -35,9 +35,9 @@ pub(super) enum Next {
     BySource,
 }
 
-/// How far a command is.
+/// How far a command that is sent on has come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way<'a> {
+pub(super) struct Hop<'a> {
     /// Who answered.
     pub(super) asked: &'a Endpoint,
     /// How often it was sent to somebody else, or again.
@@ -47,17 +47,17 @@ pub(super) struct Way<'a> {
 }
 
 /// What these words of refusal mean for a command.
-pub(super) fn next(words: &str, way: Way<'_>) -> Next {
+pub(super) fn next(words: &str, hop: Hop<'_>) -> Next {
     let mut parts = words.split(' ');
     let code = parts.next().unwrap_or_default();
     if code == "NOSCRIPT" {
         return Next::BySource;
     }
-    let is_over = way.hops >= HOPS || way.left.is_zero();
+    let is_over = hop.hops >= HOPS || hop.left.is_zero();
     match code {
         "MOVED" | "ASK" => {
             let told = parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < SLOTS);
-            let told = told.zip(parts.next().and_then(|address| Endpoint::told(address, way.asked)));
+            let told = told.zip(parts.next().and_then(|address| Endpoint::told(address, hop.asked)));
             match told {
                 Some(_) if is_over => Next::Astray,
                 Some((slot, node)) if code == "MOVED" => Next::Moved(slot, node),
@@ -66,8 +66,8 @@ pub(super) fn next(words: &str, way: Way<'_>) -> Next {
             }
         }
         _ if is_over => Next::Done,
-        "TRYAGAIN" | "CLUSTERDOWN" => again(way),
-        _ if is_a_replicas(words) => again(way),
+        "TRYAGAIN" | "CLUSTERDOWN" => again(hop),
+        _ if is_a_replicas(words) => again(hop),
         _ => Next::Done,
     }
 }
@@ -77,9 +77,9 @@ pub(super) fn pause(been: &[Endpoint], to: &Endpoint, hops: u32) -> Duration {
     if been.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
 }
 
-fn again(way: Way<'_>) -> Next {
-    let pause = FIRST_PAUSE * (1 << way.hops);
-    if pause < way.left { Next::Again(pause) } else { Next::Done }
+fn again(hop: Hop<'_>) -> Next {
+    let pause = FIRST_PAUSE * (1 << hop.hops);
+    if pause < hop.left { Next::Again(pause) } else { Next::Done }
 }
 
 /// Whether a replica would not run it, and ran nothing of it.
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn after(words: &str, hops: u32, left: Duration) -> Next {
-        next(words, Way { asked: &endpoint("asked", 1), hops, left })
+        next(words, Hop { asked: &endpoint("asked", 1), hops, left })
     }
 
     #[test]

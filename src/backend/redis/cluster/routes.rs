@@ -27,7 +27,7 @@ use crate::backend::{
     dispatch::Since,
     redis::{
         address::Target,
-        aim::{Aim, Missed},
+        aim::{Aim, RefreshTrigger},
         current::Numbers,
         faults,
         node::Node,
@@ -58,7 +58,7 @@ pub(in crate::backend::redis) struct Routes {
     making: Mutex<()>,
     listening: Arc<Listening>,
     /// Somebody has a reason to look who has which slots.
-    pub(super) missed: Missed,
+    pub(super) missed: RefreshTrigger,
     /// Something was sent since the last look.
     used: AtomicBool,
     pub(super) upgrade: Upgrade,
@@ -100,7 +100,7 @@ impl Routes {
             map: RwLock::new(Map { slots: Slots::unknown(), nodes: Nodes::default(), moved_at: HashMap::new() }),
             making: Mutex::default(),
             listening: Arc::default(),
-            missed: Missed::new(),
+            missed: RefreshTrigger::new(),
             used: AtomicBool::new(false),
             upgrade: Upgrade::default(),
             moved: Mutex::default(),
@@ -148,7 +148,7 @@ impl Routes {
     }
 
     /// The same, and to whom it is sent.
-    pub(super) fn way(&self, slot: u16) -> Option<(Arc<Node>, Since)> {
+    pub(super) fn node_of(&self, slot: u16) -> Option<(Arc<Node>, Since)> {
         let map = self.map();
         let member = map.nodes.at(map.slots.owner(slot)?)?;
         Some((Arc::clone(&member.node), map.since(slot)))

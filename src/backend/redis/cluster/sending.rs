@@ -13,7 +13,7 @@ use crate::{
         dispatch::Dispatches,
         redis::{
             codec,
-            command::{Timer, Way},
+            command::{LinkAccess, Timer},
             current::Turn,
             faults,
             link::Link,
@@ -69,9 +69,9 @@ impl Node {
     }
 
     async fn linked(&self, timer: &mut Timer) -> Result<(Arc<Link>, Option<Turn>), Fault> {
-        match self.way()? {
-            Way::Open(link, turn) => Ok((link, turn)),
-            Way::Wait(wait) => self.link(wait, timer).await.map(|(link, turn)| (link, Some(turn))),
+        match self.link_access()? {
+            LinkAccess::Open(link, turn) => Ok((link, turn)),
+            LinkAccess::Wait(wait) => self.link(wait, timer).await.map(|(link, turn)| (link, Some(turn))),
         }
     }
 

@@ -56,8 +56,8 @@ const DEPOSED: usize = 1024;
 /// While anything is done or waited for, at least so often.
 pub(super) const OFTEN: Duration = Duration::from_secs(10);
 
-/// Whom to ask.
-enum Asked {
+/// Who may be asked.
+enum Candidate {
     Member(Arc<Member>),
     Node(Endpoint),
     /// One of those that the user named, wherever its name leads by now.
@@ -149,17 +149,17 @@ impl Topology {
     }
 
     /// Whoever is not suspected first, by chance; then the replicas, the suspected, and those whom the user named.
-    fn candidates(&self) -> Vec<Asked> {
+    fn candidates(&self) -> Vec<Candidate> {
         let (suspected, mut members): (Vec<_>, Vec<_>) =
             self.routes.members().into_iter().partition(|member| member.node.is_suspect());
         shuffle(&mut members);
         let mut replicas = self.replicas.clone();
         shuffle(&mut replicas);
-        let members = members.into_iter().map(Asked::Member);
-        let replicas = replicas.into_iter().map(Asked::Node);
+        let members = members.into_iter().map(Candidate::Member);
+        let replicas = replicas.into_iter().map(Candidate::Node);
         // In among the first three is at least one that is not suspected, if there is any.
-        let seeds = (0..self.routes.seeds.len()).map(Asked::Seed);
-        members.chain(replicas).chain(suspected.into_iter().map(Asked::Member)).chain(seeds).collect()
+        let seeds = (0..self.routes.seeds.len()).map(Candidate::Seed);
+        members.chain(replicas).chain(suspected.into_iter().map(Candidate::Member)).chain(seeds).collect()
     }
 
     /// The first answers, or the most telling of the faults.
@@ -170,7 +170,7 @@ impl Topology {
         let mut until = started;
         loop {
             if views.is_empty() && (under_way.is_empty() || until <= Instant::now()) {
-                under_way.extend(rest.by_ref().take(ASKED).map(|asked| self.ask(asked)));
+                under_way.extend(rest.by_ref().take(ASKED).map(|candidate| self.ask(candidate)));
                 until = Instant::now() + within / PATIENCE;
             }
             match timeout_at(until, under_way.next()).await {
@@ -201,18 +201,18 @@ impl Topology {
         self.routes.command_timeout.min(LONGEST)
     }
 
-    async fn ask(&self, asked: Asked) -> Result<View, Fault> {
+    async fn ask(&self, candidate: Candidate) -> Result<View, Fault> {
         let (routes, within) = (&self.routes, self.within());
         let mut slots = redis::cmd("CLUSTER");
         slots.arg("SLOTS");
-        let (endpoint, clients) = match &asked {
-            Asked::Member(member) if member.node.current.link().is_some() => {
+        let (endpoint, clients) = match &candidate {
+            Candidate::Member(member) if member.node.current.link().is_some() => {
                 let reply = member.node.ask(&slots, within).await?;
                 return read(&reply, &member.endpoint, routes);
             }
-            Asked::Member(member) => (member.endpoint.clone(), routes.clients_at(&member.endpoint)?),
-            Asked::Node(endpoint) => (endpoint.clone(), routes.clients_at(endpoint)?),
-            Asked::Seed(at) => routes.seed(*at)?,
+            Candidate::Member(member) => (member.endpoint.clone(), routes.clients_at(&member.endpoint)?),
+            Candidate::Node(endpoint) => (endpoint.clone(), routes.clients_at(endpoint)?),
+            Candidate::Seed(at) => routes.seed(*at)?,
         };
         let started = Instant::now();
         let link = Link::open(&clients, &routes.closed, within).await?;

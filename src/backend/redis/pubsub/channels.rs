@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     Order,
     requests::{Answer, Outcome, Requests, Verb},
-    subscriber::Said,
+    subscriber::Push,
 };
 use crate::{
     backend::{
@@ -288,8 +288,8 @@ impl Channels {
 
     /// Whether the link is still in order: where the server ends a subscription by itself while it is asked for something, the
     /// one may be taken for the answer to the other. `asks`: it is.
-    pub(super) fn hear(&mut self, said: &Said, asks: bool) -> bool {
-        if let Said::Ended(name) = said {
+    pub(super) fn hear(&mut self, push: &Push, asks: bool) -> bool {
+        if let Push::Ended(name) = push {
             let stage = self.by_name.get(&**name).map(|channel| channel.stage);
             let ends = !matches!(stage, None | Some(Stage::Unsubscribing));
             if ends && !asks {
@@ -297,7 +297,7 @@ impl Channels {
             }
             return !(ends && asks);
         }
-        let message = said.message().and_then(|(channel, payload)| self.by_name.get(channel).zip(Some(payload)));
+        let message = push.message().and_then(|(channel, payload)| self.by_name.get(channel).zip(Some(payload)));
         if let Some((channel, payload)) = message {
             channel.tell(Heard::Message(payload));
         }

@@ -98,9 +98,9 @@ struct Abandoned;
 
 impl Server<'_> {
     async fn serve(mut self) {
-        while let Ok((tried, (sink, said))) = self.open().await {
+        while let Ok((tried, (sink, subscriber))) = self.open().await {
             let opened = Instant::now();
-            let served = self.serve_link(sink, said, tried).await;
+            let served = self.serve_link(sink, subscriber, tried).await;
             self.channels.interrupt();
             let Ok(cause) = served else { return };
             // Who has the names by now, others know.
@@ -192,8 +192,8 @@ impl Server<'_> {
                 }
                 Some(answer) = requests.next() => {
                     // What was said before it is heard before it, and while it was asked.
-                    while let Some(said) = subscriber.now() {
-                        if !self.channels.hear(&said, true) {
+                    while let Some(push) = subscriber.now() {
+                        if !self.channels.hear(&push, true) {
                             return Ok(Cause::Moved);
                         }
                     }
@@ -202,8 +202,8 @@ impl Server<'_> {
                         return Ok(cause);
                     }
                 }
-                said = subscriber.next() => match said {
-                    Some(said) if self.channels.hear(&said, requests.any()) => {}
+                push = subscriber.next() => match push {
+                    Some(push) if self.channels.hear(&push, requests.any()) => {}
                     Some(_) => return Ok(Cause::Moved),
                     None => {
                         tracing::debug!("the subscription link is over");

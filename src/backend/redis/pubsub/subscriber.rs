@@ -32,8 +32,8 @@ pub(super) enum Sink {
     Sharded(MultiplexedConnection),
 }
 
-/// Something that nobody asked for.
-pub(super) enum Said {
+/// What a server sends that nobody asked for.
+pub(super) enum Push {
     Classic(Msg),
     Sharded(PushInfo),
     /// The server ended the subscription to this channel, by itself or because it was asked to.
@@ -58,17 +58,17 @@ pub(super) async fn open(clients: &Clients, kind: Publish) -> RedisResult<(Sink,
 
 impl Subscriber {
     /// The next of it; `None` at the end of the link.
-    pub(super) async fn next(&mut self) -> Option<Said> {
+    pub(super) async fn next(&mut self) -> Option<Push> {
         match self {
-            Self::Classic(stream) => stream.next().await.map(Said::Classic),
+            Self::Classic(stream) => stream.next().await.map(Push::Classic),
             Self::Sharded { pushes, .. } => loop {
                 let push = pushes.recv().await?;
                 match push.kind {
                     PushKind::Disconnection => return None,
-                    PushKind::SMessage => return Some(Said::Sharded(push)),
+                    PushKind::SMessage => return Some(Push::Sharded(push)),
                     PushKind::SUnsubscribe => {
                         let channel = push.data.first().and_then(codec::text).unwrap_or_default();
-                        return Some(Said::Ended(channel.to_owned()));
+                        return Some(Push::Ended(channel.to_owned()));
                     }
                     _ => {}
                 }
@@ -76,13 +76,13 @@ impl Subscriber {
         }
     }
 
-    /// What was said already. Unconstrained: a spent task budget would hide it.
-    pub(super) fn now(&mut self) -> Option<Said> {
+    /// What was sent already. Unconstrained: a spent task budget would hide it.
+    pub(super) fn now(&mut self) -> Option<Push> {
         unconstrained(self.next()).now_or_never().flatten()
     }
 }
 
-impl Said {
+impl Push {
     /// The channel and what was published there, unless it is something else.
     pub(super) fn message(&self) -> Option<(&str, &[u8])> {
         match self {
@@ -162,7 +162,7 @@ mod tests {
                 loop {
                     spend_the_budget();
                     match subscriber.now() {
-                        Some(said) if said.message().is_some() => break,
+                        Some(push) if push.message().is_some() => break,
                         _ => sleep(Duration::from_millis(2)).await,
                     }
                 }

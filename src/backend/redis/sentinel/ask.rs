@@ -43,16 +43,16 @@ pub(super) struct Sentinel {
 /// What came of a question.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Said(Said),
+    Report(Report),
     /// There may be no answer to the next one either.
     Failed(Fault),
     /// It answers, and will not tell of changes by itself.
     Mute(Fault),
 }
 
-/// What a sentinel says.
+/// What a sentinel answers to all questions.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Report {
     /// Its own name for itself, where it says that.
     pub(super) id: Option<Arc<str>>,
     pub(super) version: Option<Version>,
@@ -86,7 +86,7 @@ impl Sentinel {
         let mut events = Events::default();
         loop {
             match self.ask(link).await {
-                Ok(said) => tell(Answer::Said(said)),
+                Ok(report) => tell(Answer::Report(report)),
                 Err(fault) => return fault,
             }
             match events.listen(self).await {
@@ -103,7 +103,7 @@ impl Sentinel {
         }
     }
 
-    async fn ask(&self, link: &Link) -> Result<Said, Fault> {
+    async fn ask(&self, link: &Link) -> Result<Report, Fault> {
         let mut questions = redis::pipe();
         // The epoch before the address: if a failover comes between the two, the new address has the old epoch, which counts for
         // little, and not the other way round.
@@ -118,7 +118,7 @@ impl Sentinel {
         let mut connection = link.connection();
         let asked = connection.send_packed_commands(&questions, 0, questions.len());
         match timeout(self.within, asked).await {
-            Ok(Ok(replies)) => said(&replies, &self.clients),
+            Ok(Ok(replies)) => report(&replies, &self.clients),
             Ok(Err(error)) => Err(faults::unconnected(&error, &self.clients)),
             Err(_) => Err(faults::too_slow(self.within, &self.clients)),
         }
@@ -175,7 +175,7 @@ impl Events {
 }
 
 /// Reads the answers to all questions.
-fn said(replies: &[Value], clients: &Clients) -> Result<Said, Fault> {
+fn report(replies: &[Value], clients: &Clients) -> Result<Report, Fault> {
     let [master, address, others, id, greeting @ ..] = replies else {
         return Err(faults::of_a_sentinel(FaultKind::Unexpected, "it did not answer every question".to_owned()));
     };
@@ -183,7 +183,7 @@ fn said(replies: &[Value], clients: &Clients) -> Result<Said, Fault> {
         if let Value::ServerError(error) = reply {
             let fault = faults::refused(error, &clients.secrets);
             return match is_of_another_name(&fault) {
-                true => Ok(Said {
+                true => Ok(Report {
                     id: id_of(id),
                     version: greeting.first().and_then(Version::of),
                     view: None,
@@ -202,7 +202,7 @@ fn said(replies: &[Value], clients: &Clients) -> Result<Said, Fault> {
             return Err(faults::of_a_sentinel(FaultKind::Unexpected, why));
         }
     };
-    Ok(Said { id: id_of(id), version: greeting.first().and_then(Version::of), view, others })
+    Ok(Report { id: id_of(id), version: greeting.first().and_then(Version::of), view, others })
 }
 
 /// Whether it watches over no master of that name.
@@ -256,11 +256,11 @@ mod tests {
     use super::*;
     use crate::backend::redis::{address::Target, testing::options};
 
-    fn read(replies: [&str; 4]) -> Result<Said, Fault> {
+    fn read(replies: [&str; 4]) -> Result<Report, Fault> {
         let greeting = list(&["server", "redis", "version", "7.0.15"]);
         let replies = replies.into_iter().chain([&*greeting]);
         let replies: Vec<_> = replies.map(|reply| redis::parse_redis_value(reply.as_bytes()).unwrap()).collect();
-        said(&replies, &Target::parse("redis://:s3cret@h:1").unwrap().clients(options(3000)).unwrap())
+        report(&replies, &Target::parse("redis://:s3cret@h:1").unwrap().clients(options(3000)).unwrap())
     }
 
     /// A list of words as a server sends it.
@@ -283,21 +283,21 @@ mod tests {
         let strange = list(&["ip", "", "port", "1"]);
         let down = list(&["ip", "h4", "port", "2", "flags", "s_down,sentinel,disconnected"]);
         let others = format!("*4\r\n{one}{strange}{}{down}", list(&["ip", "h3", "port", "2", "flags", "sentinel"]));
-        let said = read([&master, &address, &others, ID]).unwrap();
-        assert_eq!(said.view, Some(View { epoch: 7, at: at("::1", 6379) }));
-        assert_eq!((said.id.as_deref(), said.version), (Some("me"), Version::read("7.0")));
+        let report = read([&master, &address, &others, ID]).unwrap();
+        assert_eq!(report.view, Some(View { epoch: 7, at: at("::1", 6379) }));
+        assert_eq!((report.id.as_deref(), report.version), (Some("me"), Version::read("7.0")));
         let expected = [Other { id: Some("two".into()), at: at("h2", 26379) }, Other { id: None, at: at("h3", 2) }];
-        assert_eq!(said.others, expected);
+        assert_eq!(report.others, expected);
         // The same as a map, and where it may not be asked for the rest.
         let map = "%1\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n";
-        let said = read([map, &address, "-NOPERM no\r\n", "-ERR Unknown sentinel subcommand\r\n"]).unwrap();
-        assert_eq!((said.view.map(|view| view.epoch), said.id, said.others), (Some(7), None, vec![]));
+        let report = read([map, &address, "-NOPERM no\r\n", "-ERR Unknown sentinel subcommand\r\n"]).unwrap();
+        assert_eq!((report.view.map(|view| view.epoch), report.id, report.others), (Some(7), None, vec![]));
     }
 
     #[test]
     fn a_name_that_it_does_not_know_is_an_answer() {
         let unknown = "-ERR No such master with that name\r\n";
-        let nobody = Said { id: Some("me".into()), version: Version::read("7.0"), view: None, others: vec![] };
+        let nobody = Report { id: Some("me".into()), version: Version::read("7.0"), view: None, others: vec![] };
         assert_eq!(read([unknown, "*-1\r\n", unknown, ID]).unwrap(), nobody);
     }
 

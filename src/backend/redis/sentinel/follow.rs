@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    ask::{Answer, Said, Sentinel},
+    ask::{Answer, Report, Sentinel},
     roster::{Changes, Roster},
     views::{Place, Views},
 };
@@ -19,7 +19,7 @@ use crate::backend::{
     Fault, FaultKind,
     redis::{
         address::{Sentinels, Target},
-        aim::Missed,
+        aim::RefreshTrigger,
         faults,
         node::Node,
         options::{Clients, Options, RespVersion},
@@ -34,7 +34,7 @@ pub(super) struct Follower {
     version: RespVersion,
     name: Box<str>,
     closed: CancellationToken,
-    missed: Missed,
+    missed: RefreshTrigger,
     roster: Roster,
     views: Views,
     versions: Arc<Versions>,
@@ -54,7 +54,7 @@ impl Follower {
         sentinels: &Sentinels,
         options: Options<'_>,
         closed: &CancellationToken,
-        missed: Missed,
+        missed: RefreshTrigger,
     ) -> Result<Self, Fault> {
         let named = sentinels.sentinels.iter().filter_map(|target| Some((place(target)?, target)));
         let named: Vec<_> = named.collect();
@@ -184,7 +184,7 @@ impl Follower {
             return;
         }
         let changes = match answer {
-            Answer::Said(Said { id, version, view, others }) => {
+            Answer::Report(Report { id, version, view, others }) => {
                 self.versions.note(at.to_string(), version);
                 let changes = self.roster.answered(at, id, others, view.is_some());
                 let key = self.roster.key(at);

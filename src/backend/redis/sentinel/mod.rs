@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use self::{follow::Follower, views::Place};
 use super::{
     address::Sentinels,
-    aim::{Aim, Missed},
+    aim::{Aim, RefreshTrigger},
     faults,
     link::Link,
     node,
@@ -34,7 +34,7 @@ use crate::{
 /// Connects within the command timeout, and makes sure that there is a master that can be worked with. From then on it is
 /// followed wherever it goes, until the backend is closed.
 pub(super) async fn connect(sentinels: &Sentinels, options: Options<'_>) -> Result<Standalone, Fault> {
-    let (started, closed, missed) = (Instant::now(), CancellationToken::new(), Missed::new());
+    let (started, closed, missed) = (Instant::now(), CancellationToken::new(), RefreshTrigger::new());
     let end = started + options.command_timeout;
     let mut follower = Follower::start(sentinels, options, &closed, missed.clone())?;
     let found = follower.find(end).await?;
@@ -51,7 +51,7 @@ async fn first_link(
     follower: &mut Follower,
     mut place: Place,
     closed: &CancellationToken,
-    missed: &Missed,
+    missed: &RefreshTrigger,
     end: Instant,
 ) -> Result<(Link, Clients), Fault> {
     let (mut backoff, mut why) = (Backoff::default(), None);

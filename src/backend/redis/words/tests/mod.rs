@@ -26,12 +26,12 @@ type Evidence = (Says, Source, Expected);
 
 enum Source {
     /// A server's answer.
-    Said(Ask),
+    Live(Ask),
     /// Its words, and why it is not asked.
     Quoted(&'static str, &'static str),
 }
 
-use self::Source::{Quoted, Said};
+use self::Source::{Live, Quoted};
 
 fn evidence() -> Vec<Evidence> {
     use FaultKind::{Credentials, Other, OutOfMemory, Permission, ReadOnly, ScriptDisabled, Unready, WrongType};
@@ -41,41 +41,41 @@ fn evidence() -> Vec<Evidence> {
     const UNKNOWN: Expected = (Credentials, false, false);
     const OTHER: Expected = (Other, false, false);
     vec![
-        (Code("LOADING"), Said(loading), WAIT),
-        (Code("BUSY"), Said(|| asked::busy("GET a")), WAIT),
-        (Code("MASTERDOWN"), Said(master_down), WAIT),
-        (Code("NOREPLICAS"), Said(|| told("CONFIG SET min-replicas-to-write 1", "SET a b")), WAIT),
-        (Code("CLUSTERDOWN"), Said(|| node(&[]).says("GET a")), WAIT),
-        (Code("TRYAGAIN"), Said(|| migrating("MGET {s}here {s}gone")), WAIT),
-        (Code("UNBLOCKED"), Said(unblocked), WAIT),
+        (Code("LOADING"), Live(loading), WAIT),
+        (Code("BUSY"), Live(|| asked::busy("GET a")), WAIT),
+        (Code("MASTERDOWN"), Live(master_down), WAIT),
+        (Code("NOREPLICAS"), Live(|| told("CONFIG SET min-replicas-to-write 1", "SET a b")), WAIT),
+        (Code("CLUSTERDOWN"), Live(|| node(&[]).says("GET a")), WAIT),
+        (Code("TRYAGAIN"), Live(|| migrating("MGET {s}here {s}gone")), WAIT),
+        (Code("UNBLOCKED"), Live(unblocked), WAIT),
         (
             Words("attempted to access a non local key"),
-            Said(|| migrating(r#"EVAL "redis.call('DEL', KEYS[1]); return redis.call('GET', KEYS[1])" 1 {s}here"#)),
+            Live(|| migrating(r#"EVAL "redis.call('DEL', KEYS[1]); return redis.call('GET', KEYS[1])" 1 {s}here"#)),
             (Unready, true, true),
         ),
-        (Words("script killed by user"), Said(killed), WAIT),
-        (Words("max number of clients reached"), Said(|| full(&Server::start())), WAIT),
-        (Words("max number of clients + cluster connections reached"), Said(|| full(&node(&[]))), WAIT),
-        (Code("READONLY"), Said(|| told("REPLICAOF 127.0.0.1 1", "SET a b")), (ReadOnly, false, true)),
-        (Code("MISCONF"), Said(|| unsaved("SET a b")), (ReadOnly, false, true)),
-        (Code("MOVED"), Said(|| moved("GET {s}here")), OTHER),
-        (Code("ASK"), Said(|| migrating("GET {s}gone")), OTHER),
-        (Code("CROSSSLOT"), Said(|| node(&["CLUSTER ADDSLOTSRANGE 0 16383"]).says("MGET a b")), OTHER),
-        (Code("NOAUTH"), Said(|| Server::with(&["--requirepass", "pw"]).says("GET a")), UNKNOWN),
-        (Code("WRONGPASS"), Said(|| Server::with(&["--requirepass", "pw"]).says("AUTH default no")), UNKNOWN),
+        (Words("script killed by user"), Live(killed), WAIT),
+        (Words("max number of clients reached"), Live(|| full(&Server::start())), WAIT),
+        (Words("max number of clients + cluster connections reached"), Live(|| full(&node(&[]))), WAIT),
+        (Code("READONLY"), Live(|| told("REPLICAOF 127.0.0.1 1", "SET a b")), (ReadOnly, false, true)),
+        (Code("MISCONF"), Live(|| unsaved("SET a b")), (ReadOnly, false, true)),
+        (Code("MOVED"), Live(|| moved("GET {s}here")), OTHER),
+        (Code("ASK"), Live(|| migrating("GET {s}gone")), OTHER),
+        (Code("CROSSSLOT"), Live(|| node(&["CLUSTER ADDSLOTSRANGE 0 16383"]).says("MGET a b")), OTHER),
+        (Code("NOAUTH"), Live(|| Server::with(&["--requirepass", "pw"]).says("GET a")), UNKNOWN),
+        (Code("WRONGPASS"), Live(|| Server::with(&["--requirepass", "pw"]).says("AUTH default no")), UNKNOWN),
         (Words("invalid password"), Quoted("ERR invalid password", "servers before Redis 6"), UNKNOWN),
         (
             Code("DENIED"),
             Quoted("DENIED Redis is running in protected mode because", "it is for addresses of other machines"),
             DENIED,
         ),
-        (Code("NOPERM"), Said(|| told("ACL SETUSER default -evalsha", "EVALSHA a 0")), DENIED),
+        (Code("NOPERM"), Live(|| told("ACL SETUSER default -evalsha", "EVALSHA a 0")), DENIED),
         (
             Words("the user executing the script can't"),
-            Said(|| told("ACL SETUSER default -get", r#"EVAL "return redis.call('GET', 'a')" 0"#)),
+            Live(|| told("ACL SETUSER default -get", r#"EVAL "return redis.call('GET', 'a')" 0"#)),
             (Permission, true, false),
         ),
-        (Words("called without any password configured"), Said(|| Server::start().says("AUTH pw")), UNKNOWN),
+        (Words("called without any password configured"), Live(|| Server::start().says("AUTH pw")), UNKNOWN),
         (
             Words("acl failure in script"),
             Quoted(
@@ -84,11 +84,11 @@ fn evidence() -> Vec<Evidence> {
             ),
             (Permission, true, false),
         ),
-        (Code("WRONGTYPE"), Said(|| told("SET a b", "HGET a b")), (WrongType, false, false)),
-        (Code("OOM"), Said(|| told("CONFIG SET maxmemory 1", "SET a b")), (OutOfMemory, false, false)),
+        (Code("WRONGTYPE"), Live(|| told("SET a b", "HGET a b")), (WrongType, false, false)),
+        (Code("OOM"), Live(|| told("CONFIG SET maxmemory 1", "SET a b")), (OutOfMemory, false, false)),
         (
             Words("unknown command 'eval"),
-            Said(|| Server::with(&["--rename-command", "EVALSHA", ""]).says("EVALSHA a 0")),
+            Live(|| Server::with(&["--rename-command", "EVALSHA", ""]).says("EVALSHA a 0")),
             (ScriptDisabled, false, false),
         ),
         (
@@ -96,11 +96,11 @@ fn evidence() -> Vec<Evidence> {
             Quoted("ERR unknown command `evalsha`, with args beginning with: `a`, `0`, ", "servers before Redis 7"),
             (ScriptDisabled, false, false),
         ),
-        (Code("NOSCRIPT"), Said(|| Server::start().says("EVALSHA a 0")), OTHER),
-        (Code("UNKILLABLE"), Said(unkillable), OTHER),
-        (Code("NOTBUSY"), Said(|| Server::start().says("SCRIPT KILL")), OTHER),
-        (Code("EXECABORT"), Said(|| Server::start().last(&["MULTI", "NOSUCH", "EXEC"])), OTHER),
-        (Code("NOPROTO"), Said(|| Server::start().says("HELLO 9")), OTHER),
+        (Code("NOSCRIPT"), Live(|| Server::start().says("EVALSHA a 0")), OTHER),
+        (Code("UNKILLABLE"), Live(unkillable), OTHER),
+        (Code("NOTBUSY"), Live(|| Server::start().says("SCRIPT KILL")), OTHER),
+        (Code("EXECABORT"), Live(|| Server::start().last(&["MULTI", "NOSUCH", "EXEC"])), OTHER),
+        (Code("NOPROTO"), Live(|| Server::start().says("HELLO 9")), OTHER),
     ]
 }
 
@@ -160,7 +160,7 @@ const IN_6: &[(&str, Expected)] = &[
 impl Source {
     fn words(&self) -> String {
         match self {
-            Said(ask) => ask(),
+            Live(ask) => ask(),
             Quoted(words, why) => {
                 assert!(!why.is_empty());
                 (*words).to_owned()

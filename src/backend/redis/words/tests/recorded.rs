@@ -18,11 +18,11 @@ const NO_SCRIPTS: Expected = (ScriptDisabled, false, false);
 const OTHER: Expected = (Other, false, false);
 const OTHER_INSIDE: Expected = (Other, true, false);
 
-type Said = (Expected, &'static str);
+type Row = (Expected, &'static str);
 
 /// Redis 6.2.14.
 #[rustfmt::skip]
-const REDIS_6_2: &[Said] = &[
+const REDIS_6_2: &[Row] = &[
     (OTHER, "NOSCRIPT No matching script. Please use EVAL."),
     (UNKNOWN, "NOAUTH Authentication required."),
     (UNKNOWN, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"),
@@ -62,7 +62,7 @@ const REDIS_6_2: &[Said] = &[
 
 /// Redis 7.0.15.
 #[rustfmt::skip]
-const REDIS_7_0: &[Said] = &[
+const REDIS_7_0: &[Row] = &[
     (OTHER, "NOSCRIPT No matching script. Please use EVAL."),
     (UNKNOWN, "NOAUTH Authentication required."),
     (UNKNOWN, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"),
@@ -102,7 +102,7 @@ const REDIS_7_0: &[Said] = &[
 
 /// Redis 8.2.3.
 #[rustfmt::skip]
-const REDIS_8_2: &[Said] = &[
+const REDIS_8_2: &[Row] = &[
     (OTHER, "NOSCRIPT No matching script. Please use EVAL."),
     (UNKNOWN, "NOAUTH Authentication required."),
     (UNKNOWN, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"),
@@ -142,7 +142,7 @@ const REDIS_8_2: &[Said] = &[
 
 /// Valkey 9.1.2.
 #[rustfmt::skip]
-const VALKEY_9_1: &[Said] = &[
+const VALKEY_9_1: &[Row] = &[
     (OTHER, "NOSCRIPT No matching script."),
     (UNKNOWN, "NOAUTH Authentication required."),
     (UNKNOWN, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"),
