@@ -129,8 +129,8 @@ pub(super) fn key(evalsha: &Cmd) -> Option<&[u8]> {
     argument(evalsha, 3)
 }
 
-/// The command by which a call's script tells something, and the channel, if it does.
-pub(super) fn told<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
+/// The command by which the script of a call publishes, and the channel, if it does.
+pub(super) fn publication<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
     let keys: usize = std::str::from_utf8(argument(evalsha, 2)?).ok()?.parse().ok()?;
     let named = |name| Some(3 + keys + script.args.iter().position(|declared| *declared == name)?);
     Some((argument(evalsha, named("publish")?)?, argument(evalsha, named("channel")?)?))

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::nodes::Member;
 use crate::backend::{Heard, Listener, Publish, Subscription};
 
-/// A slot whose commands were sent on to another node, for the time being, counts as unsettled for so long after the last.
-const UNSETTLED: Duration = Duration::from_secs(1);
+/// A slot whose commands were sent on to another node, for the time being, counts as migrating for so long after the last.
+const MIGRATING: Duration = Duration::from_secs(1);
 
 /// All who listen.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(super) struct Listening {
     listeners: Mutex<HashMap<u64, Arc<Relay>>>,
     next: AtomicU64,
     /// Slots of which a part is at another node, and when that was seen last.
-    unsettled: Mutex<HashMap<u16, Instant>>,
+    migrating: Mutex<HashMap<u16, Instant>>,
     kind: OnceLock<Publish>,
 }
 
@@ -47,11 +47,11 @@ struct Attached {
     /// The node confirmed it.
     live: bool,
     /// What is published may be published elsewhere.
-    unsettled: bool,
+    migrating: bool,
 }
 
 /// What a node's subscriptions tell.
-struct From {
+struct NodeListener {
     relay: Arc<Relay>,
     times: u64,
 }
@@ -68,8 +68,8 @@ impl Listening {
         let relay = Arc::new(Relay { slot, channel, listener, state, over });
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.listeners).insert(id, Arc::clone(&relay));
-        // Whoever settles the slot from here on finds it in the list.
-        relay.change(|state| state.unsettled = !self.is_settled(slot));
+        // Whoever ends the migration of the slot from here on finds it in the list.
+        relay.change(|state| state.migrating = self.is_migrating(slot));
         relay.attach(member.as_ref(), self.kind());
         let listening = Arc::clone(self);
         Subscription::new(move || {
@@ -94,31 +94,31 @@ impl Listening {
         lock(&self.listeners).is_empty()
     }
 
-    /// Whether there is a slot that is not settled, which one must look at again.
-    pub(super) fn waits(&self) -> bool {
-        !lock(&self.unsettled).is_empty()
+    /// Whether there is a migrating slot, which one must look at again.
+    pub(super) fn has_migrating(&self) -> bool {
+        !lock(&self.migrating).is_empty()
     }
 
-    pub(super) fn is_settled(&self, slot: u16) -> bool {
-        !lock(&self.unsettled).contains_key(&slot)
+    pub(super) fn is_migrating(&self, slot: u16) -> bool {
+        lock(&self.migrating).contains_key(&slot)
     }
 
     /// A part of this slot is at another node, where nobody listens.
-    pub(super) fn unsettle(&self, slot: u16) {
-        if lock(&self.unsettled).insert(slot, Instant::now()).is_none() {
-            self.in_slot(slot).iter().for_each(|relay| relay.settled(false));
+    pub(super) fn migrates(&self, slot: u16) {
+        if lock(&self.migrating).insert(slot, Instant::now()).is_none() {
+            self.in_slot(slot).iter().for_each(|relay| relay.set_migrating(true));
         }
     }
 
     /// Everybody listens at the node that has the slot by now, and what has not been seen for long is over.
-    pub(super) fn settle(&self, owner: impl Fn(u16) -> Option<Arc<Member>>) {
-        let settled: Vec<u16> = {
-            let mut unsettled = lock(&self.unsettled);
-            let over = unsettled.extract_if(|_, seen| seen.elapsed() > UNSETTLED);
+    pub(super) fn follow_slots(&self, owner: impl Fn(u16) -> Option<Arc<Member>>) {
+        let migrated: Vec<u16> = {
+            let mut migrating = lock(&self.migrating);
+            let over = migrating.extract_if(|_, seen| seen.elapsed() > MIGRATING);
             over.map(|(slot, _)| slot).collect()
         };
-        for slot in settled {
-            self.in_slot(slot).iter().for_each(|relay| relay.settled(true));
+        for slot in migrated {
+            self.in_slot(slot).iter().for_each(|relay| relay.set_migrating(false));
         }
         let all: Vec<_> = lock(&self.listeners).values().cloned().collect();
         for relay in all {
@@ -141,19 +141,19 @@ impl Relay {
             }
             state.times += 1;
             state.subscription = None;
-            if std::mem::take(&mut state.live) && !state.unsettled {
+            if std::mem::take(&mut state.live) && !state.migrating {
                 self.listener.hear(Heard::Interrupted);
             }
             state.member = Some(Arc::clone(member));
-            let from = Arc::new(From { relay: Arc::clone(self), times: state.times });
+            let from = Arc::new(NodeListener { relay: Arc::clone(self), times: state.times });
             state.subscription = Some(member.listeners(kind).subscribe(Arc::clone(&self.channel), from));
         });
     }
 
-    fn settled(&self, settled: bool) {
+    fn set_migrating(&self, migrating: bool) {
         self.change(|state| {
-            if std::mem::replace(&mut state.unsettled, !settled) == settled && state.live {
-                self.listener.hear(if settled { Heard::Subscribed } else { Heard::Interrupted });
+            if std::mem::replace(&mut state.migrating, migrating) != migrating && state.live {
+                self.listener.hear(if migrating { Heard::Interrupted } else { Heard::Subscribed });
             }
         });
     }
@@ -169,7 +169,7 @@ impl Relay {
                 Heard::Message(_) => {}
             }
             let told = matches!(heard, Heard::Message(_) | Heard::Refused);
-            if told || !state.unsettled {
+            if told || !state.migrating {
                 self.listener.hear(heard);
             }
         });
@@ -201,7 +201,7 @@ impl Relay {
     }
 }
 
-impl Listener for From {
+impl Listener for NodeListener {
     fn hear(&self, heard: Heard<'_>) {
         self.relay.heard(self.times, heard);
     }
@@ -224,9 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_begins_to_listen_while_its_slot_settles_is_in_a_settled_one() {
+    fn whoever_begins_to_listen_as_the_migration_of_its_slot_ends_is_not_told_that_it_migrates() {
         let listening = Arc::new(Listening::default());
-        listening.unsettle(7);
+        listening.migrates(7);
         let listeners = lock(&listening.listeners);
         let begins = {
             let listening = Arc::clone(&listening);
@@ -236,18 +236,18 @@ mod tests {
         while listening.next.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
-        lock(&listening.unsettled).remove(&7);
+        lock(&listening.migrating).remove(&7);
         drop(listeners);
         let _subscription = begins.join().unwrap();
         let relays = listening.in_slot(7);
-        assert!(relays.len() == 1 && !lock(&relays[0].state).unsettled);
+        assert!(relays.len() == 1 && !lock(&relays[0].state).migrating);
     }
 
     #[test]
-    fn whoever_begins_to_listen_in_a_slot_that_is_not_settled_hears_of_it() {
+    fn whoever_begins_to_listen_in_a_migrating_slot_hears_of_it() {
         let listening = Arc::new(Listening::default());
-        listening.unsettle(7);
+        listening.migrates(7);
         let _subscription = listening.subscribe(7, "a".into(), Arc::new(Nobody), None);
-        assert!(lock(&listening.in_slot(7)[0].state).unsettled);
+        assert!(lock(&listening.in_slot(7)[0].state).migrating);
     }
 }

@@ -28,8 +28,8 @@ pub(super) struct Member {
     pub(super) node: Arc<Node>,
     /// Those who listen here, once there are any.
     listeners: OnceLock<PubSub>,
-    /// It had slots.
-    pub(super) owns: AtomicBool,
+    /// It had slots at some time.
+    pub(super) ever_owned: AtomicBool,
     /// When a command was last sent on to it, or it lost a slot.
     asked: Mutex<Instant>,
     /// The first part of its version; zero, where it is not known.
@@ -39,8 +39,8 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(place: u16, endpoint: Endpoint, node: Arc<Node>) -> Self {
         let (listeners, asked) = (OnceLock::new(), Mutex::new(Instant::now()));
-        let (owns, version) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { place, endpoint, node, listeners, owns, asked, version }
+        let (ever_owned, version) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { place, endpoint, node, listeners, ever_owned, asked, version }
     }
 
     pub(super) fn listeners(&self, kind: Publish) -> &PubSub {
@@ -55,7 +55,7 @@ impl Member {
     /// Whether it is of no use any more, if it has no slot now.
     fn is_over(&self) -> bool {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_lost = self.owns.load(Ordering::Relaxed) && self.node.is_suspect();
+        let is_lost = self.ever_owned.load(Ordering::Relaxed) && self.node.is_suspect();
         is_lost || asked.elapsed() > GUEST
     }
 }

@@ -29,8 +29,8 @@ use crate::{
     script::Script,
 };
 
-/// What is told to those who wait, once more.
-const TOLD: &str = "0";
+/// What a release publishes, once more.
+const UNLOCK_MESSAGE: &str = "0";
 
 /// A command on its way from node to node.
 struct Journey {
@@ -45,7 +45,7 @@ struct Journey {
     hops: u32,
     /// Who answered last, and who did before.
     asked: Endpoint,
-    been: SmallVec<[Endpoint; HOPS as usize]>,
+    visited: SmallVec<[Endpoint; HOPS as usize]>,
     /// Another than the slot's owner has the key already.
     asking: bool,
     /// That owner, if it is known.
@@ -120,7 +120,7 @@ impl Routes {
             alone: commands == 1,
             hops: 0,
             asked,
-            been: SmallVec::new(),
+            visited: SmallVec::new(),
             asking: false,
             source: None,
             replicas: None,
@@ -187,8 +187,8 @@ impl Journey {
 
     /// Leaves whoever was asked, and comes back to nobody at once.
     async fn go_on_to(&mut self, to: &Endpoint, left: Duration) -> Result<(), Fault> {
-        self.been.push(self.asked.clone());
-        self.rest(route::pause(&self.been, to, self.hops).min(left)).await
+        self.visited.push(self.asked.clone());
+        self.rest(route::pause(&self.visited, to, self.hops).min(left)).await
     }
 
     async fn rest(&self, pause: Duration) -> Result<(), Fault> {
@@ -204,13 +204,13 @@ impl Journey {
     fn arrived(&self, mut reply: Value) -> Value {
         let Some(source) = &self.source else { return reply };
         let Some(heard) = listeners(&mut reply) else { return reply };
-        let Some((publish, channel)) = codec::told(&self.cmd, self.script) else { return reply };
+        let Some((publish, channel)) = codec::publication(&self.cmd, self.script) else { return reply };
         *heard = UNCOUNTED;
         if publish != Publish::Sharded.command().as_bytes() {
             return reply;
         }
         let mut cmd = Cmd::new();
-        cmd.arg(publish).arg(channel).arg(TOLD);
+        cmd.arg(publish).arg(channel).arg(UNLOCK_MESSAGE);
         let (source, within) = (Arc::clone(source), self.routes.command_timeout);
         // Not withdrawn with the command, which has run.
         self.routes.runtime.spawn(async move {
@@ -261,7 +261,7 @@ mod tests {
             alone: true,
             hops,
             asked: b,
-            been: [a].into_iter().collect(),
+            visited: [a].into_iter().collect(),
             asking: false,
             source: None,
             replicas: None,

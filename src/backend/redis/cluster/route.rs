@@ -57,7 +57,7 @@ pub(super) fn next(words: &str, hop: Hop<'_>) -> Next {
     match code {
         "MOVED" | "ASK" => {
             let told = parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < SLOTS);
-            let told = told.zip(parts.next().and_then(|address| Endpoint::told(address, hop.asked)));
+            let told = told.zip(parts.next().and_then(|address| Endpoint::parse(address, hop.asked)));
             match told {
                 Some(_) if is_over => Next::Astray,
                 Some((slot, node)) if code == "MOVED" => Next::Moved(slot, node),
@@ -72,9 +72,9 @@ pub(super) fn next(words: &str, hop: Hop<'_>) -> Next {
     }
 }
 
-/// How long to wait before a command goes to a node where it has been: those who send it to and fro do not agree yet.
-pub(super) fn pause(been: &[Endpoint], to: &Endpoint, hops: u32) -> Duration {
-    if been.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
+/// How long to wait before a command goes to a node that it visited: those who send it to and fro do not agree yet.
+pub(super) fn pause(visited: &[Endpoint], to: &Endpoint, hops: u32) -> Duration {
+    if visited.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
 }
 
 fn again(hop: Hop<'_>) -> Next {
@@ -89,7 +89,7 @@ fn is_a_replicas(words: &str) -> bool {
 
 impl Endpoint {
     /// An address as one node tells that of another: what it does not know, or leaves out, is its own.
-    pub(super) fn told(address: &str, asked: &Self) -> Option<Self> {
+    pub(super) fn parse(address: &str, asked: &Self) -> Option<Self> {
         let (host, port) = address.rsplit_once(':')?;
         Some(Self::of(host, port.parse().ok().filter(|port| *port > 0)?, asked))
     }
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn a_command_goes_on_at_once_and_back_after_pauses_that_grow() {
-        let been = [endpoint("a", 1), endpoint("b", 1)];
+        let visited = [endpoint("a", 1), endpoint("b", 1)];
         for (to, hops, ms) in [("c", 1, 0), ("a", 1, 40), ("b", 2, 80), ("a", 3, 160), ("b", 4, 320), ("a", 9, 640)] {
-            assert_eq!(pause(&been, &endpoint(to, 1), hops), ms * MS, "{to} after {hops}");
+            assert_eq!(pause(&visited, &endpoint(to, 1), hops), ms * MS, "{to} after {hops}");
         }
     }
 

@@ -20,7 +20,7 @@ use super::{
     slots::{NOBODY, Slots},
     topology::OFTEN,
     upgrade::Upgrade,
-    views::Verdict,
+    views::Layout,
 };
 use crate::backend::{
     Fault, Listener, Publish, Subscription,
@@ -159,7 +159,7 @@ impl Routes {
         look(&map.slots, &map.nodes)
     }
 
-    /// Who has each slot so far, and which of them nobody else needs to be asked about.
+    /// Who has each slot so far, and which slots moved just now: nobody else needs to be asked about them.
     pub(super) fn known(&self) -> (Box<[u16]>, HashSet<u16>) {
         let mut map = self.map_mut();
         map.moved_at.retain(|_, at| at.elapsed() < NEWS);
@@ -186,7 +186,7 @@ impl Routes {
             map.moved(slot, member.place, number)
         });
         if moved {
-            member.owns.store(true, Ordering::Relaxed);
+            member.ever_owned.store(true, Ordering::Relaxed);
             self.note_move();
             self.look();
         }
@@ -197,7 +197,7 @@ impl Routes {
     pub(super) fn asks(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
         let member = self.member_at(to)?;
         self.rerouted(slot);
-        self.listening.unsettle(slot);
+        self.listening.migrates(slot);
         self.look();
         Ok(member)
     }
@@ -207,8 +207,8 @@ impl Routes {
     }
 
     /// What a look found is in force from now on.
-    pub(super) fn take(self: &Arc<Self>, verdict: &Verdict) {
-        let masters = verdict.masters.iter().map(|master| {
+    pub(super) fn take(self: &Arc<Self>, layout: &Layout) {
+        let masters = layout.masters.iter().map(|master| {
             let known = self.with_map(|_, nodes| nodes.leading_to(&master.endpoints).cloned());
             let first = master.endpoints.first();
             known.or_else(|| self.member_leading_to(first?).inspect_err(unusable).ok())
@@ -217,13 +217,13 @@ impl Routes {
         let (mut has_slots, mut begun) = (vec![false; masters.len()], false);
         let any = self.numbers.begin(|number| {
             let mut map = self.map_mut();
-            for (member, master) in masters.iter().zip(&verdict.masters) {
+            for (member, master) in masters.iter().zip(&layout.masters) {
                 let Some(member) = member else { continue };
                 master.endpoints.iter().for_each(|at| map.nodes.also(at, member.place));
             }
             let mut any = false;
             begun = map.slots.owners().iter().any(|owner| *owner != NOBODY);
-            for (slot, owner) in (0..).zip(&verdict.owners) {
+            for (slot, owner) in (0..).zip(&layout.owners) {
                 let Some(member) = masters.get(usize::from(*owner)).and_then(Option::as_ref) else { continue };
                 has_slots[usize::from(*owner)] = true;
                 any |= map.moved(slot, member.place, number);
@@ -231,7 +231,7 @@ impl Routes {
             any
         });
         for (member, _) in masters.iter().zip(has_slots).filter(|(_, has)| *has) {
-            member.iter().for_each(|member| member.owns.store(true, Ordering::Relaxed));
+            member.iter().for_each(|member| member.ever_owned.store(true, Ordering::Relaxed));
         }
         if any && begun {
             self.note_move();
@@ -325,24 +325,24 @@ impl Routes {
         self.listening.subscribe(slot, channel, listener, member)
     }
 
-    /// Whether there are slots that are to be looked at again soon.
-    pub(super) fn waits(&self) -> bool {
-        self.listening.waits()
+    /// Whether there are migrating slots, which are to be looked at again soon.
+    pub(super) fn has_migrating(&self) -> bool {
+        self.listening.has_migrating()
     }
 
     /// Whoever listens does so at the node that has the slot.
-    pub(super) fn settle(&self) {
-        self.listening.settle(|slot| self.member(slot));
+    pub(super) fn follow_slots(&self) {
+        self.listening.follow_slots(|slot| self.member(slot));
     }
 
-    /// Whether a message reaches all who listen where it is published. Of a classic one only one node's listeners are
-    /// counted: until every client has had the time to look, some may listen elsewhere.
+    /// Whether the number that a publish in this slot answers with counts all who listen. Of a classic one only one node's
+    /// listeners are counted: until every client has had the time to look, some may listen elsewhere.
     pub(super) fn counts(&self, slot: u16) -> bool {
         let moved = || self.moved.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed());
         match self.publish_kind() {
-            Publish::Sharded => self.listening.is_settled(slot),
+            Publish::Sharded => !self.listening.is_migrating(slot),
             Publish::Classic => {
-                self.listening.is_settled(slot) && moved().is_none_or(|since| since > OFTEN + OFTEN / 2)
+                !self.listening.is_migrating(slot) && moved().is_none_or(|since| since > OFTEN + OFTEN / 2)
             }
         }
     }

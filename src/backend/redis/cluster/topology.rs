@@ -20,7 +20,7 @@ use super::{
     nodes::Member,
     route::Endpoint,
     slots::NOBODY,
-    views::{ASKED, View, agree, verdict},
+    views::{ASKED, View, agree, layout},
 };
 use crate::{
     backend::{
@@ -94,12 +94,12 @@ impl Topology {
             self.suspect();
             let suspected = !self.suspects.0.is_empty();
             let pause = match suspected {
-                _ if self.routes.waits() => SUSPECTED,
+                _ if self.routes.has_migrating() => SUSPECTED,
                 true => while_suspected(self.suspects.1.elapsed()),
                 false => OFTEN,
             };
             let called = timeout(pause, self.missed.changed()).await.is_ok();
-            self.routes.settle();
+            self.routes.follow_slots();
             if called || suspected || (pause == OFTEN && self.routes.is_used()) {
                 let started = Instant::now();
                 if let Err(fault) = self.look().await {
@@ -108,7 +108,7 @@ impl Topology {
                 // All clients of a cluster lose a node in one moment.
                 sleep(PAUSE.saturating_sub(started.elapsed()) + Chance::System.part_of(PAUSE)).await;
             }
-            self.routes.settle();
+            self.routes.follow_slots();
         }
     }
 
@@ -133,19 +133,19 @@ impl Topology {
     }
 
     fn take(&mut self, views: &[View]) {
-        let (current, settled) = self.routes.known();
-        let mut verdict = self.routes.with_map(|_, nodes| {
+        let (current, just_moved) = self.routes.known();
+        let mut layout = self.routes.with_map(|_, nodes| {
             let place = |endpoint: &Endpoint| nodes.leading_to(slice::from_ref(endpoint)).map(|member| member.place);
-            verdict(views, &current, place, |id| self.deposed.contains_key(id))
+            layout(views, &current, place, |id| self.deposed.contains_key(id))
         });
-        settled.iter().for_each(|slot| verdict.owners[usize::from(*slot)] = NOBODY);
-        let now = verdict.with_slots();
+        just_moved.iter().for_each(|slot| layout.owners[usize::from(*slot)] = NOBODY);
+        let now = layout.with_slots();
         self.deposed.extend(self.masters.difference(&now).map(|id| (id.clone(), Instant::now())));
         self.deposed.retain(|id, _| !now.contains(id));
         forget_the_oldest(&mut self.deposed);
         self.masters = now;
-        self.replicas.clone_from(&verdict.replicas);
-        self.routes.take(&verdict);
+        self.replicas.clone_from(&layout.replicas);
+        self.routes.take(&layout);
     }
 
     /// Whoever is not suspected first, by chance; then the replicas, the suspected, and those whom the user named.

@@ -34,9 +34,9 @@ pub(super) struct Named {
     pub(super) endpoints: Vec<Endpoint>,
 }
 
-/// What follows from some views.
+/// Who has which slot, as it follows from some views.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct Layout {
     /// The masters, of which `owners` has the positions.
     pub(super) masters: Vec<Named>,
     /// [`NOBODY`]: nobody said.
@@ -108,12 +108,12 @@ impl Named {
 /// Who has which slot, by these views. What a node says of its own slots counts less than what others say of them: one that
 /// was cut off or stood still does not know what it lost. `current` has the places of those who have the slots so far, and
 /// deposed are those who lost all of theirs: the word of others is needed before they have any again.
-pub(super) fn verdict(
+pub(super) fn layout(
     views: &[View],
     current: &[u16],
     place: impl Fn(&Endpoint) -> Option<u16>,
     is_deposed: impl Fn(&str) -> bool,
-) -> Verdict {
+) -> Layout {
     let mut masters: Vec<Named> = Vec::new();
     for named in views.iter().flat_map(|view| &view.shards).map(|shard| &shard.master) {
         match masters.iter_mut().find(|known| known.id == named.id) {
@@ -147,10 +147,10 @@ pub(super) fn verdict(
     let owners = owners.collect();
     let replicas = views.iter().flat_map(|view| &view.shards).flat_map(|shard| shard.replicas.iter().cloned());
     let replicas: HashSet<_> = replicas.collect();
-    Verdict { masters, owners, replicas: replicas.into_iter().collect() }
+    Layout { masters, owners, replicas: replicas.into_iter().collect() }
 }
 
-impl Verdict {
+impl Layout {
     /// Those who have slots by it.
     pub(super) fn with_slots(&self) -> HashSet<String> {
         let owners: HashSet<u16> = self.owners.iter().copied().collect();

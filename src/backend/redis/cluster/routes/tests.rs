@@ -19,11 +19,11 @@ fn routes(command_timeout: u64) -> Arc<Routes> {
 }
 
 /// The first of these nodes has all slots but the last, which the second has, if there is one.
-fn look(nodes: &[(&str, &[Endpoint])]) -> Verdict {
+fn look(nodes: &[(&str, &[Endpoint])]) -> Layout {
     let named = |(id, endpoints): &(&str, &[Endpoint])| Named { id: (*id).to_owned(), endpoints: endpoints.to_vec() };
     let mut owners = vec![0; SLOTS];
     owners[SLOTS - 1] = u16::try_from(nodes.len() - 1).unwrap();
-    Verdict { masters: nodes.iter().map(named).collect(), owners: owners.into(), replicas: Vec::new() }
+    Layout { masters: nodes.iter().map(named).collect(), owners: owners.into(), replicas: Vec::new() }
 }
 
 /// A server on this port, and the member that it is for the first slots.

@@ -85,8 +85,8 @@ fn by(views: &[View], deposed: &[&str]) -> [Option<String>; 2] {
     let mut current = vec![0; SLOTS];
     current[8192..].fill(1);
     let place = |endpoint: &Endpoint| ["a", "b"].iter().position(|id| *id == endpoint.host).map(|at| at as u16);
-    let verdict = verdict(views, &current, place, |id| deposed.contains(&id));
-    [0, SLOTS - 1].map(|slot| verdict.masters.get(usize::from(verdict.owners[slot])).map(|named| named.id.clone()))
+    let layout = layout(views, &current, place, |id| deposed.contains(&id));
+    [0, SLOTS - 1].map(|slot| layout.masters.get(usize::from(layout.owners[slot])).map(|named| named.id.clone()))
 }
 
 fn owners(views: &[View], deposed: &[&str]) -> [String; 2] {
