@@ -17,7 +17,6 @@ use super::{
     node::Node,
     options::Clients,
     outage::Part,
-    rights::Version,
 };
 use crate::{
     backend::backoff::{self, Backoff},
@@ -215,8 +214,7 @@ impl Keeper<'_> {
         let node = self.node;
         self.drops(info.evicts);
         node.known.heard(&info);
-        let version = info.version.map(Version::major);
-        node.routes().iter().for_each(|routes| routes.is_of_version(node, version));
+        node.routes().iter().for_each(|routes| routes.heard_version());
         if let Some((before, Some(over))) = &self.before
             && let (Some(before), Some(now)) = (&before.birth, &info.birth)
             && before.run_id != now.run_id

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -32,15 +32,12 @@ pub(super) struct Member {
     pub(super) ever_owned: AtomicBool,
     /// When a command was last sent on to it, or it lost a slot.
     asked: Mutex<Instant>,
-    /// The first part of its version; zero, where it is not known.
-    pub(super) version: AtomicU32,
 }
 
 impl Member {
     pub(super) fn new(place: u16, endpoint: Endpoint, node: Arc<Node>) -> Self {
         let (listeners, asked) = (OnceLock::new(), Mutex::new(Instant::now()));
-        let (ever_owned, version) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { place, endpoint, node, listeners, ever_owned, asked, version }
+        Self { place, endpoint, node, listeners, ever_owned: AtomicBool::new(false), asked }
     }
 
     pub(super) fn listeners(&self, kind: Publish) -> &PubSub {

@@ -311,9 +311,9 @@ impl Routes {
         self.listening.listen_as(kind);
     }
 
-    /// A node says which version it is of.
-    pub(in crate::backend::redis) fn is_of_version(&self, node: &Node, version: Option<u32>) {
-        self.upgrade.hears(&self.members(), node, version);
+    /// A node said which version it is of.
+    pub(in crate::backend::redis) fn heard_version(&self) {
+        self.upgrade.ended(&self.members());
     }
 
     pub(super) fn publish_kind(&self) -> Publish {

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::nodes::Member;
-use crate::backend::redis::node::Node;
+use crate::backend::redis::rights::Version;
 
 /// From this version on nodes know sharded channels.
 const SHARDED: u32 = 7;
@@ -25,17 +25,15 @@ impl Upgrade {
         self.lacks.store(true, Ordering::Relaxed);
     }
 
-    /// One of them says which version it is of; whether that ended an upgrade in which this client was left behind.
-    pub(super) fn hears(&self, members: &[Arc<Member>], node: &Node, version: Option<u32>) -> bool {
-        let version = version.unwrap_or(0);
-        let there = members.iter().filter(|member| std::ptr::eq(&*member.node, node));
-        there.for_each(|member| member.version.store(version, Ordering::Relaxed));
-        if (1..SHARDED).contains(&version) {
+    /// One of them said which version it is of; whether an upgrade is over in which this client was left behind.
+    pub(super) fn ended(&self, members: &[Arc<Member>]) -> bool {
+        let major = |member: &Arc<Member>| member.node.known.now().version.map(Version::major);
+        let versions: Vec<_> = members.iter().map(major).collect();
+        if versions.iter().flatten().any(|version| *version < SHARDED) {
             self.began.store(true, Ordering::Relaxed);
         }
-        let mut versions = members.iter().map(|member| member.version.load(Ordering::Relaxed));
         let ended = self.lacks.load(Ordering::Relaxed)
-            && versions.all(|version| version >= SHARDED)
+            && versions.iter().all(|version| version.is_some_and(|version| version >= SHARDED))
             && self.began.swap(false, Ordering::Relaxed);
         if ended {
             tracing::warn!(

@@ -5,6 +5,8 @@ use crate::backend::{
     Line,
     redis::{
         cluster::{Cluster, views::Named},
+        info::Info,
+        rights::Version,
         testing::{Server, eventually, free_port, options},
     },
     slot::SLOTS,
@@ -32,6 +34,11 @@ fn serving(routes: &Arc<Routes>) -> (Server, Arc<Member>) {
     let server = Server::with(&["--port", &port.to_string()]);
     routes.take(&look(&[("a", &[at("127.0.0.1", port)])]));
     (server, routes.member(0).unwrap())
+}
+
+/// What a node of this version says of itself; of none, where it does not say.
+fn of_version(version: &str) -> Info {
+    Info { version: Version::read(version), ..Info::default() }
 }
 
 #[tokio::test]
@@ -124,8 +131,11 @@ async fn an_upgrade_that_leaves_this_client_behind_is_told_once_and_when_the_las
             routes.upgrade.lacks_sharded();
         }
         let nodes = [1, 2].map(|port| Arc::clone(&routes.moved(port, &at("127.0.0.1", port)).unwrap().node));
-        let says = [(0, Some(6)), (1, Some(6)), (0, Some(7)), (1, None), (1, Some(7)), (0, Some(8))];
-        let tells = |(n, version): (usize, _)| routes.upgrade.hears(&routes.members(), &nodes[n], version);
+        let says = [(0, "6.2"), (0, "7.0"), (1, "6.0"), (1, ""), (1, "7.2"), (0, "8.0")];
+        let tells = |(n, version): (usize, _)| {
+            nodes[n].known.heard(&of_version(version));
+            routes.upgrade.ended(&routes.members())
+        };
         assert_eq!(says.map(tells), told);
         routes.close();
     }
@@ -133,7 +143,8 @@ async fn an_upgrade_that_leaves_this_client_behind_is_told_once_and_when_the_las
     let routes = routes(3000);
     routes.upgrade.lacks_sharded();
     let member = routes.moved(1, &at("127.0.0.1", 1)).unwrap();
-    assert!(!routes.upgrade.hears(&routes.members(), &member.node, Some(7)));
+    member.node.known.heard(&of_version("7.0"));
+    assert!(!routes.upgrade.ended(&routes.members()));
     routes.close();
 }
 
@@ -141,7 +152,8 @@ async fn an_upgrade_that_leaves_this_client_behind_is_told_once_and_when_the_las
 async fn which_version_a_node_is_of_is_known_of_each_link() {
     let routes = routes(3000);
     let (_server, member) = serving(&routes);
-    eventually("it is known", || member.version.load(Ordering::Relaxed) >= 6).await;
+    let version = || member.node.known.now().version;
+    eventually("it is known", || version().is_some_and(|version| version.major() >= 6)).await;
     routes.close();
 }
 
