@@ -83,12 +83,12 @@ fn text(bytes: &[u8]) -> &str {
 
 /// A hold's field, `clientId:holdNumber`, built without memory of its own.
 #[derive(Clone, Copy)]
-pub(crate) struct Field {
+pub(crate) struct HoldField {
     bytes: [u8; Self::LONGEST],
     len: usize,
 }
 
-impl Field {
+impl HoldField {
     /// A UUID, a colon, and as many digits as the largest number has.
     const LONGEST: usize = 36 + 1 + 20;
 
@@ -112,7 +112,7 @@ impl Field {
     }
 }
 
-impl Deref for Field {
+impl Deref for HoldField {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -129,7 +129,7 @@ mod tests {
     fn a_field_is_the_client_and_the_number_whatever_their_digits() {
         let client = "0f8fad5b-d9cb-469f-a165-70867728950e";
         for number in [0, 7, 10, 99, 100, 1_234_567_890, u64::MAX - 1, u64::MAX] {
-            assert_eq!(&*Field::new(client, number), format!("{client}:{number}"));
+            assert_eq!(&*HoldField::new(client, number), format!("{client}:{number}"));
         }
     }
 

@@ -119,13 +119,13 @@ fn socket() -> io::Result<impl Sized> {
 
 /// What a task makes; it ends with whoever waits for it. `None`: its runtime ended.
 pub(crate) async fn attended<T>(task: JoinHandle<T>) -> Option<T> {
-    struct Ends(AbortHandle);
-    impl Drop for Ends {
+    struct AbortOnDrop(AbortHandle);
+    impl Drop for AbortOnDrop {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
-    let _ends = Ends(task.abort_handle());
+    let _ends = AbortOnDrop(task.abort_handle());
     task.await.ok()
 }
 

@@ -224,7 +224,7 @@ impl LockGuard {
 }
 
 /// What is known of a name whose wait is over.
-enum News {
+enum WaitEnd {
     /// Somebody else has it.
     Busy,
     /// The server did not answer.
@@ -235,16 +235,16 @@ enum News {
 
 impl State {
     /// `heard`: when the server answered anybody last.
-    fn news(&self, place: &Place, now: Instant, heard: Instant, distance: Distance) -> News {
+    fn news(&self, place: &Place, now: Instant, heard: Instant, distance: Distance) -> WaitEnd {
         let fresh =
             |trouble: &Trouble| now < trouble.at + place.engine.settings().longest_try() + LONGEST_PAUSE + GRACE;
         let silent = |since: Instant| since.max(heard) + distance.patience(since) <= now;
         match self.trouble.as_ref().filter(|trouble| trouble.lasts(heard)) {
-            Some(trouble) if fresh(trouble) => News::Trouble(trouble.error.clone()),
-            None if !self.tries_since().is_some_and(silent) => News::Busy,
+            Some(trouble) if fresh(trouble) => WaitEnd::Trouble(trouble.error.clone()),
+            None if !self.tries_since().is_some_and(silent) => WaitEnd::Busy,
             // What goes before its try has no answer, whoever polls.
-            _ if !self.releases.is_empty() || self.slice.awaits_answer() => News::Trouble(unheard(place)),
-            _ => News::None,
+            _ if !self.releases.is_empty() || self.slice.awaits_answer() => WaitEnd::Trouble(unheard(place)),
+            _ => WaitEnd::None,
         }
     }
 }
@@ -256,9 +256,9 @@ impl QueuePlace {
         let place = self.place().clone();
         let (now, heard, distance) = (place.engine.clock().now(), place.last_answer(), place.distance());
         match place.update(|state, _| state.news(&place, now, heard, distance)) {
-            News::Busy => return Ok(None),
-            News::Trouble(error) => return Err(error),
-            News::None => drop(self),
+            WaitEnd::Busy => return Ok(None),
+            WaitEnd::Trouble(error) => return Err(error),
+            WaitEnd::None => drop(self),
         }
         let cut_off = || Some(place.distance().cut_off(now, now));
         match bounded_by(cut_off, place.entry.protocol.inspect()).await {

@@ -9,7 +9,7 @@ use super::{
     date::Date,
     effects::Effects,
     nest::Nest,
-    parked::{Due, SentTry},
+    parked::{PollDue, SentTry},
     queue::{QueuePlace, Told, Waiter},
     registry::{Place, State},
 };
@@ -28,7 +28,7 @@ pub(crate) struct Contender {
     /// Since when it has been waiting for an answer of the server.
     pub(super) trying: Option<Date>,
     /// By when it is polled again, if it is polled at all; nothing where nobody knows.
-    pub(super) due: Option<Due>,
+    pub(super) due: Option<PollDue>,
     /// Its latest try.
     pub(super) asked: Option<SentTry>,
     /// A forced release was sent for what that may have got it: it is not believed in under this number.

@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Default)]
 struct Board {
     drawn: u64,
-    calls: HashMap<u64, Call>,
+    calls: HashMap<u64, AlarmCall>,
     /// Those that have not rung, by when they may have to.
     order: BTreeSet<(Instant, u64)>,
     /// So many of them wait for home.
@@ -46,7 +46,7 @@ struct Board {
     ended: bool,
 }
 
-struct Call {
+struct AlarmCall {
     since: Instant,
     due: Instant,
     /// It waits for home, which may stand still for so long.
@@ -76,7 +76,7 @@ impl Alarms {
         let mut board = self.0.lock();
         let id = board.drawn;
         board.drawn += 1;
-        board.calls.insert(id, Call { since, due, patience, rung: false, waker: None });
+        board.calls.insert(id, AlarmCall { since, due, patience, rung: false, waker: None });
         board.order.insert((due, id));
         let mut look = due;
         if let Some(patience) = patience {

@@ -30,7 +30,7 @@ pub(super) const LOOK: Duration = Duration::ZERO;
 
 /// A hold whose renewal is due.
 #[derive(Clone)]
-pub(super) struct Due {
+pub(super) struct DueRenewal {
     pub(super) entry: Arc<Entry>,
     pub(super) number: HoldNumber,
     pub(super) bound: Option<Date>,
@@ -49,18 +49,18 @@ pub(super) enum Placement {
 
 /// The watchdog's renewals of one node. Those whose holds would be lost first go first.
 #[derive(Default)]
-pub(super) struct Line {
-    pub(super) fresh: BTreeMap<(Date, u64), Due>,
+pub(super) struct RenewalQueue {
+    pub(super) fresh: BTreeMap<(Date, u64), DueRenewal>,
     /// Those that failed before: by themselves, since one that the server refuses fails all that go with it.
-    again: BTreeMap<(Date, u64), Due>,
+    again: BTreeMap<(Date, u64), DueRenewal>,
     pub(super) under_way: usize,
 }
 
-pub(super) type Lines = BTreeMap<RenewalGroup, Line>;
+pub(super) type RenewalQueues = BTreeMap<RenewalGroup, RenewalQueue>;
 
 /// Renewals that go out together, and what they ask for.
 pub(super) struct Together {
-    pub(super) holds: Vec<Due>,
+    pub(super) holds: Vec<DueRenewal>,
     pub(super) lease: Duration,
     /// Whose places they take.
     pub(super) line: Option<RenewalGroup>,
@@ -73,9 +73,9 @@ pub(super) struct Batch {
     pub(super) answer: Option<(Term, Vec<Result<Renewal, Fault>>)>,
 }
 
-pub(super) type UnderWay = FuturesUnordered<Pending<Batch>>;
+pub(super) type SentBatches = FuturesUnordered<Pending<Batch>>;
 
-impl Line {
+impl RenewalQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.fresh.is_empty() && self.again.is_empty()
     }
@@ -85,7 +85,7 @@ impl Line {
     }
 
     /// The next ones to go.
-    fn take(&mut self) -> Vec<Due> {
+    fn take(&mut self) -> Vec<DueRenewal> {
         let again = self.again.keys().next().is_some_and(|first| self.first() == Some(first));
         let waiting = if again { &mut self.again } else { &mut self.fresh };
         std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
@@ -93,7 +93,12 @@ impl Line {
 }
 
 /// The watchdog's renewals stand in line; all else is sent at once, one call a group and lease.
-pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Placement)>, lines: &mut Lines, under_way: &UnderWay) {
+pub(super) fn line_up(
+    engine: &Arc<Engine>,
+    due: Vec<(DueRenewal, Placement)>,
+    lines: &mut RenewalQueues,
+    under_way: &SentBatches,
+) {
     if let Some(group) = whole_batch(&due, lines) {
         lines.entry(group).or_default().under_way += 1;
         let (holds, lease) = (due.into_iter().map(|(due, _)| due).collect(), engine.settings().watchdog_timeout);
@@ -102,7 +107,7 @@ pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Placement)>, lines: &
     }
     let now = Date::from(engine.clock().now());
     // In an order that does not change from run to run.
-    let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<Due>> = BTreeMap::new();
+    let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<DueRenewal>> = BTreeMap::new();
     for (due, placement) in due {
         let group = due.entry.protocol.renewal_group();
         match placement {
@@ -128,17 +133,17 @@ pub(super) fn line_up(engine: &Arc<Engine>, due: Vec<(Due, Placement)>, lines: &
 }
 
 /// Whose line these need not stand in: they are all of its next batch, nobody stands there, and there is a place.
-fn whole_batch(due: &[(Due, Placement)], lines: &Lines) -> Option<RenewalGroup> {
+fn whole_batch(due: &[(DueRenewal, Placement)], lines: &RenewalQueues) -> Option<RenewalGroup> {
     let group = due.first()?.0.entry.protocol.renewal_group();
-    let fresh = |(due, placement): &(Due, Placement)| {
+    let fresh = |(due, placement): &(DueRenewal, Placement)| {
         matches!(placement, Placement::InLine { again: false, .. }) && due.entry.protocol.renewal_group() == group
     };
-    let free = |line: &Line| line.is_empty() && line.under_way < UNDER_WAY;
+    let free = |line: &RenewalQueue| line.is_empty() && line.under_way < UNDER_WAY;
     (due.len() == BATCH && lines.get(&group).is_none_or(free) && due.iter().all(fresh)).then_some(group)
 }
 
 /// Sends what stands in line as far as there are places, each batch with its own deadline.
-pub(super) fn send(engine: &Arc<Engine>, lines: &mut Lines, under_way: &UnderWay) {
+pub(super) fn send(engine: &Arc<Engine>, lines: &mut RenewalQueues, under_way: &SentBatches) {
     let lease = engine.settings().watchdog_timeout;
     for (&group, line) in lines.iter_mut() {
         while line.under_way < UNDER_WAY && !line.is_empty() {
@@ -194,16 +199,16 @@ fn is_withdrawn(answer: &Result<Renewal, Fault>) -> bool {
 
 /// Within which time a renewal is answered, or asked for again: never later than one of its holds is over. After others that
 /// failed, or on a long way, that may be sooner.
-fn within(distance: Distance, holds: &[Due], term: Term) -> Duration {
+fn within(distance: Distance, holds: &[DueRenewal], term: Term) -> Duration {
     let (within, sent) = (distance.renewal(term.lease), Date::from(term.sent));
     // Mostly none is so near its end, and then nothing is locked.
     let near = holds.iter().filter(|due| due.until < sent + within);
-    let deadline = |due: &Due| due.entry.lock().hold.as_ref().map(Hold::known_deadline);
+    let deadline = |due: &DueRenewal| due.entry.lock().hold.as_ref().map(Hold::known_deadline);
     let first = near.filter_map(deadline).min();
     first.map_or(within, |first| within.min(first.saturating_duration_since(sent)))
 }
 
-fn while_all_held(holds: &Arc<Vec<Due>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {
+fn while_all_held(holds: &Arc<Vec<DueRenewal>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {
     let (holds, clock) = (Arc::clone(holds), clock.clone());
     Dispatch::new(move || {
         let moment = clock.moment();

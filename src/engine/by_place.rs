@@ -14,22 +14,22 @@ pub(super) struct ByPlace<T> {
 }
 
 /// That of one place.
-pub(super) enum At<'a, T> {
+pub(super) enum AtPlace<'a, T> {
     First(&'a T),
     Other(Arc<T>),
 }
 
 impl<T: Default> ByPlace<T> {
-    pub(super) fn at(&self, place: u32) -> At<'_, T> {
+    pub(super) fn at(&self, place: u32) -> AtPlace<'_, T> {
         if place == 0 {
-            return At::First(&self.first);
+            return AtPlace::First(&self.first);
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        At::Other(Arc::clone(others.entry(place).or_default()))
+        AtPlace::Other(Arc::clone(others.entry(place).or_default()))
     }
 }
 
-impl<T> Deref for At<'_, T> {
+impl<T> Deref for AtPlace<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {

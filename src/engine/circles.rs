@@ -57,7 +57,7 @@ impl Circles {
             self.seen.clear();
             return;
         }
-        let waits: Vec<Wait> = engine.entries().iter().flat_map(waits_at).collect();
+        let waits: Vec<WaitsFor> = engine.entries().iter().flat_map(waits_at).collect();
         if !waits.is_empty() {
             engine.queued.note();
         }
@@ -76,7 +76,7 @@ impl Circles {
 }
 
 /// Somebody who waits for as long as it takes, and whoever has what it waits for.
-struct Wait {
+struct WaitsFor {
     name: Arc<str>,
     waiter: Party,
     holder: Party,
@@ -89,17 +89,17 @@ struct Party {
     task: Option<task::Id>,
 }
 
-fn waits_at(entry: &Arc<Entry>) -> Vec<Wait> {
+fn waits_at(entry: &Arc<Entry>) -> Vec<WaitsFor> {
     let state = entry.lock();
     let Some(hold) = &state.hold else { return Vec::new() };
     let holder = Party { owner: hold.owner().clone(), task: hold.tenure.task };
     let waiters = state.queue.iter().filter(|waiter| waiter.for_ever);
-    let wait = |waiter: Party| Wait { name: Arc::clone(entry.name()), waiter, holder: holder.clone() };
+    let wait = |waiter: Party| WaitsFor { name: Arc::clone(entry.name()), waiter, holder: holder.clone() };
     waiters.map(|waiter| wait(Party { owner: waiter.owner.clone(), task: waiter.task })).collect()
 }
 
 /// The names of each circle, in order. Of circles that share a wait one is found.
-fn circles(waits: &[Wait]) -> Vec<Vec<Arc<str>>> {
+fn circles(waits: &[WaitsFor]) -> Vec<Vec<Arc<str>>> {
     let (mut by_owner, mut by_task) = (HashMap::<_, Vec<usize>>::new(), HashMap::<_, Vec<usize>>::new());
     for (at, wait) in waits.iter().enumerate() {
         by_owner.entry(&wait.waiter.owner).or_default().push(at);
@@ -153,9 +153,9 @@ impl fmt::Display for Names<'_> {
 mod tests {
     use super::*;
 
-    fn waits(of: &[(&str, &Owner, &Owner)]) -> Vec<Wait> {
+    fn waits(of: &[(&str, &Owner, &Owner)]) -> Vec<WaitsFor> {
         let party = |owner: &Owner| Party { owner: owner.clone(), task: None };
-        let wait = |&(name, waiter, holder): &(&str, &Owner, &Owner)| Wait {
+        let wait = |&(name, waiter, holder): &(&str, &Owner, &Owner)| WaitsFor {
             name: Arc::from(name),
             waiter: party(waiter),
             holder: party(holder),

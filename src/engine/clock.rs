@@ -272,13 +272,13 @@ mod tests {
 
     #[test]
     fn a_test_can_put_the_machine_to_sleep() {
-        struct Told(AtomicU64);
-        impl SleepSource for Told {
+        struct SetSleep(AtomicU64);
+        impl SleepSource for SetSleep {
             fn slept(&self) -> Duration {
                 Duration::from_secs(self.0.load(Ordering::Relaxed))
             }
         }
-        let told = Arc::new(Told(AtomicU64::new(0)));
+        let told = Arc::new(SetSleep(AtomicU64::new(0)));
         let clock = Clock::with_source(Arc::clone(&told) as Arc<dyn SleepSource>);
         let copy = clock.clone();
         assert_eq!(copy.slept(), Duration::ZERO);

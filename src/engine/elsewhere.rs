@@ -47,9 +47,9 @@ fn stalled(time: Duration, name: Arc<str>, op: Op, may_have_run: bool) -> Error 
 
 /// Whether home makes progress, for whoever waits for it elsewhere, or beside its workers. Its own tasks stand still with it.
 #[derive(Default)]
-pub(super) struct Watch(Option<Alarm>);
+pub(super) struct HomeWatch(Option<Alarm>);
 
-impl Watch {
+impl HomeWatch {
     fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
         self.poll_within(engine.settings().unreachable_after, engine, cx)
     }
@@ -95,7 +95,7 @@ impl Watch {
 pub(super) struct Away<T> {
     engine: Arc<Engine>,
     work: Attended<T>,
-    watch: Watch,
+    watch: HomeWatch,
 }
 
 impl<T> Away<T> {
@@ -122,7 +122,7 @@ impl<T> Future for Away<T> {
 pub(super) struct Anywhere<F: Future> {
     engine: Arc<Engine>,
     at: At<F>,
-    watch: Watch,
+    watch: HomeWatch,
 }
 
 enum At<F: Future> {
@@ -158,14 +158,14 @@ impl Engine {
     }
 
     pub(super) fn away<T: Send + 'static>(self: &Arc<Self>, call: impl Future<Output = T> + Send + 'static) -> Away<T> {
-        Away { engine: Arc::clone(self), work: self.attend(call), watch: Watch::default() }
+        Away { engine: Arc::clone(self), work: self.attend(call), watch: HomeWatch::default() }
     }
 
     pub(super) fn anywhere<F>(self: &Arc<Self>, call: F) -> Anywhere<F>
     where
         F: Future<Output: Send> + Send + Unpin + 'static,
     {
-        Anywhere { engine: Arc::clone(self), at: At::Home(call), watch: Watch::default() }
+        Anywhere { engine: Arc::clone(self), at: At::Home(call), watch: HomeWatch::default() }
     }
 
     /// For a call that needs nothing of the runtime that polls it, and is answered from home. It stays where it is: a future
@@ -179,7 +179,7 @@ impl Engine {
         patience: Duration,
         mut call: Pin<&mut F>,
     ) -> impl Future<Output = Result<F::Output, Silence>> {
-        let mut watch = Watch::default();
+        let mut watch = HomeWatch::default();
         poll_fn(move |cx| match call.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
             Poll::Pending => watch.poll_within(patience, self, cx).map(Err),

@@ -14,7 +14,7 @@ use std::{
 use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
-    batches::{Due, Placement},
+    batches::{DueRenewal, Placement},
     clock::Moment,
     date::Date,
     effects::Effects,
@@ -75,7 +75,7 @@ pub(super) struct Eras {
     changes: watch::Receiver<u64>,
     /// The last change that was seen.
     latest: u64,
-    round: Option<Round>,
+    round: Option<Sweep>,
     /// What the next round is for.
     next: Option<Changed>,
 }
@@ -90,7 +90,7 @@ struct Changed {
 }
 
 /// Every entry of a client, one piece after the other.
-struct Round {
+struct Sweep {
     entries: vec::IntoIter<Arc<Entry>>,
     changed: Changed,
     /// The last change that was seen before it began.
@@ -126,7 +126,7 @@ impl Eras {
     }
 
     /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
-    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(Due, Placement)> {
+    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(DueRenewal, Placement)> {
         self.see(engine, moment);
         let mut due = Vec::new();
         let Some(round) = &mut self.round else { return due };
@@ -140,7 +140,7 @@ impl Eras {
         round.next += round.step * pieces;
         if round.entries.as_slice().is_empty() {
             let next = self.next.take();
-            self.round = next.map(|changed| Round::begin(engine, changed, self.latest, WITHIN / 2, moment));
+            self.round = next.map(|changed| Sweep::begin(engine, changed, self.latest, WITHIN / 2, moment));
         }
         due
     }
@@ -157,7 +157,7 @@ impl Eras {
         engine.era.begins();
         let seen = moment.date;
         match &mut self.round {
-            None => self.round = Some(Round::begin(engine, Changed { after: before, seen }, latest, WITHIN, moment)),
+            None => self.round = Some(Sweep::begin(engine, Changed { after: before, seen }, latest, WITHIN, moment)),
             Some(round) => {
                 round.changed.seen = seen;
                 round.end_within(WITHIN / 2);
@@ -168,7 +168,7 @@ impl Eras {
     }
 }
 
-impl Round {
+impl Sweep {
     fn begin(engine: &Arc<Engine>, changed: Changed, latest: u64, within: Duration, moment: Moment) -> Self {
         let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
         let mut round = Self { entries: entries.into_iter(), changed, latest, next: moment.now, step: LONGEST_STEP };
@@ -215,7 +215,13 @@ impl Place {
 
 impl State {
     /// The hold, unless the present server was asked for it since.
-    fn asked_anew(&mut self, place: &Place, seen: Date, moment: Moment, fx: &mut Effects) -> Option<(Due, Placement)> {
+    fn asked_anew(
+        &mut self,
+        place: &Place,
+        seen: Date,
+        moment: Moment,
+        fx: &mut Effects,
+    ) -> Option<(DueRenewal, Placement)> {
         self.expire_at(place, moment, fx);
         let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(seen))?;
         hold.ask_now();

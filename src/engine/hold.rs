@@ -43,7 +43,7 @@ pub(crate) struct Hold {
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) tickets: Tickets,
     pub(super) counting: Counting,
-    aside: Option<Box<Aside>>,
+    aside: Option<Box<HoldExtras>>,
     /// When the lease was last raised for the watchdog: the next renewal is due a third of it later.
     renewed: Date,
     /// How far the lease reaches by what was asked for: bounds may have kept it short.
@@ -68,7 +68,7 @@ pub(crate) struct Hold {
 
 /// What most holds never have.
 #[derive(Debug, Default)]
-struct Aside {
+struct HoldExtras {
     /// Failed renewals in a row, for their back-off, and when the next try is due.
     retry: Option<(u32, Date)>,
     /// Set with the loss.

@@ -58,7 +58,7 @@ impl Inline {
     }
 
     fn poll_in_a_task(self: Arc<Self>) {
-        let (engine, mut rest) = (Arc::clone(&self.engine), Rest(Some(self)));
+        let (engine, mut rest) = (Arc::clone(&self.engine), QueuedPoll(Some(self)));
         engine.spawn(Box::pin(async move {
             if let Some(inline) = rest.0.take() {
                 inline.poll();
@@ -91,9 +91,9 @@ impl Wake for Inline {
 }
 
 /// One on its way to a task. A runtime that ended takes it away, and with it all that its work keeps.
-struct Rest(Option<Arc<Inline>>);
+struct QueuedPoll(Option<Arc<Inline>>);
 
-impl Drop for Rest {
+impl Drop for QueuedPoll {
     fn drop(&mut self) {
         drop(self.0.take().and_then(|inline| inline.take()));
     }

@@ -44,7 +44,7 @@ pub(crate) struct Nest {
     number: HoldNumber,
     commands: Arc<Semaphore>,
     /// What is asked for now.
-    asking: Option<Asking>,
+    asking: Option<NestedCommand>,
     /// A command was sent and its count is not certain.
     unanswered: bool,
     granted: bool,
@@ -55,13 +55,13 @@ pub(crate) struct Nest {
 
 /// One command of it, which runs by itself.
 #[derive(Debug)]
-struct Asking {
+struct NestedCommand {
     dispatch: Arc<Dispatch>,
     /// What it asks for, once its turn has come; nothing if it was given up before.
     sent: Arc<OnceLock<Option<(Term, NestedRequest)>>>,
 }
 
-impl Asking {
+impl NestedCommand {
     fn sent(&self) -> Option<(Term, NestedRequest)> {
         self.sent.get().copied().flatten()
     }
@@ -77,7 +77,7 @@ enum Withdrawn {
 }
 
 /// What a command brings; `None`: there is no outer hold to ask for.
-type Answer = oneshot::Receiver<Option<std::result::Result<Attempt, Fault>>>;
+type NestedAnswer = oneshot::Receiver<Option<std::result::Result<Attempt, Fault>>>;
 
 /// What a nested acquire asks for, and what was known before.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,7 @@ impl Nest {
     }
 
     /// Asks once, in its turn among the hold's commands.
-    fn asks(&mut self, ask: &Ask) -> Answer {
+    fn asks(&mut self, ask: &Ask) -> NestedAnswer {
         let (place, tenure, number) = (self.place.clone(), Arc::clone(&self.tenure), self.number);
         let sent = Arc::new(OnceLock::new());
         let asks_for = Arc::clone(&sent);
@@ -181,7 +181,7 @@ impl Nest {
             asks_for.get().copied().flatten().map_or(Duration::ZERO, |(term, _): (Term, NestedRequest)| term.lease)
         };
         let dispatch = place.while_held(&tenure, lease);
-        self.asking = Some(Asking { dispatch: Arc::clone(&dispatch), sent: Arc::clone(&sent) });
+        self.asking = Some(NestedCommand { dispatch: Arc::clone(&dispatch), sent: Arc::clone(&sent) });
         let (lease, max_hold) = (ask.lease, ask.max_hold);
         in_turn(&self.place, &ASKS, Arc::clone(&self.commands), async move {
             let (term, asked) = next_term(&place, &tenure, lease, max_hold, &sent)?;
@@ -190,9 +190,9 @@ impl Nest {
     }
 
     /// What comes of it, unless the caller's wait is over first.
-    async fn heard(&mut self, ask: &Ask, answer: &mut Answer) -> Option<<Answer as Future>::Output> {
+    async fn heard(&mut self, ask: &Ask, answer: &mut NestedAnswer) -> Option<<NestedAnswer as Future>::Output> {
         loop {
-            let sent = self.asking.as_ref().and_then(Asking::sent);
+            let sent = self.asking.as_ref().and_then(NestedCommand::sent);
             let until = self.until(ask, sent);
             if until.is_some_and(|until| until <= self.place.engine.clock().now()) {
                 return None;
@@ -232,7 +232,7 @@ impl Nest {
 
     /// The wait is over before there is an answer.
     fn give_up(&mut self) -> Error {
-        let sent = self.asking.as_ref().and_then(Asking::sent);
+        let sent = self.asking.as_ref().and_then(NestedCommand::sent);
         let why = match self.withdraw() {
             Withdrawn::InLine => "an earlier command of this hold is not answered yet",
             Withdrawn::BeforeItLeft => "no answer before the wait was over",
@@ -249,7 +249,7 @@ impl Nest {
 
     /// Nobody wants any more what was asked for.
     fn withdraw(&mut self) -> Withdrawn {
-        let Some(Asking { dispatch, sent }) = self.asking.take() else { return Withdrawn::InLine };
+        let Some(NestedCommand { dispatch, sent }) = self.asking.take() else { return Withdrawn::InLine };
         // Under the entry's mutex, as `next_term`: it was asked, or never will be.
         let given_up = self.place.update(|_, _| sent.set(None).is_ok());
         let Some((_, asked)) = sent.get().copied().flatten().filter(|_| !given_up) else { return Withdrawn::InLine };

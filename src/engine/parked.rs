@@ -63,7 +63,7 @@ pub(super) struct SentTry {
 
 /// By when a contender is polled again, if it is polled at all.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Due {
+pub(super) enum PollDue {
     /// Or as soon as it is nudged: it waits at the gate, or sleeps.
     Nudge(Date),
     /// Its try left at `sent`, and nothing but the answer wakes it.
@@ -128,8 +128,8 @@ impl State {
     /// When the next one contends, unless the contender polls before.
     pub(super) fn passed_over_at(&self, place: &Place) -> Option<Date> {
         match self.contender.as_ref()?.due? {
-            Due::Nudge(at) => Some(self.turn_over(at, place)),
-            Due::Answer { sent, by } => {
+            PollDue::Nudge(at) => Some(self.turn_over(at, place)),
+            PollDue::Answer { sent, by } => {
                 // Nobody here knows when the answer came, so all of it counts from the question.
                 let enough = place.engine.settings().watchdog_timeout.saturating_sub(ENOUGH);
                 Some(self.turn_over(by, place).min(sent + enough).max(by + ENOUGH))
@@ -173,7 +173,7 @@ impl State {
     /// This contender's try leaves now; by `due` it is answered. `None` if others went first.
     pub(super) fn tries(&mut self, id: u64, asked: SentTry, now: Instant, due: Instant) -> Option<()> {
         let contender = self.contender_of(id)?;
-        let due = Due::Answer { sent: now.into(), by: due.into() };
+        let due = PollDue::Answer { sent: now.into(), by: due.into() };
         (contender.asked, contender.trying, contender.due) = (Some(asked), Some(now.into()), Some(due));
         Some(())
     }
@@ -181,13 +181,13 @@ impl State {
     /// By when this contender is polled again.
     pub(super) fn polls_by(&mut self, id: u64, due: Option<Date>) {
         if let Some(contender) = self.contender_of(id) {
-            contender.due = due.map(Due::Nudge);
+            contender.due = due.map(PollDue::Nudge);
         }
     }
 
     /// The contender is nudged: if it waits for that, it is to look now. The clock is read only then.
     pub(super) fn nudges_contender(&mut self, place: &Place) {
-        if let Some(Contender { due: Some(Due::Nudge(at)), .. }) = self.contender.as_deref_mut() {
+        if let Some(Contender { due: Some(PollDue::Nudge(at)), .. }) = self.contender.as_deref_mut() {
             *at = (*at).min(place.engine.clock().now().into());
         }
     }

@@ -129,26 +129,26 @@ impl Plan {
                         if let Some(hold) = state.hold_of(&tenure) {
                             hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
                         }
-                        Found::Ticket(LockGuard::new(place.clone(), tenure, id, None))
+                        Unlockable::Ticket(LockGuard::new(place.clone(), tenure, id, None))
                     }
                     None => match state.ending_of(&owner) {
-                        Some(outcome) => Found::UnderWay(outcome),
+                        Some(outcome) => Unlockable::UnderWay(outcome),
                         None => match state.held_by(&owner) {
                             Some(hold) if hold.counting.tells_of_unlock() => {
-                                Found::Untold { tenure: Arc::clone(&hold.tenure), left: hold.count() }
+                                Unlockable::Untold { tenure: Arc::clone(&hold.tenure), left: hold.count() }
                             }
-                            hold => Found::Nothing { guards: hold.map_or(0, |hold| hold.granted()) },
+                            hold => Unlockable::Nothing { guards: hold.map_or(0, |hold| hold.granted()) },
                         },
                     },
                 }
             });
             match found {
-                Found::Ticket(guard) => guard.unlock_detached().await,
-                Found::Untold { tenure, left } => {
+                Unlockable::Ticket(guard) => guard.unlock_detached().await,
+                Unlockable::Untold { tenure, left } => {
                     unlock::told_of_detached(telling::tell(place, tenure, left).await, left)
                 }
-                Found::Nothing { guards } => Err(not_held(guards)),
-                Found::UnderWay(outcome) => {
+                Unlockable::Nothing { guards } => Err(not_held(guards)),
+                Unlockable::UnderWay(outcome) => {
                     let within = handle.engine.settings().command_timeout;
                     outcome.wait(within).await.unwrap_or_else(|| Err(not_yet(place.name())))
                 }
@@ -158,7 +158,7 @@ impl Plan {
 }
 
 /// What an owner without a guard may still unlock.
-enum Found {
+enum Unlockable {
     Ticket(LockGuard),
     /// An earlier `unlock` of it is not answered yet.
     UnderWay(Arc<Outcome>),

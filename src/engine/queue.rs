@@ -45,10 +45,10 @@ pub(crate) struct Waiter {
 /// The local queue. Its bound is the number of tasks that wait: each stands in it once. Most names never have one, so
 /// it is made for the first that waits.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Option<Box<Waiting>>);
+pub(crate) struct Queue(Option<Box<Waiters>>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Waiters {
     waiters: VecDeque<Waiter>,
     owners: HashSet<Owner, Mixing>,
 }

@@ -67,10 +67,10 @@ pub(super) fn reap_step(lease: Duration, place: &Place) -> Duration {
 
 /// The numbers of one name whose old copies are watched for: most names never have any.
 #[derive(Debug, Default)]
-pub(crate) struct Reaps(Option<Box<Watch>>);
+pub(crate) struct Reaps(Option<Box<WatchList>>);
 
 #[derive(Debug, Default)]
-struct Watch {
+struct WatchList {
     watched: Vec<Reap>,
     /// The soonest of theirs, so that a look at the entry need not ask them all.
     next: Option<Instant>,
@@ -186,7 +186,7 @@ impl Reaps {
     }
 }
 
-impl Watch {
+impl WatchList {
     /// The numbers to be released now. Whoever would be due within half a step goes along: one round for many.
     fn due(&mut self, now: Instant) -> Vec<HoldNumber> {
         if self.next.is_none_or(|next| next > now) {

@@ -13,7 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     HoldNumber, Protocol,
     admit::Contender,
-    by_place::{At, ByPlace},
+    by_place::{AtPlace, ByPlace},
     date::Date,
     distance::Distance,
     effects::Effects,
@@ -226,12 +226,12 @@ impl Place {
     }
 
     /// What is kept for the place where this name is.
-    fn here<'a, T: Default>(&self, all: &'a ByPlace<T>) -> At<'a, T> {
+    fn here<'a, T: Default>(&self, all: &'a ByPlace<T>) -> AtPlace<'a, T> {
         all.at(self.engine.line().place(self.entry.protocol.key()))
     }
 
     /// For tries of this name, and of all others where it is.
-    pub(super) fn tries(&self) -> At<'_, Tries> {
+    pub(super) fn tries(&self) -> AtPlace<'_, Tries> {
         self.here(&self.engine.tries)
     }
 

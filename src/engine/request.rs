@@ -13,7 +13,7 @@ use std::{
 use tracing::Instrument;
 
 use super::{
-    elsewhere::{Away, Watch},
+    elsewhere::{Away, HomeWatch},
     guard::LockGuard,
     outcome::Released,
     plan::{Plan, Waits},
@@ -30,7 +30,7 @@ struct Request<T: 'static> {
     plan: Plan,
     progress: Progress<T>,
     /// While it is polled at home, but by none of its workers.
-    watch: Watch,
+    watch: HomeWatch,
 }
 
 /// Nothing until the first poll, a boxed future from then on: polled here while here is home, and else there.
@@ -74,7 +74,7 @@ type Start<T> = fn(&Plan) -> Reused<Result<T>>;
 
 impl<T: Answer> Request<T> {
     fn new(plan: Plan) -> Self {
-        Self { plan, progress: Progress::Planned, watch: Watch::default() }
+        Self { plan, progress: Progress::Planned, watch: HomeWatch::default() }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
@@ -115,7 +115,7 @@ impl<T: Answer> Request<T> {
         };
         if polled.is_ready() {
             self.progress = Progress::Done;
-            self.watch = Watch::default();
+            self.watch = HomeWatch::default();
         }
         polled.map(Some)
     }
@@ -130,7 +130,7 @@ impl<T: Answer> Request<T> {
     fn carry(&mut self) {
         if let Progress::Running(running) = mem::replace(&mut self.progress, Progress::Done) {
             self.plan.carry();
-            self.watch = Watch::default();
+            self.watch = HomeWatch::default();
             self.progress = self.away(sent(running));
         }
     }

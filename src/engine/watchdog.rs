@@ -11,7 +11,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     HoldNumber, Renewal,
-    batches::{BATCH, Batch, Due, LOOK, Line, Lines, Placement, Together, UnderWay, batch, line_up, send},
+    batches::{
+        BATCH, Batch, DueRenewal, LOOK, Placement, RenewalQueue, RenewalQueues, SentBatches, Together, batch, line_up,
+        send,
+    },
     circles::Circles,
     clock::Moment,
     date::Date,
@@ -40,7 +43,7 @@ pub(super) const SLEEP_CHECK: Duration = Duration::from_secs(1);
 /// The driver's life. It ends with the engine, which it does not keep alive. `slept` is what the machine had slept
 /// before there was any hold.
 pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut slept: Duration, mut eras: Eras) {
-    let (mut under_way, mut lines) = (FuturesUnordered::new(), Lines::new());
+    let (mut under_way, mut lines) = (FuturesUnordered::new(), RenewalQueues::new());
     let mut check = Instant::now() + SLEEP_CHECK;
     let mut circles = Circles::new(Instant::now());
     let mut spread_next = Instant::now();
@@ -98,14 +101,19 @@ fn ahead(engine: &Engine) -> Duration {
 }
 
 /// When a whole batch could leave early, while nothing that is due waits.
-fn next_early(engine: &Weak<Engine>, schedule: &Schedule, lines: &Lines) -> Option<Instant> {
-    let engine = engine.upgrade().filter(|_| lines.values().all(Line::is_empty))?;
+fn next_early(engine: &Weak<Engine>, schedule: &Schedule, lines: &RenewalQueues) -> Option<Instant> {
+    let engine = engine.upgrade().filter(|_| lines.values().all(RenewalQueue::is_empty))?;
     Some((schedule.by(BATCH)? - ahead(&engine)).into())
 }
 
 /// What makes the last of the batches that go out anyway a whole one: holds that are due a little later, and together
 /// from then on. Where there are too few nobody leaves before the time.
-fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, moment: Moment) -> Vec<(Due, Placement)> {
+fn filling(
+    engine: &Arc<Engine>,
+    schedule: &Schedule,
+    lines: &RenewalQueues,
+    moment: Moment,
+) -> Vec<(DueRenewal, Placement)> {
     let waiting: usize = lines.values().map(|line| line.fresh.len()).sum();
     let missing = waiting.next_multiple_of(BATCH) - waiting;
     early(engine, schedule, missing, moment)
@@ -116,10 +124,10 @@ fn filling(engine: &Arc<Engine>, schedule: &Schedule, lines: &Lines, moment: Mom
 fn spread(
     engine: &Arc<Engine>,
     schedule: &Schedule,
-    lines: &Lines,
+    lines: &RenewalQueues,
     next: &mut Instant,
     moment: Moment,
-) -> Vec<(Due, Placement)> {
+) -> Vec<(DueRenewal, Placement)> {
     let (now, until) = (moment.now, moment.date + ahead(engine));
     let busy = lines.values().any(|line| !line.is_empty());
     if now < *next || busy || schedule.by(BATCH).is_none_or(|last| until < last) {
@@ -131,7 +139,7 @@ fn spread(
 }
 
 /// The next so many renewals, a little before they are due: all of them, or none.
-fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment) -> Vec<(Due, Placement)> {
+fn early(engine: &Arc<Engine>, schedule: &Schedule, count: usize, moment: Moment) -> Vec<(DueRenewal, Placement)> {
     let until = moment.date + ahead(engine);
     let entries = schedule.first(count, until);
     if count == 0 || entries.len() < count || !entries.iter().all(|entry| renews_by(engine, entry, until)) {
@@ -176,7 +184,7 @@ fn renews_by(engine: &Engine, entry: &Entry, until: Date) -> bool {
 
 impl Place {
     /// The driver's look at an entry whose time has come: it stood in the schedule at `at`.
-    fn look(&self, at: Date, moment: Moment) -> Option<(Due, Placement)> {
+    fn look(&self, at: Date, moment: Moment) -> Option<(DueRenewal, Placement)> {
         let now = moment.now;
         let (due, idle) = self.update(|state, fx| {
             state.taken_out(at);
@@ -208,7 +216,7 @@ impl State {
         until: Date,
         moment: Moment,
         many: bool,
-    ) -> Option<(Due, Placement)> {
+    ) -> Option<(DueRenewal, Placement)> {
         let watchdog = place.engine.settings().watchdog_timeout;
         let hold = self.hold.as_mut()?;
         if hold.due(watchdog)? > until {
@@ -231,11 +239,11 @@ impl State {
         hold.renewing = true;
         hold.probe = false;
         let until = hold.known_deadline();
-        Some((Due { entry: Arc::clone(&place.entry), number: hold.number, bound, until }, placement))
+        Some((DueRenewal { entry: Arc::clone(&place.entry), number: hold.number, bound, until }, placement))
     }
 }
 
-fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut Lines, under_way: &UnderWay) {
+fn settle(engine: &Arc<Engine>, over: Batch, lines: &mut RenewalQueues, under_way: &SentBatches) {
     let Batch { mut asked, answer } = over;
     if let Some(line) = asked.line.and_then(|group| lines.get_mut(&group)) {
         line.under_way -= 1;
@@ -273,8 +281,8 @@ fn halve(
     engine: &Arc<Engine>,
     asked: &mut Together,
     answers: &mut Vec<Result<Renewal, Fault>>,
-    lines: &mut Lines,
-    under_way: &UnderWay,
+    lines: &mut RenewalQueues,
+    under_way: &SentBatches,
 ) {
     let holds = std::mem::take(&mut asked.holds).into_iter().zip(std::mem::take(answers));
     let (refused, others): (Vec<_>, Vec<_>) = holds.partition(|(_, answer)| is_refused(answer));

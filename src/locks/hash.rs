@@ -12,7 +12,7 @@ use crate::{
     },
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
     error::Error,
-    keys::{self, Field},
+    keys::{self, HoldField},
     lease::whole_ms,
     name::{Name, Shown},
     script::{Script, reentrant as scripts},
@@ -88,8 +88,8 @@ impl Status {
 }
 
 impl HashLock {
-    fn field(&self, number: HoldNumber) -> Field {
-        Field::new(&self.scope.client_id, number.0)
+    fn field(&self, number: HoldNumber) -> HoldField {
+        HoldField::new(&self.scope.client_id, number.0)
     }
 
     /// Runs one script on the key; an answer that `read` does not know is a fault.
@@ -127,7 +127,7 @@ impl HashLock {
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Vec<Result<Renewal, Fault>>> {
-        let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
+        let fields: Vec<HoldField> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let args: Vec<[Arg<'_>; 2]> = fields.iter().map(|field| [lease, Arg::Bytes(field.bytes())]).collect();
         let keys: Vec<[&str; 1]> = holds.iter().map(|(key, _)| [*key]).collect();
         let calls = keys.iter().zip(&args).map(|(keys, args)| Call {
@@ -235,7 +235,7 @@ impl Protocol for HashLock {
             return self.renew_each(holds, lease, within, dispatch);
         }
         let keys: Vec<&str> = holds.iter().map(|(key, _)| *key).collect();
-        let fields: Vec<Field> = holds.iter().map(|(_, number)| self.field(*number)).collect();
+        let fields: Vec<HoldField> = holds.iter().map(|(_, number)| self.field(*number)).collect();
         let mut args = Vec::with_capacity(1 + fields.len());
         args.push(lease);
         args.extend(fields.iter().map(|field| Arg::Bytes(field.bytes())));

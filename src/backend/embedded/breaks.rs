@@ -6,7 +6,7 @@ use std::{collections::VecDeque, mem, sync::Arc};
 use uuid::Uuid;
 
 use super::{
-    member::{Hearing, Lane, Links, Member, Route, Server, Split, Stage, Upward},
+    member::{Hearing, Lane, Links, Member, Route, ServerState, Split, Stage, Upward},
     trace::{Happening, Purpose},
     traffic::{closed, dropped, silent},
     world::{Event, News, World},
@@ -170,11 +170,15 @@ impl World {
 
     /// The servers take what comes from this client, and do nothing with it.
     pub(super) fn freeze(&mut self, client: Uuid) {
-        self.routes(client).into_iter().for_each(|route| self.block(route, |links| links.path.server = Server::Frozen));
+        self.routes(client)
+            .into_iter()
+            .for_each(|route| self.block(route, |links| links.path.server = ServerState::Frozen));
     }
 
     pub(super) fn thaw(&mut self, client: Uuid) {
-        self.routes(client).into_iter().for_each(|route| self.unblock(route, |links| links.path.server = Server::Runs));
+        self.routes(client)
+            .into_iter()
+            .for_each(|route| self.unblock(route, |links| links.path.server = ServerState::Runs));
     }
 
     pub(super) fn block(&mut self, route: Route, how: impl FnOnce(&mut Links)) {

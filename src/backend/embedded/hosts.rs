@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    packet::{Packet, Words},
+    packet::{OwnedCall, Packet},
     server::{Entry, MAX_BYTES, Server},
 };
 use crate::backend::slot::{SLOTS, slot as slot_of};
@@ -151,12 +151,12 @@ impl Hosts {
 
     /// Which node a command is for: that of its first key.
     pub(super) fn node_for(&self, packet: &Packet) -> usize {
-        let first = packet.words().first().and_then(|words| words.keys.first());
+        let first = packet.calls().first().and_then(|words| words.keys.first());
         first.map_or(0, |key| self.node_of(key))
     }
 
     /// Whether all keys of a command are at this process.
-    pub(super) fn has(&self, host: u64, words: &Words) -> bool {
+    pub(super) fn has(&self, host: u64, words: &OwnedCall) -> bool {
         let Some(host) = self.all.get(&host) else { return false };
         let is_there = |slot| self.node_of_slot(slot) == host.node && !host.lacks.contains(&slot);
         self.nodes() == 1 || words.keys.iter().all(|key| is_there(slot_of(key.as_bytes())))

@@ -73,7 +73,7 @@ impl Link {
                 Sent::Answered(answers) => answers,
                 Sent::UnderWay(answer) => answer.await.unwrap_or_else(|_| packet.fails(&closed(true))),
                 Sent::Parked(number, answer) => {
-                    let _place = Place { store, client, number };
+                    let _place = ParkedPlace { store, client, number };
                     answer.await.unwrap_or_else(|_| packet.fails(&closed(true)))
                 }
             };
@@ -210,13 +210,13 @@ impl Drop for Link {
 }
 
 /// A parked command's place in the line; dropped, it is given up.
-struct Place {
+struct ParkedPlace {
     store: Arc<Store>,
     client: Uuid,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for ParkedPlace {
     fn drop(&mut self) {
         drop(self.store.with(|world| world.withdraw(self.client, self.number)));
     }

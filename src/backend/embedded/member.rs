@@ -125,7 +125,7 @@ pub(super) struct Lane {
 pub(super) struct Flight {
     pub(super) node: usize,
     pub(super) sent: Instant,
-    pub(super) answer: Answer,
+    pub(super) answer: AnswerSlot,
     pub(super) packet: Packet,
     /// Whom to ask before it is sent once more, to another node.
     pub(super) dispatches: Option<Arc<Dispatches>>,
@@ -135,7 +135,7 @@ pub(super) struct Flight {
 
 /// Where an answer goes.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum AnswerSlot {
     /// Its caller is still sending, and takes it from here.
     Here(Option<Answers>),
     Wanted(oneshot::Sender<Answers>),
@@ -188,7 +188,7 @@ pub(super) enum Hearing {
 #[derive(Debug, Default)]
 pub(super) struct Path {
     pub(super) split: Split,
-    pub(super) server: Server,
+    pub(super) server: ServerState,
     /// The process at the other end is gone, or knows nothing of this client's links.
     pub(super) severed: bool,
     /// Counts the times at which nothing passed any more.
@@ -207,7 +207,7 @@ pub(super) enum Split {
 
 /// The server, as far as this client has to do with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Server {
+pub(super) enum ServerState {
     #[default]
     Runs,
     Frozen,
@@ -372,7 +372,7 @@ impl Armed {
 impl Path {
     /// Whether nothing comes through.
     pub(super) fn is_blocked(&self) -> bool {
-        self.split == Split::Parted || self.server == Server::Frozen
+        self.split == Split::Parted || self.server == ServerState::Frozen
     }
 }
 

@@ -198,7 +198,7 @@ impl World {
 
     /// The same for a command, which is for its first key.
     pub(super) fn number(&self, client: Uuid, packet: &Packet) -> u64 {
-        self.link(client, packet.words().first().and_then(|words| words.keys.first()).map_or("", String::as_str))
+        self.link(client, packet.calls().first().and_then(|words| words.keys.first()).map_or("", String::as_str))
     }
 
     pub(super) fn last_answer(&self, client: Uuid, key: &str) -> Option<Instant> {

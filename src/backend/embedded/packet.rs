@@ -12,11 +12,11 @@ use crate::{
 
 /// What goes over a link at once: one call, or the calls of a pipeline. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Packet(Arc<[Words]>);
+pub(super) struct Packet(Arc<[OwnedCall]>);
 
 /// A call that outlives its caller's borrows.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct OwnedCall {
     pub(super) script: &'static Script,
     pub(super) keys: Box<[String]>,
     pub(super) args: Box<[String]>,
@@ -27,10 +27,10 @@ pub(super) type Answers = Vec<Result<Value, Fault>>;
 
 impl Packet {
     pub(super) fn of(calls: &[Call<'_>]) -> Self {
-        Self(calls.iter().map(Words::of).collect())
+        Self(calls.iter().map(OwnedCall::of).collect())
     }
 
-    pub(super) fn words(&self) -> &[Words] {
+    pub(super) fn calls(&self) -> &[OwnedCall] {
         &self.0
     }
 
@@ -44,7 +44,7 @@ impl Packet {
     }
 }
 
-impl Words {
+impl OwnedCall {
     fn of(call: &Call<'_>) -> Self {
         debug_assert!(
             call.script.takes(call.keys.len(), call.args.len()),

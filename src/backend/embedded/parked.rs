@@ -14,7 +14,7 @@ use super::{
 use crate::backend::{Fault, FaultKind, dispatch::Dispatches};
 
 /// A parked command whose turn it is.
-pub(super) struct Next {
+pub(super) struct NextParked {
     pub(super) packet: Packet,
     pub(super) dispatches: Arc<Dispatches>,
     pub(super) caller: oneshot::Sender<Answers>,
@@ -80,12 +80,12 @@ impl World {
     }
 
     /// The first parked command, if there is a link for it. It keeps its place until [`World::send_parked`].
-    pub(super) fn next_parked(&mut self, route: Route) -> Option<Next> {
+    pub(super) fn next_parked(&mut self, route: Route) -> Option<NextParked> {
         let links = self.links(route).filter(|links| links.commands.stage == Stage::Up)?;
         let link = self.number(route.client, &links.parked.front()?.packet);
         let first = self.links_mut(route)?.parked.front_mut()?;
         let caller = first.answer.take()?;
-        Some(Next { packet: first.packet.clone(), dispatches: Arc::clone(&first.dispatches), caller, link })
+        Some(NextParked { packet: first.packet.clone(), dispatches: Arc::clone(&first.dispatches), caller, link })
     }
 
     pub(super) fn routes_with_parked(&self) -> Vec<Route> {

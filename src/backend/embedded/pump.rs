@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     member::{Link, Route, Wire},
-    parked::Next,
+    parked::NextParked,
     trace::Purpose,
     world::{Event, News, Pump, World},
 };
@@ -68,7 +68,7 @@ impl Store {
 
     /// Tells everything in order, unless somebody is at it.
     fn tell(&self) {
-        let Some(mut telling) = Telling::begin(self) else { return };
+        let Some(mut telling) = NewsTurn::begin(self) else { return };
         while let Some(news) = telling.next() {
             news.tell();
         }
@@ -103,7 +103,7 @@ impl Store {
 
     /// Those that waited for a link go in the order in which they came. Whether one may leave is asked with no mutex held.
     fn send_parked(self: &Arc<Self>, route: Route) {
-        while let Some(Next { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(route)) {
+        while let Some(NextParked { packet, dispatches, caller, link }) = self.with(|world| world.next_parked(route)) {
             let leaves = dispatches.leave(link).map_err(|fault| packet.fails(&fault));
             self.with(|world| world.send_parked(route, &packet, (leaves, link), caller));
         }
@@ -149,13 +149,13 @@ impl World {
 }
 
 /// Whoever tells. Others that come meanwhile leave their news to it.
-struct Telling<'a> {
+struct NewsTurn<'a> {
     store: &'a Store,
     /// Everything was told; without that a listener panicked.
     through: bool,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> NewsTurn<'a> {
     fn begin(store: &'a Store) -> Option<Self> {
         let mut world = store.lock();
         if world.telling {
@@ -176,7 +176,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for NewsTurn<'_> {
     fn drop(&mut self) {
         if !self.through {
             self.store.lock().telling = false;

@@ -3,7 +3,7 @@
 use std::{fmt, slice};
 
 use super::{
-    packet::{Packet, Words},
+    packet::{OwnedCall, Packet},
     server::Reply,
     trace::Road,
 };
@@ -94,8 +94,8 @@ impl Ran {
         self.at_rival
     }
 
-    fn words(&self) -> &Words {
-        &self.packet.words()[self.place]
+    fn words(&self) -> &OwnedCall {
+        &self.packet.calls()[self.place]
     }
 }
 

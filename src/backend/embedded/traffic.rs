@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{
     breaks::Cause,
     clock::after,
-    member::{Answer, Downward, Flight, Links, Member, Route, Split, Stage, Upward, Wire},
+    member::{AnswerSlot, Downward, Flight, Links, Member, Route, Split, Stage, Upward, Wire},
     packet::{Answers, Packet},
     trace::{Happening, Purpose, Road},
     weather::{Fate, Passage, Then},
@@ -75,7 +75,7 @@ impl World {
     /// Somebody waits for the answer of a flight.
     pub(super) fn awaited(&mut self, client: Uuid, flight: u64, answer: oneshot::Sender<Answers>) {
         if let Some(flight) = self.flight(client, flight) {
-            flight.answer = Answer::Wanted(answer);
+            flight.answer = AnswerSlot::Wanted(answer);
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
             // It broke between the question and the sending.
             return Err(packet.fails(&dropped()));
         }
-        let (host, answer) = (link.host, Answer::Here(None));
+        let (host, answer) = (link.host, AnswerSlot::Here(None));
         let sent = Flight { node: route.node, sent: now, answer, packet: packet.clone(), dispatches, due: None };
         member.flights.insert(flight, sent);
         match fate.request {
@@ -118,7 +118,7 @@ impl World {
         }
         let Some(member) = self.members.get_mut(&client) else { return Err(packet.fails(&closed(true))) };
         let Some(sent) = member.flights.get_mut(&flight) else { return Err(packet.fails(&closed(true))) };
-        if let Answer::Here(answers) = &mut sent.answer
+        if let AnswerSlot::Here(answers) = &mut sent.answer
             && let Some(answers) = answers.take()
         {
             let over = member.flights.remove(&flight);
@@ -170,7 +170,7 @@ impl World {
     }
 
     pub(super) fn lost(&mut self, client: Uuid, packet: &Packet) {
-        for words in packet.words() {
+        for words in packet.calls() {
             self.note(client, || Happening::Lost { script: words.script.path });
         }
     }
@@ -229,7 +229,7 @@ impl World {
         }
         match what {
             Upward::Run { flight, packet, reply } => {
-                if is_current && packet.is_single() && !self.hosts.has(wire.host, &packet.words()[0]) {
+                if is_current && packet.is_single() && !self.hosts.has(wire.host, &packet.calls()[0]) {
                     return self.redirect(client, flight);
                 }
                 let road = if is_current { Road::Link } else { Road::OldLink };
@@ -252,7 +252,7 @@ impl World {
         let Some(Flight { answer, packet, dispatches, due, .. }) = known else { return };
         due.into_iter().for_each(|due| self.cancel(due));
         match (answer, dispatches, due) {
-            (Answer::Wanted(answer), Some(dispatches), Some((deadline, _))) => {
+            (AnswerSlot::Wanted(answer), Some(dispatches), Some((deadline, _))) => {
                 self.line_up_anew(client, packet, dispatches, deadline, answer);
             }
             (_, dispatches, _) => {
@@ -309,7 +309,7 @@ impl World {
     pub(super) fn end_flight(&mut self, client: Uuid, flight: u64, answers: Answers) {
         let Some(member) = self.members.get_mut(&client) else { return };
         let Some(known) = member.flights.get_mut(&flight) else { return };
-        if let Answer::Here(here) = &mut known.answer {
+        if let AnswerSlot::Here(here) = &mut known.answer {
             // Taken by whoever is sending it right now.
             *here = Some(answers);
             return;
@@ -318,7 +318,7 @@ impl World {
         if let Some(due) = over.due {
             self.cancel(due);
         }
-        if let Answer::Wanted(caller) = over.answer {
+        if let AnswerSlot::Wanted(caller) = over.answer {
             self.news.push_back(News::Answer(caller, answers));
         }
         self.news.extend(over.dispatches.map(News::Over));
@@ -337,7 +337,7 @@ impl World {
         let Some(known) = member.flights.get_mut(&flight) else { return };
         let verdict = known.sent + verdict;
         let mut waited = false;
-        if let Answer::Wanted(caller) = std::mem::replace(&mut known.answer, Answer::TooLate) {
+        if let AnswerSlot::Wanted(caller) = std::mem::replace(&mut known.answer, AnswerSlot::TooLate) {
             waited = !caller.is_closed();
             let fault = Fault::of(FaultKind::Timeout, true, "no answer in time");
             let answers = known.packet.fails(&fault);

@@ -237,7 +237,7 @@ impl World {
     /// Runs what a packet holds where it came to, and sends what it published on its way.
     pub(super) fn execute(&mut self, client: Uuid, host: u64, packet: &Packet, road: Road) -> Answers {
         let answers: Answers =
-            (0..packet.words().len()).map(|place| self.run(client, host, packet, place, road)).collect();
+            (0..packet.calls().len()).map(|place| self.run(client, host, packet, place, road)).collect();
         if let Some(member) = self.members.get_mut(&client) {
             member.calls += answers.len() as u64;
         }
@@ -252,7 +252,7 @@ impl World {
         place: usize,
         road: Road,
     ) -> std::result::Result<Value, Fault> {
-        let (now, time, words) = (self.now(), self.clock.server_time(), &packet.words()[place]);
+        let (now, time, words) = (self.now(), self.clock.server_time(), &packet.calls()[place]);
         let Some(node) = self.hosts.get(host).map(|host| host.node).filter(|_| self.hosts.has(host, words)) else {
             return Err(moved());
         };

@@ -5,19 +5,19 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{current::Turn, link::Link};
+use super::{current::SendTurn, link::Link};
 use crate::backend::{Fault, Pending};
 
 /// How a command comes to a link.
 pub(super) enum LinkAccess {
     /// There it is, to be sent on in the same poll.
-    Open(Arc<Link>, Option<Turn>),
+    Open(Arc<Link>, Option<SendTurn>),
     /// Not yet. From here on a task of ours sees to it: a caller that is not polled would hold up all behind it.
     Wait(LinkWait),
 }
 
 /// A place among those who wait for a link.
-pub(super) type LinkWait = Pending<Result<(Arc<Link>, Turn), Fault>>;
+pub(super) type LinkWait = Pending<Result<(Arc<Link>, SendTurn), Fault>>;
 
 /// The one deadline of a command, counted from its first poll.
 #[derive(Clone, Copy)]

@@ -79,7 +79,7 @@ enum Phase {
 /// What a command finds when it is first polled.
 pub(super) enum Found {
     Link(Arc<Link>),
-    Nothing(Waiting),
+    Nothing(LinkWaiter),
     Closed,
 }
 
@@ -142,7 +142,7 @@ impl Current {
             Phase::Up(link) if state.waiting == 0 && !link.is_gone() => Found::Link(link.clone()),
             _ => {
                 state.waiting += 1;
-                Found::Nothing(Waiting(self.clone()))
+                Found::Nothing(LinkWaiter(self.clone()))
             }
         }
     }
@@ -208,12 +208,12 @@ impl Current {
 }
 
 /// A command that found no link.
-pub(super) struct Waiting(Arc<Current>);
+pub(super) struct LinkWaiter(Arc<Current>);
 
-impl Waiting {
+impl LinkWaiter {
     /// Waits until there is a link and all that came before have sent. The first poll takes the place in the order; the
     /// first in it holds everybody up, so what follows must not hang on a caller that may stop polling.
-    pub(super) async fn turn(self) -> Result<(Arc<Link>, Turn), Fault> {
+    pub(super) async fn turn(self) -> Result<(Arc<Link>, SendTurn), Fault> {
         let current = self.0.clone();
         let permit = current.turnstile.clone().acquire_owned().await.map_err(|_| current.over(false))?;
         loop {
@@ -222,7 +222,7 @@ impl Waiting {
             match &current.state().phase {
                 Phase::Closed => break,
                 Phase::Up(link) if !link.is_gone() => {
-                    return Ok((link.clone(), Turn { _waiting: self, _permit: permit }));
+                    return Ok((link.clone(), SendTurn { _waiting: self, _permit: permit }));
                 }
                 _ => {}
             }
@@ -232,14 +232,14 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for LinkWaiter {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
     }
 }
 
 /// The right to send first; given back once the command is with the driver.
-pub(super) struct Turn {
-    _waiting: Waiting,
+pub(super) struct SendTurn {
+    _waiting: LinkWaiter,
     _permit: OwnedSemaphorePermit,
 }

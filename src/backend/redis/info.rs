@@ -27,17 +27,17 @@ pub(super) struct Info {
 
 /// What is known of the server behind the present link.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<Server>);
+pub(super) struct KnownServer(Mutex<ServerFacts>);
 
 /// Whatever it told of itself.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Server {
+pub(super) struct ServerFacts {
     pub(super) birth: Option<Birth>,
     pub(super) version: Option<Version>,
 }
 
-impl Known {
-    pub(super) fn now(&self) -> Server {
+impl KnownServer {
+    pub(super) fn now(&self) -> ServerFacts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

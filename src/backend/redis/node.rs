@@ -24,9 +24,9 @@ use super::{
     cluster::Routes,
     codec::{self, Hashes},
     command::{LinkAccess, LinkWait, Timer, UnderWay},
-    current::{Current, Found, Numbers, Turn},
+    current::{Current, Found, Numbers, SendTurn},
     faults,
-    info::Known,
+    info::KnownServer,
     keeper::{self, CloseOnDrop},
     link::{Answers, Cause, Kept, Link},
     options::{Clients, Options},
@@ -63,7 +63,7 @@ pub(super) struct Node {
     routes: Option<Weak<Routes>>,
     /// When something was last found that had been waiting for too long.
     stalled: Mutex<Option<Instant>>,
-    pub(super) known: Known,
+    pub(super) known: KnownServer,
     /// Once somebody asks for them.
     pub(super) acks: OnceLock<Acks>,
 }
@@ -124,7 +124,7 @@ impl Node {
             closed,
             routes,
             stalled: Mutex::default(),
-            known: Known::default(),
+            known: KnownServer::default(),
             acks: OnceLock::new(),
         });
         let changes = node.aim.changes();
@@ -259,7 +259,7 @@ impl Node {
         &self,
         link: &Link,
         cmd: &Cmd,
-        turn: Option<Turn>,
+        turn: Option<SendTurn>,
         timer: Timer,
         dispatches: &Dispatches,
     ) -> Result<redis::Value, Fault> {
@@ -284,7 +284,7 @@ impl Node {
     }
 
     /// The link to send on, once it is this command's turn.
-    pub(super) async fn link(&self, wait: LinkWait, timer: &mut Timer) -> Result<(Arc<Link>, Turn), Fault> {
+    pub(super) async fn link(&self, wait: LinkWait, timer: &mut Timer) -> Result<(Arc<Link>, SendTurn), Fault> {
         let deadline = timer.deadline();
         tokio::select! {
             biased;
@@ -301,7 +301,7 @@ impl Node {
         &self,
         link: &Link,
         mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
-        mut turn: Option<Turn>,
+        mut turn: Option<SendTurn>,
         timer: Timer,
         dispatches: &Dispatches,
     ) -> Result<(T, Instant), Fault> {
@@ -318,7 +318,7 @@ impl Node {
         &self,
         (link, dispatches): (&Link, &Dispatches),
         send: Pin<&mut impl Future<Output = RedisResult<T>>>,
-        turn: &mut Option<Turn>,
+        turn: &mut Option<SendTurn>,
         timer: Timer,
         wait: &mut Wait<'_>,
         cx: &mut Context<'_>,

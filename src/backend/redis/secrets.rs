@@ -30,12 +30,12 @@ pub(super) struct Secrets(Arc<[Secret]>);
 
 struct Secret {
     text: Vec<char>,
-    place: Place,
+    place: MatchAt,
 }
 
 /// Where a secret is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MatchAt {
     /// Anywhere, and its beginning where a word begins.
     Anywhere,
     /// Only where it is a whole word.
@@ -84,7 +84,7 @@ impl fmt::Debug for Secrets {
 impl Secret {
     /// As it was sent, and as servers write what is not plain.
     fn all_forms(text: &str, short: usize) -> impl Iterator<Item = Self> {
-        let place = if text.chars().count() < short { Place::Word } else { Place::Anywhere };
+        let place = if text.chars().count() < short { MatchAt::Word } else { MatchAt::Anywhere };
         let escaped = Some(escaped(text)).filter(|escaped| escaped != text);
         let forms = [Some(text.to_owned()), escaped].into_iter().flatten();
         forms.map(move |form| Self { text: form.chars().collect(), place })
@@ -97,8 +97,8 @@ impl Secret {
         let begins = at == 0 || !words[at - 1].is_alphanumeric();
         let ends = words.get(at + same).is_none_or(|next| !next.is_alphanumeric());
         let is_it = match self.place {
-            Place::Word => whole && begins && ends,
-            Place::Anywhere => whole || (same >= BEGINNING && begins && ends),
+            MatchAt::Word => whole && begins && ends,
+            MatchAt::Anywhere => whole || (same >= BEGINNING && begins && ends),
         };
         if is_it { same } else { 0 }
     }

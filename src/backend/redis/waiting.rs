@@ -19,7 +19,7 @@ use super::link::Answers;
 /// Everybody who waits on a link.
 #[derive(Default)]
 pub(super) struct Waiting {
-    list: Mutex<List>,
+    list: Mutex<WaitList>,
     /// Somebody's time is over before that of all who were known.
     sooner: Notify,
     /// The same for whoever looks for stalls.
@@ -27,8 +27,8 @@ pub(super) struct Waiting {
 }
 
 #[derive(Default)]
-struct List {
-    places: Vec<Option<Place>>,
+struct WaitList {
+    places: Vec<Option<WaitSlot>>,
     free: Vec<usize>,
     /// Nobody's time is over before. Somebody may have gone since, so it may be too early.
     earliest: Option<Instant>,
@@ -36,7 +36,7 @@ struct List {
     over: bool,
 }
 
-struct Place {
+struct WaitSlot {
     deadline: Instant,
     waker: Waker,
     /// It was there at the last look for stalls.
@@ -52,7 +52,7 @@ pub(super) struct Wait<'a> {
 
 /// Who waits, as somebody finds them who looks now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum WaitAge {
     Nobody,
     /// Some, and all of them since the last look.
     New,
@@ -98,22 +98,22 @@ impl Waiting {
             let looked = Instant::now();
             match self.look() {
                 // Whoever comes next is the first one, whose coming is told.
-                Look::Nobody => self.busy.notified().await,
-                Look::Old if answers.last() + longest <= looked => return,
-                Look::Old | Look::New => sleep_until(looked + longest).await,
+                WaitAge::Nobody => self.busy.notified().await,
+                WaitAge::Old if answers.last() + longest <= looked => return,
+                WaitAge::Old | WaitAge::New => sleep_until(looked + longest).await,
             }
         }
     }
 
     /// Who waits, and waited at the look before this one.
-    fn look(&self) -> Look {
+    fn look(&self) -> WaitAge {
         let mut list = self.list();
-        let mut seen = Look::Nobody;
+        let mut seen = WaitAge::Nobody;
         for place in list.places.iter_mut().flatten() {
             let old = mem::replace(&mut place.seen, true);
-            seen = if old || seen == Look::Old { Look::Old } else { Look::New };
+            seen = if old || seen == WaitAge::Old { WaitAge::Old } else { WaitAge::New };
         }
-        if seen == Look::Nobody {
+        if seen == WaitAge::Nobody {
             list.earliest = None;
         }
         seen
@@ -138,14 +138,14 @@ impl Waiting {
         late.into_iter().for_each(Waker::wake);
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, WaitList> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl List {
+impl WaitList {
     /// Whether its deadline is the earliest.
-    fn enter(&mut self, place: Place) -> (usize, bool) {
+    fn enter(&mut self, place: WaitSlot) -> (usize, bool) {
         let sooner = self.earliest.is_none_or(|earliest| place.deadline < earliest);
         if sooner {
             self.earliest = Some(place.deadline);
@@ -182,7 +182,7 @@ impl Wait<'_> {
     }
 
     fn enter(&mut self, waker: &Waker) -> Poll<Over> {
-        let place = Place { deadline: self.deadline, waker: waker.clone(), seen: false };
+        let place = WaitSlot { deadline: self.deadline, waker: waker.clone(), seen: false };
         let mut list = self.waiting.list();
         if list.over {
             drop(list);

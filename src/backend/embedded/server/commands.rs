@@ -1,8 +1,8 @@
 //! Which commands there are, how many words each takes, and whether it writes. What they do is in the files of their types.
 
 use self::{
+    Arity::{AtLeast, Exactly},
     Effect::{Grows, Reads, Writes},
-    Words::{AtLeast, Exactly},
 };
 use super::{
     database::{Answer, Database},
@@ -14,14 +14,14 @@ use super::{
 pub(super) struct Command {
     /// In small letters.
     pub(super) name: &'static str,
-    words: Words,
+    words: Arity,
     pub(super) effect: Effect,
     pub(super) deed: Deed,
 }
 
 /// How many words it takes, its name among them.
 #[derive(Clone, Copy, Debug)]
-enum Words {
+enum Arity {
     Exactly(usize),
     AtLeast(usize),
 }
@@ -101,14 +101,14 @@ const LONGEST: usize = 16;
 
 const fn data(
     name: &'static str,
-    words: Words,
+    words: Arity,
     effect: Effect,
     deed: fn(&mut Database, &[&[u8]]) -> Answer,
 ) -> Command {
     Command { name, words, effect, deed: Deed::Data(deed) }
 }
 
-const fn script(name: &'static str, words: Words, deed: Deed) -> Command {
+const fn script(name: &'static str, words: Arity, deed: Deed) -> Command {
     Command { name, words, effect: Reads, deed }
 }
 

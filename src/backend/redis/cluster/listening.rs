@@ -19,7 +19,7 @@ const MIGRATING: Duration = Duration::from_secs(1);
 
 /// All who listen.
 #[derive(Default)]
-pub(super) struct Listening {
+pub(super) struct SlotListeners {
     listeners: Mutex<HashMap<u64, Arc<Relay>>>,
     next: AtomicU64,
     /// Slots of which a part is at another node, and when that was seen last.
@@ -56,7 +56,7 @@ struct NodeListener {
     times: u64,
 }
 
-impl Listening {
+impl SlotListeners {
     pub(super) fn subscribe(
         self: &Arc<Self>,
         slot: u16,
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn whoever_begins_to_listen_as_the_migration_of_its_slot_ends_is_not_told_that_it_migrates() {
-        let listening = Arc::new(Listening::default());
+        let listening = Arc::new(SlotListeners::default());
         listening.migrates(7);
         let listeners = lock(&listening.listeners);
         let begins = {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn whoever_begins_to_listen_in_a_migrating_slot_hears_of_it() {
-        let listening = Arc::new(Listening::default());
+        let listening = Arc::new(SlotListeners::default());
         listening.migrates(7);
         let _subscription = listening.subscribe(7, "a".into(), Arc::new(Nobody), None);
         assert!(lock(&listening.in_slot(7)[0].state).migrating);

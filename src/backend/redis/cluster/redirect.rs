@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Routes,
     nodes::Member,
-    route::{self, Endpoint, HOPS, Hop, Next, next},
+    route::{self, Endpoint, HOPS, Hop, NextHop, next},
 };
 use crate::{
     backend::{
@@ -106,9 +106,9 @@ impl Routes {
         let words = faults::words_of(error);
         let first = next(&words, Hop { asked: &asked, hops: 0, left });
         match first {
-            Next::Done | Next::BySource => return Ok(None),
-            Next::Astray => return Err(faults::astray(error, self.secrets())),
-            Next::Moved(..) | Next::Ask(..) | Next::Again(_) => {}
+            NextHop::Done | NextHop::BySource => return Ok(None),
+            NextHop::Astray => return Err(faults::astray(error, self.secrets())),
+            NextHop::Moved(..) | NextHop::Ask(..) | NextHop::Again(_) => {}
         }
         Ok(Some(Journey {
             routes: Arc::clone(self),
@@ -138,22 +138,22 @@ impl Journey {
             let left = self.timer.deadline().saturating_duration_since(Instant::now());
             let words = faults::words_of(error);
             let (member, since) = match next(&words, Hop { asked: &self.asked, hops: self.hops, left }) {
-                Next::Done | Next::BySource => return Ok((reply, self.counted)),
-                Next::Astray => return Err(faults::astray(error, self.routes.secrets())),
-                Next::Moved(slot, endpoint) => {
+                NextHop::Done | NextHop::BySource => return Ok((reply, self.counted)),
+                NextHop::Astray => return Err(faults::astray(error, self.routes.secrets())),
+                NextHop::Moved(slot, endpoint) => {
                     (self.asking, self.source) = (false, None);
                     self.go_on_to(&endpoint, left).await?;
                     let member = self.routes.moved(slot, &endpoint)?;
                     (member, self.routes.since(self.slot))
                 }
-                Next::Ask(_, endpoint) => {
+                NextHop::Ask(_, endpoint) => {
                     let source = self.routes.member(self.slot);
                     (self.asking, self.source) = (true, source.or_else(|| self.source.take()));
                     self.go_on_to(&endpoint, left).await?;
                     let member = self.routes.asks(self.slot, &endpoint)?;
                     (member, self.routes.since(self.slot).apart())
                 }
-                Next::Again(pause) => {
+                NextHop::Again(pause) => {
                     self.routes.look();
                     self.rest(pause).await?;
                     (self.asking, self.source) = (false, None);

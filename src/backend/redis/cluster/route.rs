@@ -20,7 +20,7 @@ pub(super) struct Endpoint {
 
 /// Where a command goes next. Nothing ran, unless it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextHop {
     /// Nowhere: this is its answer, a refusal perhaps.
     Done,
     /// Nowhere, though others were named: it was sent on too often, or its time is over. That is no answer.
@@ -47,11 +47,11 @@ pub(super) struct Hop<'a> {
 }
 
 /// What these words of refusal mean for a command.
-pub(super) fn next(words: &str, hop: Hop<'_>) -> Next {
+pub(super) fn next(words: &str, hop: Hop<'_>) -> NextHop {
     let mut parts = words.split(' ');
     let code = parts.next().unwrap_or_default();
     if code == "NOSCRIPT" {
-        return Next::BySource;
+        return NextHop::BySource;
     }
     let is_over = hop.hops >= HOPS || hop.left.is_zero();
     match code {
@@ -59,16 +59,16 @@ pub(super) fn next(words: &str, hop: Hop<'_>) -> Next {
             let told = parts.next().and_then(|slot| slot.parse().ok()).filter(|slot| usize::from(*slot) < SLOTS);
             let told = told.zip(parts.next().and_then(|address| Endpoint::parse(address, hop.asked)));
             match told {
-                Some(_) if is_over => Next::Astray,
-                Some((slot, node)) if code == "MOVED" => Next::Moved(slot, node),
-                Some((slot, node)) => Next::Ask(slot, node),
-                None => Next::Done,
+                Some(_) if is_over => NextHop::Astray,
+                Some((slot, node)) if code == "MOVED" => NextHop::Moved(slot, node),
+                Some((slot, node)) => NextHop::Ask(slot, node),
+                None => NextHop::Done,
             }
         }
-        _ if is_over => Next::Done,
+        _ if is_over => NextHop::Done,
         "TRYAGAIN" | "CLUSTERDOWN" => again(hop),
         _ if is_a_replicas(words) => again(hop),
-        _ => Next::Done,
+        _ => NextHop::Done,
     }
 }
 
@@ -77,9 +77,9 @@ pub(super) fn pause(visited: &[Endpoint], to: &Endpoint, hops: u32) -> Duration 
     if visited.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
 }
 
-fn again(hop: Hop<'_>) -> Next {
+fn again(hop: Hop<'_>) -> NextHop {
     let pause = FIRST_PAUSE * (1 << hop.hops);
-    if pause < hop.left { Next::Again(pause) } else { Next::Done }
+    if pause < hop.left { NextHop::Again(pause) } else { NextHop::Done }
 }
 
 /// Whether a replica would not run it, and ran nothing of it.
@@ -120,7 +120,7 @@ mod tests {
         Endpoint { host: host.to_owned(), port }
     }
 
-    fn after(words: &str, hops: u32, left: Duration) -> Next {
+    fn after(words: &str, hops: u32, left: Duration) -> NextHop {
         next(words, Hop { asked: &endpoint("asked", 1), hops, left })
     }
 
@@ -138,8 +138,8 @@ mod tests {
             ("?:7000", endpoint("asked", 7000)),
         ];
         for (told, node) in rows {
-            assert_eq!(after(&format!("MOVED 3999 {told}"), 0, MS), Next::Moved(3999, node.clone()), "{told}");
-            assert_eq!(after(&format!("ASK 0 {told}"), 0, MS), Next::Ask(0, node), "{told}");
+            assert_eq!(after(&format!("MOVED 3999 {told}"), 0, MS), NextHop::Moved(3999, node.clone()), "{told}");
+            assert_eq!(after(&format!("ASK 0 {told}"), 0, MS), NextHop::Ask(0, node), "{told}");
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
             "MOVED 16384 h:1",
             "ASK -1 h:1",
         ] {
-            assert_eq!(after(words, 0, MS), Next::Done, "{words}");
+            assert_eq!(after(words, 0, MS), NextHop::Done, "{words}");
         }
     }
 
@@ -167,9 +167,9 @@ mod tests {
             ["TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served", "READONLY no", "MASTERDOWN Link", inside]
         {
             let pauses: Vec<_> = (0..6).map(|hops| after(words, hops, 3000 * MS)).collect();
-            let expected = [20, 40, 80, 160, 320].map(|ms| Next::Again(ms * MS));
+            let expected = [20, 40, 80, 160, 320].map(|ms| NextHop::Again(ms * MS));
             assert_eq!(pauses[..5], expected, "{words}");
-            assert_eq!(pauses[5], Next::Done, "{words}");
+            assert_eq!(pauses[5], NextHop::Done, "{words}");
         }
     }
 
@@ -184,20 +184,20 @@ mod tests {
     #[test]
     fn nothing_is_sent_again_past_its_hops_or_its_time() {
         for hops in 0..8 {
-            let expected = if hops < HOPS { Next::Moved(1, endpoint("h", 2)) } else { Next::Astray };
+            let expected = if hops < HOPS { NextHop::Moved(1, endpoint("h", 2)) } else { NextHop::Astray };
             assert_eq!(after("MOVED 1 h:2", hops, MS), expected, "{hops} hops");
-            assert_eq!(after("ASK 1 h:2", hops, Duration::ZERO), Next::Astray);
-            assert_eq!(after("TRYAGAIN x", hops, Duration::ZERO), Next::Done);
+            assert_eq!(after("ASK 1 h:2", hops, Duration::ZERO), NextHop::Astray);
+            assert_eq!(after("TRYAGAIN x", hops, Duration::ZERO), NextHop::Done);
         }
-        assert_eq!(after("MOVED nowhere", HOPS, Duration::ZERO), Next::Done, "it says nothing");
-        assert_eq!(after("TRYAGAIN x", 0, 20 * MS), Next::Done, "the pause would outlast it");
-        assert_eq!(after("TRYAGAIN x", 0, 21 * MS), Next::Again(20 * MS));
+        assert_eq!(after("MOVED nowhere", HOPS, Duration::ZERO), NextHop::Done, "it says nothing");
+        assert_eq!(after("TRYAGAIN x", 0, 20 * MS), NextHop::Done, "the pause would outlast it");
+        assert_eq!(after("TRYAGAIN x", 0, 21 * MS), NextHop::Again(20 * MS));
     }
 
     #[test]
     fn a_script_that_is_not_known_is_sent_whole_however_far_the_command_came() {
         for hops in [0, HOPS, HOPS + 1] {
-            assert_eq!(after("NOSCRIPT No matching script.", hops, Duration::ZERO), Next::BySource);
+            assert_eq!(after("NOSCRIPT No matching script.", hops, Duration::ZERO), NextHop::BySource);
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
             "ERR user_script:1: MOVED 1 h:2",
             "",
         ] {
-            assert_eq!(after(words, 0, 3000 * MS), Next::Done, "{words}");
+            assert_eq!(after(words, 0, 3000 * MS), NextHop::Done, "{words}");
         }
     }
 

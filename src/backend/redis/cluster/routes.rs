@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    listening::Listening,
+    listening::SlotListeners,
     nodes::{Member, Nodes},
     route::Endpoint,
     slots::{NOBODY, Slots},
@@ -56,7 +56,7 @@ pub(in crate::backend::redis) struct Routes {
     map: RwLock<Map>,
     /// Held by whoever makes a node.
     making: Mutex<()>,
-    listening: Arc<Listening>,
+    listening: Arc<SlotListeners>,
     /// Somebody has a reason to look who has which slots.
     pub(super) missed: RefreshTrigger,
     /// Something was sent since the last look.

@@ -14,7 +14,7 @@ use crate::{
         redis::{
             codec,
             command::{LinkAccess, Timer},
-            current::Turn,
+            current::SendTurn,
             faults,
             link::Link,
             many::pipeline_of,
@@ -68,7 +68,7 @@ impl Node {
         answer
     }
 
-    async fn linked(&self, timer: &mut Timer) -> Result<(Arc<Link>, Option<Turn>), Fault> {
+    async fn linked(&self, timer: &mut Timer) -> Result<(Arc<Link>, Option<SendTurn>), Fault> {
         match self.link_access()? {
             LinkAccess::Open(link, turn) => Ok((link, turn)),
             LinkAccess::Wait(wait) => self.link(wait, timer).await.map(|(link, turn)| (link, Some(turn))),
@@ -81,7 +81,7 @@ impl Node {
         link: &Link,
         cmd: &Cmd,
         asking: bool,
-        turn: Option<Turn>,
+        turn: Option<SendTurn>,
         timer: Timer,
         dispatches: &Dispatches,
     ) -> Result<Value, Fault> {

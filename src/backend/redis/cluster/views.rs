@@ -23,13 +23,13 @@ pub(super) struct View {
 struct Shard {
     first: u16,
     last: u16,
-    master: Named,
+    master: NamedNode,
     replicas: Vec<Endpoint>,
 }
 
 /// A node as another tells of it: its name, and its addresses, the one to be used first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct NamedNode {
     pub(super) id: String,
     pub(super) endpoints: Vec<Endpoint>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Named {
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The masters, of which `owners` has the positions.
-    pub(super) masters: Vec<Named>,
+    pub(super) masters: Vec<NamedNode>,
     /// [`NOBODY`]: nobody said.
     pub(super) owners: Box<[u16]>,
     /// All other nodes.
@@ -54,8 +54,8 @@ impl View {
     }
 
     /// The master of each slot by its position, and that of whoever says so, if it is a master.
-    fn owners(&self, masters: &[Named]) -> (Vec<u16>, Option<u16>) {
-        let at = |is: &dyn Fn(&Named) -> bool| masters.iter().position(is).and_then(|at| u16::try_from(at).ok());
+    fn owners(&self, masters: &[NamedNode]) -> (Vec<u16>, Option<u16>) {
+        let at = |is: &dyn Fn(&NamedNode) -> bool| masters.iter().position(is).and_then(|at| u16::try_from(at).ok());
         let mut owners = vec![NOBODY; SLOTS];
         for shard in &self.shards {
             let owner = at(&|master| master.id == shard.master.id).unwrap_or(NOBODY);
@@ -64,7 +64,7 @@ impl View {
         (owners, at(&|master| master.endpoints.contains(&self.asked)))
     }
 
-    fn names(&self, slot: usize) -> Option<&Named> {
+    fn names(&self, slot: usize) -> Option<&NamedNode> {
         let holds = |shard: &&Shard| (usize::from(shard.first)..=usize::from(shard.last)).contains(&slot);
         self.shards.iter().find(holds).map(|shard| &shard.master)
     }
@@ -76,14 +76,14 @@ impl Shard {
         let [Value::Int(first), Value::Int(last), master, replicas @ ..] = &parts[..] else { return None };
         let slot = |slot: &i64| u16::try_from(*slot).ok().filter(|slot| usize::from(*slot) < SLOTS);
         let (first, last) = (slot(first)?, slot(last)?);
-        let master = Named::read(master, asked, by_name)?;
-        let replicas = replicas.iter().filter_map(|node| Named::read(node, asked, by_name));
+        let master = NamedNode::read(master, asked, by_name)?;
+        let replicas = replicas.iter().filter_map(|node| NamedNode::read(node, asked, by_name));
         let replicas = replicas.flat_map(|node| node.endpoints.into_iter().take(1)).collect();
         (first <= last).then_some(Self { first, last, master, replicas })
     }
 }
 
-impl Named {
+impl NamedNode {
     fn read(node: &Value, asked: &Endpoint, by_name: bool) -> Option<Self> {
         let Value::Array(parts) = node else { return None };
         let [host, Value::Int(port), rest @ ..] = &parts[..] else { return None };
@@ -114,7 +114,7 @@ pub(super) fn layout(
     place: impl Fn(&Endpoint) -> Option<u16>,
     is_deposed: impl Fn(&str) -> bool,
 ) -> Layout {
-    let mut masters: Vec<Named> = Vec::new();
+    let mut masters: Vec<NamedNode> = Vec::new();
     for named in views.iter().flat_map(|view| &view.shards).map(|shard| &shard.master) {
         match masters.iter_mut().find(|known| known.id == named.id) {
             Some(known) => {

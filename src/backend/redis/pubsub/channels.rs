@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     Order,
-    requests::{Answer, Outcome, Requests, Verb},
+    requests::{RequestAnswer, RequestOutcome, Requests, Verb},
     subscriber::Push,
 };
 use crate::{
@@ -235,12 +235,12 @@ impl Channels {
     }
 
     /// What the server made of a request; an error ends the link.
-    pub(super) fn answered(&mut self, answer: Answer, requests: &mut Requests) -> Result<(), Cause> {
+    pub(super) fn answered(&mut self, answer: RequestAnswer, requests: &mut Requests) -> Result<(), Cause> {
         let refusal = match answer.outcome {
-            Outcome::Done => None,
-            Outcome::Refused(error) => Some(faults::failed(&error, false, &self.secrets)),
-            Outcome::Cut => return Err(Cause::Cut),
-            Outcome::Silent => return Err(Cause::Silent),
+            RequestOutcome::Done => None,
+            RequestOutcome::Refused(error) => Some(faults::failed(&error, false, &self.secrets)),
+            RequestOutcome::Cut => return Err(Cause::Cut),
+            RequestOutcome::Silent => return Err(Cause::Silent),
         };
         let Some(name) = answer.channel else {
             return Ok(());

@@ -23,11 +23,11 @@ pub(super) struct Requests {
     /// Answers come in the order of the requests: as long as earlier ones come, a later one is not missing.
     answers: Arc<Answers>,
     pings: bool,
-    under_way: UnderWay<Answer>,
+    under_way: InFlight<RequestAnswer>,
 }
 
 /// What is waited for, any number at the same time.
-struct UnderWay<T>(FuturesUnordered<Pin<Box<dyn Future<Output = T> + Send>>>);
+struct InFlight<T>(FuturesUnordered<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -36,13 +36,13 @@ pub(super) enum Verb {
     Ping,
 }
 
-pub(super) struct Answer {
+pub(super) struct RequestAnswer {
     pub(super) verb: Verb,
     pub(super) channel: Option<Arc<str>>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RequestOutcome,
 }
 
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     Done,
     Refused(RedisError),
     Cut,
@@ -52,14 +52,14 @@ pub(super) enum Outcome {
 impl Requests {
     pub(super) fn new(sink: Sink, command_timeout: Duration) -> Self {
         let answers = Arc::new(Answers::new());
-        Self { sink, command_timeout, answers, pings: false, under_way: UnderWay(FuturesUnordered::new()) }
+        Self { sink, command_timeout, answers, pings: false, under_way: InFlight(FuturesUnordered::new()) }
     }
 
     /// The next answer; none while nothing was asked. Dropped, it takes none away.
-    pub(super) async fn next(&mut self) -> Option<Answer> {
+    pub(super) async fn next(&mut self) -> Option<RequestAnswer> {
         let answer = self.under_way.next().await;
-        self.pings &= !matches!(answer, Some(Answer { verb: Verb::Ping, .. }));
-        if matches!(answer, Some(Answer { outcome: Outcome::Done | Outcome::Refused(_), .. })) {
+        self.pings &= !matches!(answer, Some(RequestAnswer { verb: Verb::Ping, .. }));
+        if matches!(answer, Some(RequestAnswer { outcome: RequestOutcome::Done | RequestOutcome::Refused(_), .. })) {
             self.answers.note();
         }
         answer
@@ -83,12 +83,12 @@ impl Requests {
         let (answers, within) = (Arc::clone(&self.answers), self.command_timeout);
         self.under_way.push(async move {
             let outcome = outcome(sink.ask(verb, channel.as_deref()), &answers, within).await;
-            Answer { verb, channel, outcome }
+            RequestAnswer { verb, channel, outcome }
         });
     }
 }
 
-impl<T> UnderWay<T> {
+impl<T> InFlight<T> {
     /// Each looks for its answer whenever one is there: where the task has spent its budget, all that were answered would look in
     /// vain and be woken again, thousands of them for each few that get through.
     fn push(&mut self, waited_for: impl Future<Output = T> + Send + 'static) {
@@ -102,17 +102,17 @@ impl<T> UnderWay<T> {
     }
 }
 
-async fn outcome(asking: impl Future<Output = RedisResult<()>>, answers: &Answers, within: Duration) -> Outcome {
+async fn outcome(asking: impl Future<Output = RedisResult<()>>, answers: &Answers, within: Duration) -> RequestOutcome {
     let sent = Instant::now();
     let mut asking = pin!(asking);
     loop {
         let until = sent.max(answers.last()) + within;
         return match timeout_at(until, asking.as_mut()).await {
-            Ok(Ok(())) => Outcome::Done,
-            Ok(Err(error)) if error.code().is_some() => Outcome::Refused(error),
-            Ok(Err(_)) => Outcome::Cut,
+            Ok(Ok(())) => RequestOutcome::Done,
+            Ok(Err(error)) if error.code().is_some() => RequestOutcome::Refused(error),
+            Ok(Err(_)) => RequestOutcome::Cut,
             Err(_) if answers.last() + within > until => continue,
-            Err(_) => Outcome::Silent,
+            Err(_) => RequestOutcome::Silent,
         };
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     async fn many_answers_at_once_are_each_looked_for_once_or_twice_and_others_have_their_turn() {
         const MANY: usize = 2000;
         let (looks, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut under_way = UnderWay(FuturesUnordered::new());
+        let mut under_way = InFlight(FuturesUnordered::new());
         let mut answers = Vec::new();
         for number in 0..MANY {
             let (answer, mut answered) = oneshot::channel();

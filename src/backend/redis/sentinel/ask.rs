@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     roster::Other,
-    views::{Place, View},
+    views::{ServerAddr, View},
 };
 use crate::{
     backend::{
@@ -42,7 +42,7 @@ pub(super) struct Sentinel {
 
 /// What came of a question.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum SentinelAnswer {
     Report(Report),
     /// There may be no answer to the next one either.
     Failed(Fault),
@@ -65,7 +65,7 @@ pub(super) struct Report {
 impl Sentinel {
     /// Asks it each second, and whenever it says that something changed or a link to the master is `missed`. Every answer is
     /// told.
-    pub(super) async fn attend(self, mut missed: watch::Receiver<()>, tell: impl Fn(Answer)) {
+    pub(super) async fn attend(self, mut missed: watch::Receiver<()>, tell: impl Fn(SentinelAnswer)) {
         let mut backoff = Backoff::default();
         loop {
             sleep(backoff.pause(&Chance::System)).await;
@@ -77,22 +77,22 @@ impl Sentinel {
             if opened.elapsed() > backoff::CAP {
                 backoff.reset();
             }
-            tell(Answer::Failed(fault));
+            tell(SentinelAnswer::Failed(fault));
         }
     }
 
     /// Until the link is over.
-    async fn serve(&self, link: &Link, missed: &mut watch::Receiver<()>, tell: &impl Fn(Answer)) -> Fault {
+    async fn serve(&self, link: &Link, missed: &mut watch::Receiver<()>, tell: &impl Fn(SentinelAnswer)) -> Fault {
         let mut events = Events::default();
         loop {
             match self.ask(link).await {
-                Ok(report) => tell(Answer::Report(report)),
+                Ok(report) => tell(SentinelAnswer::Report(report)),
                 Err(fault) => return fault,
             }
             match events.listen(self).await {
                 Ok(true) => continue, // What happened before that was heard by nobody.
                 Ok(false) => {}
-                Err(fault) => tell(Answer::Mute(fault)),
+                Err(fault) => tell(SentinelAnswer::Mute(fault)),
             }
             tokio::select! {
                 () = link.gone() => return faults::dropped(),
@@ -228,15 +228,15 @@ fn other(reply: &Value) -> Option<Other> {
     Some(Other { id: field(reply, "runid").filter(|id| !id.is_empty()).map(Arc::from), at })
 }
 
-fn place_of(address: &Value) -> Option<Place> {
+fn place_of(address: &Value) -> Option<ServerAddr> {
     let Value::Array(parts) = address else { return None };
     let [host, port] = &parts[..] else { return None };
     place(codec::text(host)?, number(codec::text(port))?)
 }
 
-fn place(host: &str, port: u64) -> Option<Place> {
+fn place(host: &str, port: u64) -> Option<ServerAddr> {
     let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
-    Some(Place { host: host.into(), port }).filter(|_| !host.is_empty())
+    Some(ServerAddr { host: host.into(), port }).filter(|_| !host.is_empty())
 }
 
 fn id_of(reply: &Value) -> Option<Arc<str>> {
@@ -271,8 +271,8 @@ mod tests {
     const NOBODY: &str = "*0\r\n";
     const ID: &str = "$2\r\nme\r\n";
 
-    fn at(host: &str, port: u16) -> Place {
-        Place { host: host.into(), port }
+    fn at(host: &str, port: u16) -> ServerAddr {
+        ServerAddr { host: host.into(), port }
     }
 
     #[test]

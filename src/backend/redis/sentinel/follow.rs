@@ -11,9 +11,9 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    ask::{Answer, Report, Sentinel},
+    ask::{Report, Sentinel, SentinelAnswer},
     roster::{Changes, Roster},
-    views::{Place, Views},
+    views::{ServerAddr, Views},
 };
 use crate::backend::{
     Fault, FaultKind,
@@ -40,9 +40,9 @@ pub(super) struct Follower {
     versions: Arc<Versions>,
     /// Each of them asks one sentinel, and ends with its guard.
     asking: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    guards: HashMap<Place, DropGuard>,
-    tell: mpsc::UnboundedSender<(Place, Answer)>,
-    told: mpsc::UnboundedReceiver<(Place, Answer)>,
+    guards: HashMap<ServerAddr, DropGuard>,
+    tell: mpsc::UnboundedSender<(ServerAddr, SentinelAnswer)>,
+    told: mpsc::UnboundedReceiver<(ServerAddr, SentinelAnswer)>,
     /// It was said that none of them answers, and that one will not tell of changes.
     silence_is_known: bool,
     muteness_is_known: bool,
@@ -96,7 +96,7 @@ impl Follower {
 
     /// Where the master is, as soon as most sentinels have been heard. Those that keep everybody waiting are waited for until
     /// half of the time is over, as long as anybody has answered.
-    pub(super) async fn find(&mut self, end: Instant) -> Result<Place, Fault> {
+    pub(super) async fn find(&mut self, end: Instant) -> Result<ServerAddr, Fault> {
         let patience = Instant::now() + end.saturating_duration_since(Instant::now()) / 2;
         loop {
             let is_late = Instant::now() >= patience;
@@ -119,7 +119,7 @@ impl Follower {
     }
 
     /// Where the master is, once that is somewhere else.
-    pub(super) async fn moved(&mut self) -> Place {
+    pub(super) async fn moved(&mut self) -> ServerAddr {
         loop {
             self.hear().await;
             self.say_whether_any_answers();
@@ -146,7 +146,7 @@ impl Follower {
     }
 
     /// How the master is spoken to if it is there.
-    pub(super) fn clients_at(&self, place: &Place) -> Result<Clients, Fault> {
+    pub(super) fn clients_at(&self, place: &ServerAddr) -> Result<Clients, Fault> {
         let clients = self.clients(&self.sentinels.like.at(&place.host, place.port))?;
         Ok(Clients { of_a_master: true, ..clients })
     }
@@ -156,7 +156,7 @@ impl Follower {
         target.clients(options).map_err(|error| faults::unopened(&error))
     }
 
-    fn attend(&mut self, at: Place, clients: Clients) {
+    fn attend(&mut self, at: ServerAddr, clients: Clients) {
         let ended = self.closed.child_token();
         let (master, within) = (self.sentinels.master.clone(), self.command_timeout);
         let sentinel = Sentinel { clients, master, within, ended: ended.clone() };
@@ -179,12 +179,12 @@ impl Follower {
         }
     }
 
-    fn heard(&mut self, at: &Place, answer: Answer) {
+    fn heard(&mut self, at: &ServerAddr, answer: SentinelAnswer) {
         if !self.roster.is_known(at) {
             return;
         }
         let changes = match answer {
-            Answer::Report(Report { id, version, view, others }) => {
+            SentinelAnswer::Report(Report { id, version, view, others }) => {
                 self.versions.note(at.to_string(), version);
                 let changes = self.roster.answered(at, id, others, view.is_some());
                 let key = self.roster.key(at);
@@ -194,7 +194,7 @@ impl Follower {
                 }
                 changes
             }
-            Answer::Failed(fault) => {
+            SentinelAnswer::Failed(fault) => {
                 tracing::debug!(sentinel = %at, error = %fault.source, "a sentinel does not answer");
                 let key = self.roster.key(at);
                 let changes = self.roster.failed(at, fault);
@@ -203,7 +203,7 @@ impl Follower {
                 }
                 changes
             }
-            Answer::Mute(fault) => {
+            SentinelAnswer::Mute(fault) => {
                 if !std::mem::replace(&mut self.muteness_is_known, true) {
                     tracing::warn!(
                         sentinel = %at,
@@ -272,6 +272,6 @@ fn graver(one: FaultKind, other: FaultKind) -> FaultKind {
     if rank(&other) > rank(&one) { other } else { one }
 }
 
-fn place(target: &Target) -> Option<Place> {
-    target.host().map(|(host, port)| Place { host: host.into(), port })
+fn place(target: &Target) -> Option<ServerAddr> {
+    target.host().map(|(host, port)| ServerAddr { host: host.into(), port })
 }

@@ -16,7 +16,7 @@ mod views;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::{follow::Follower, views::Place};
+use self::{follow::Follower, views::ServerAddr};
 use super::{
     address::Sentinels,
     aim::{Aim, RefreshTrigger},
@@ -49,7 +49,7 @@ pub(super) async fn connect(sentinels: &Sentinels, options: Options<'_>) -> Resu
 /// To where the master is, or will be by then: a failover may be under way.
 async fn first_link(
     follower: &mut Follower,
-    mut place: Place,
+    mut place: ServerAddr,
     closed: &CancellationToken,
     missed: &RefreshTrigger,
     end: Instant,

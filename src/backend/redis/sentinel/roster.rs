@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::views::Place;
+use super::views::ServerAddr;
 use crate::backend::Fault;
 
 /// Every sentinel that is asked.
@@ -11,7 +11,7 @@ pub(super) struct Roster(Vec<Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    at: Place,
+    at: ServerAddr,
     /// By the user; the others come and go.
     named: bool,
     /// Its own name for itself, as far as it is known: one sentinel may be reached by two addresses.
@@ -34,18 +34,18 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Other {
     pub(super) id: Option<Arc<str>>,
-    pub(super) at: Place,
+    pub(super) at: ServerAddr,
 }
 
 /// Whom to ask from now on, and whom no more.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    pub(super) come: Vec<Place>,
-    pub(super) gone: Vec<Place>,
+    pub(super) come: Vec<ServerAddr>,
+    pub(super) gone: Vec<ServerAddr>,
 }
 
 impl Roster {
-    pub(super) fn of(named: impl IntoIterator<Item = Place>) -> Self {
+    pub(super) fn of(named: impl IntoIterator<Item = ServerAddr>) -> Self {
         let mut roster = Self(Vec::new());
         for at in named {
             if roster.entry(&at).is_none() {
@@ -55,12 +55,18 @@ impl Roster {
         roster
     }
 
-    pub(super) fn is_known(&self, at: &Place) -> bool {
+    pub(super) fn is_known(&self, at: &ServerAddr) -> bool {
         self.0.iter().any(|entry| entry.at == *at)
     }
 
     /// The sentinel there is this one, names these others, and knows a master or not.
-    pub(super) fn answered(&mut self, at: &Place, id: Option<Arc<str>>, others: Vec<Other>, knows: bool) -> Changes {
+    pub(super) fn answered(
+        &mut self,
+        at: &ServerAddr,
+        id: Option<Arc<str>>,
+        others: Vec<Other>,
+        knows: bool,
+    ) -> Changes {
         let Some(entry) = self.entry(at) else { return Changes::default() };
         entry.state = if knows { State::Answered } else { State::Ignorant };
         // Who is not told his name has it from the others.
@@ -70,14 +76,14 @@ impl Roster {
     }
 
     /// The sentinel there does not answer.
-    pub(super) fn failed(&mut self, at: &Place, fault: Fault) -> Changes {
+    pub(super) fn failed(&mut self, at: &ServerAddr, fault: Fault) -> Changes {
         let Some(entry) = self.entry(at) else { return Changes::default() };
         entry.state = State::Failed(fault);
         self.tidied()
     }
 
     /// Under which name the sentinel there counts.
-    pub(super) fn key(&self, at: &Place) -> Arc<str> {
+    pub(super) fn key(&self, at: &ServerAddr) -> Arc<str> {
         let id = self.0.iter().find(|entry| entry.at == *at).and_then(|entry| entry.id.clone());
         id.unwrap_or_else(|| at.to_string().into())
     }
@@ -111,7 +117,7 @@ impl Roster {
     }
 
     /// Who did not answer and why, or has not answered yet.
-    pub(super) fn failures(&self) -> impl Iterator<Item = (&Place, Option<&Fault>)> {
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&ServerAddr, Option<&Fault>)> {
         self.0.iter().filter_map(|entry| match &entry.state {
             State::Failed(fault) => Some((&entry.at, Some(fault))),
             State::Asked => Some((&entry.at, None)),
@@ -119,7 +125,7 @@ impl Roster {
         })
     }
 
-    fn entry(&mut self, at: &Place) -> Option<&mut Entry> {
+    fn entry(&mut self, at: &ServerAddr) -> Option<&mut Entry> {
         self.0.iter_mut().find(|entry| entry.at == *at)
     }
 
@@ -183,8 +189,8 @@ mod tests {
     use super::*;
     use crate::backend::FaultKind;
 
-    fn at(name: &str) -> Place {
-        Place { host: name.into(), port: 1 }
+    fn at(name: &str) -> ServerAddr {
+        ServerAddr { host: name.into(), port: 1 }
     }
 
     fn named(names: &[&str]) -> Roster {
@@ -196,12 +202,12 @@ mod tests {
         names.iter().map(|name| Other { id: Some(name.to_uppercase().into()), at: at(name) }).collect()
     }
 
-    fn answers(roster: &mut Roster, name: &str, id: &str, all: &[&str]) -> (Vec<Place>, Vec<Place>) {
+    fn answers(roster: &mut Roster, name: &str, id: &str, all: &[&str]) -> (Vec<ServerAddr>, Vec<ServerAddr>) {
         let changes = roster.answered(&at(name), Some(id.into()), others(all), true);
         (changes.come, changes.gone)
     }
 
-    fn fails(roster: &mut Roster, name: &str) -> Vec<Place> {
+    fn fails(roster: &mut Roster, name: &str) -> Vec<ServerAddr> {
         roster.failed(&at(name), Fault::of(FaultKind::Dropped, false, "no")).gone
     }
 

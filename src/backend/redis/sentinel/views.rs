@@ -9,7 +9,7 @@ const ANEW: Duration = Duration::from_secs(10);
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct ServerAddr {
     pub(super) host: Arc<str>,
     pub(super) port: u16,
 }
@@ -19,7 +19,7 @@ pub(super) struct Place {
 pub(super) struct View {
     /// Grows with each failover: whoever says more knows of a later one.
     pub(super) epoch: u64,
-    pub(super) at: Place,
+    pub(super) at: ServerAddr,
 }
 
 /// What each sentinel that answers said last, and what was made of it.
@@ -51,14 +51,14 @@ impl Views {
     /// What is older than what was followed already counts for nothing: an isolated sentinel says such things, with the old
     /// master on its side. Only where most of those that are known agree, and nobody that answers has heard of the later one
     /// for [`ANEW`], their count began anew: who is set up again without what he knew begins at zero.
-    pub(super) fn decide(&mut self, known: usize, now: Instant) -> Option<Place> {
+    pub(super) fn decide(&mut self, known: usize, now: Instant) -> Option<ServerAddr> {
         let latest = self.said.values().map(|view| view.epoch).max();
         let followed = self.followed.as_ref();
         let is_behind = latest.is_some_and(|latest| followed.is_some_and(|followed| latest < followed.epoch));
         let behind_since = if is_behind { Some(self.behind_since.unwrap_or(now)) } else { None };
         self.behind_since = behind_since;
         let epoch = latest?;
-        let mut votes: BTreeMap<&Place, usize> = BTreeMap::new();
+        let mut votes: BTreeMap<&ServerAddr, usize> = BTreeMap::new();
         for view in self.said.values().filter(|view| view.epoch == epoch) {
             *votes.entry(&view.at).or_default() += 1;
         }
@@ -79,7 +79,7 @@ impl Views {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ServerAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -103,8 +103,8 @@ mod tests {
         steps.iter().map(step).collect()
     }
 
-    fn at(port: u16) -> Place {
-        Place { host: "h".into(), port }
+    fn at(port: u16) -> ServerAddr {
+        ServerAddr { host: "h".into(), port }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::{
     Line,
     redis::{
-        cluster::{Cluster, views::Named},
+        cluster::{Cluster, views::NamedNode},
         info::Info,
         rights::Version,
         testing::{Server, eventually, free_port, options},
@@ -22,7 +22,8 @@ fn routes(command_timeout: u64) -> Arc<Routes> {
 
 /// The first of these nodes has all slots but the last, which the second has, if there is one.
 fn look(nodes: &[(&str, &[Endpoint])]) -> Layout {
-    let named = |(id, endpoints): &(&str, &[Endpoint])| Named { id: (*id).to_owned(), endpoints: endpoints.to_vec() };
+    let named =
+        |(id, endpoints): &(&str, &[Endpoint])| NamedNode { id: (*id).to_owned(), endpoints: endpoints.to_vec() };
     let mut owners = vec![0; SLOTS];
     owners[SLOTS - 1] = u16::try_from(nodes.len() - 1).unwrap();
     Layout { masters: nodes.iter().map(named).collect(), owners: owners.into(), replicas: Vec::new() }

@@ -75,7 +75,7 @@ fn replicas_are_known_and_what_cannot_be_read_is_no_view() {
 
 /// What the node `asked` says: who has the first half of the slots, and who has the rest.
 fn view(asked: &str, first: &str, second: &str) -> View {
-    let named = |id: &str| Named { id: id.to_owned(), endpoints: vec![endpoint(id, 7)] };
+    let named = |id: &str| NamedNode { id: id.to_owned(), endpoints: vec![endpoint(id, 7)] };
     let shard = |first, last, id: &str| Shard { first, last, master: named(id), replicas: Vec::new() };
     View { asked: endpoint(asked, 7), shards: vec![shard(0, 8191, first), shard(8192, 16_383, second)] }
 }
