@@ -1,4 +1,5 @@
-//! What a client keeps for each place where keys are, by itself: what happens at one server says nothing of the others.
+//! What a client keeps for each place where keys are, by itself: what happens at one server says nothing of the others. The
+//! places of servers that are gone are taken again, so there are never more than there were servers at one time.
 
 use std::{
     collections::BTreeMap,
