@@ -4,12 +4,15 @@ use std::{collections::BTreeSet, fmt};
 
 /// One Lua file.
 ///
-/// The declared names are in the order of `KEYS` and `ARGV`; a last one that ends in `...` stands for one or more.
+/// The declared names are in the order of `KEYS` and `ARGV`; a last one that ends in `...` stands for one or more, and last ones
+/// that end in `?` may be left out.
 pub(crate) struct Script {
     pub(crate) path: &'static str,
     pub(crate) source: &'static str,
     pub(crate) keys: &'static [&'static str],
     pub(crate) args: &'static [&'static str],
+    /// What it answers with where it goes as expected: `1`, or what the number is. Anything else is an array.
+    pub(crate) answer: &'static str,
 }
 
 impl fmt::Debug for Script {
@@ -21,9 +24,10 @@ impl fmt::Debug for Script {
 impl Script {
     /// Whether a call with so many keys and arguments is one that was declared.
     pub(crate) fn takes(&self, keys: usize, args: usize) -> bool {
-        let fits = |declared: &[&str], given: usize| match declared.last() {
-            Some(last) if last.ends_with("...") => given >= declared.len(),
-            _ => given == declared.len(),
+        let fits = |declared: &[&str], given: usize| {
+            let least = declared.iter().filter(|name| !name.ends_with('?')).count();
+            let any = declared.last().is_some_and(|last| last.ends_with("..."));
+            given >= least && (any || given <= declared.len())
         };
         fits(self.keys, keys) && fits(self.args, args)
     }
@@ -53,10 +57,10 @@ fn calls(line: &'static str) -> impl Iterator<Item = &'static str> {
     code.split("call('").skip(1).filter_map(|call| call.split('\'').next())
 }
 
-/// Declares `folder { NAME = verb(keys; args); }` and collects everything that was declared.
+/// Declares `folder { NAME = verb(keys; args) -> answer; }` and collects everything that was declared.
 macro_rules! scripts {
     ($($folder:ident {
-        $($name:ident = $verb:ident($($key:literal),+; $($arg:literal),*);)+
+        $($name:ident = $verb:ident($($key:literal),+; $($arg:literal),*) -> $answer:literal;)+
     })+) => {
         $(pub(crate) mod $folder {
             use super::Script;
@@ -66,6 +70,7 @@ macro_rules! scripts {
                 source: include_str!(concat!("../lua/", stringify!($folder), "/", stringify!($verb), ".lua")),
                 keys: &[$($key),+],
                 args: &[$($arg),*],
+                answer: $answer,
             };)+
         })+
 
@@ -76,12 +81,12 @@ macro_rules! scripts {
 
 scripts! {
     reentrant {
-        ACQUIRE = acquire("lock"; "field", "lease_ms", "holds_after");
-        RELEASE = release("lock"; "field", "holds_left", "publish", "channel");
-        RENEW = renew("lock..."; "lease_ms", "field...");
-        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms", "publish", "channel");
-        FORCE_RELEASE = force_release("lock"; "publish", "channel", "field...");
-        INSPECT = inspect("lock";);
+        ACQUIRE = acquire("lock"; "field", "lease_ms", "holds_after?") -> "holds";
+        RELEASE = release("lock"; "field", "publish", "channel", "holds_left?") -> "listeners";
+        RENEW = renew("lock..."; "lease_ms", "field...") -> "1";
+        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms", "publish", "channel") -> "1";
+        FORCE_RELEASE = force_release("lock"; "publish", "channel", "field...") -> "listeners";
+        INSPECT = inspect("lock";) -> "{ttl_ms, field, count, ...}";
     }
 }
 
@@ -141,7 +146,8 @@ mod tests {
 -- KEYS[1] lock: a hash
 -- ARGV[1] lease_ms: how long (milliseconds)
 -- ARGV[2] field...: holds
--- returns {1}: done
+-- returns 1: done
+-- returns {-1, 0}: gone
 -- publishes `0` when done
 
 local lock = KEYS[1]
@@ -152,13 +158,17 @@ for i = 2, #ARGV do
   redis.call('PEXPIRE', lock, lease_ms)
 end
 redis.call('PUBLISH', 'a', '0') -- a word like `stray` in a comment is no name
-return {1}
+if lease_ms < 0 then
+  return {-1, 0}
+end
+return 1
 ";
         let script = |source: String| Script {
             path: "lua/made/up.lua",
             source: Box::leak(source.into_boxed_str()),
             keys: &["lock"],
             args: &["lease_ms", "field..."],
+            answer: "1",
         };
         assert_eq!(faults(&script(good.to_owned())), Vec::<String>::new());
 
@@ -170,16 +180,19 @@ return {1}
             ("-- ARGV[2] field...: holds\n", "-- ARGV[2] field...: holds\n-- ARGV[3] more: x\n", "header"),
             ("(milliseconds)", "(seconds)", "lease_ms has no unit"),
             ("field...: holds", "field...: holds (milliseconds)", "field is a time without its unit in the name"),
-            ("-- returns {1}: done\n", "", "no returns line"),
+            ("-- returns 1: done\n-- returns {-1, 0}: gone\n", "", "no returns line"),
+            ("-- returns 1: done\n", "", "says not first of all that it returns 1"),
+            ("return 1\n", "return {-1, 0}\n", "never returns 1"),
+            ("return {-1, 0}\n", "return {-1}\n", "returns 1 parts, and does not say so"),
             ("-- publishes `0` when done\n", "", "publishes without saying so"),
             ("redis.call('PUBLISH', 'a', '0')", "", "says that it publishes"),
             ("local lock = KEYS[1]", "local key = KEYS[1]\nlocal lock = key", "KEYS[1] is not named lock"),
             ("  local field = ARGV[i]\n", "", "no local names field"),
-            ("return {1}\n", "return {ARGV[4]}\n", "ARGV[4] is not declared"),
-            ("return {1}\n", "return {stray}\n", "free name stray"),
-            ("return {1}\n", "return {cjson.encode(lock)}\n", "free name cjson"),
-            ("return {1}\n", "count = 1\nreturn {1}\n", "free name count"),
-            ("return {1}\n", "return {lock .. 'x'}\n", "joins text"),
+            ("return 1\n", "return {ARGV[4]}\n", "ARGV[4] is not declared"),
+            ("return 1\n", "return {stray}\n", "free name stray"),
+            ("return 1\n", "return {cjson.encode(lock)}\n", "free name cjson"),
+            ("return 1\n", "count = 1\nreturn 1\n", "free name count"),
+            ("return 1\n", "return {lock .. 'x'}\n", "joins text"),
             ("lock, lease_ms)", "lock, 30000)", "a time that no *_ms names"),
             ("redis.call('PEXPIRE', ", "redis.call(field, ", "calls what nobody can read"),
         ];
@@ -187,6 +200,20 @@ return {1}
             let found = faults(&script(good.replace(from, to)));
             assert!(found.iter().any(|f| f.contains(fault)), "{fault:?} was not found in {found:?}");
         }
+    }
+
+    #[test]
+    fn what_may_be_left_out_stands_last_and_may_be_left_out() {
+        let called = |given| (reentrant::ACQUIRE.takes(1, given), reentrant::RENEW.takes(2, given));
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(called),
+            [(false, false), (false, false), (true, true), (true, true), (false, true)]
+        );
+        let source =
+            reentrant::ACQUIRE.source.replace("holds_after?", "holds_after").replace("lease_ms:", "lease_ms?:");
+        let args = &["field", "lease_ms?", "holds_after"];
+        let script = Script { path: "a", source: source.leak(), keys: &["lock"], args, answer: "holds" };
+        assert_eq!(faults(&script), ["what may be left out does not come last"]);
     }
 
     fn collect(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
@@ -207,6 +234,7 @@ return {1}
         let body = code(script.source);
         let mut faults = Vec::new();
         header_faults(&header, script, &mut faults);
+        answer_faults(&header, script.answer, &body, &mut faults);
         publish_faults(&header, script.source, &mut faults);
         input_faults("KEYS", script.keys, &body, &mut faults);
         input_faults("ARGV", script.args, &body, &mut faults);
@@ -222,14 +250,15 @@ return {1}
         if !purpose.starts_with(char::is_uppercase) || !purpose.contains('.') {
             faults.push("no sentence of purpose".to_owned());
         }
-        if !header.iter().any(|line| line.starts_with("returns ")) {
-            faults.push("no returns line".to_owned());
-        }
 
         let number = |list: &'static str, names: &[&str]| -> Vec<String> {
             names.iter().enumerate().map(|(i, name)| format!("{list}[{}] {name}", i + 1)).collect()
         };
         let declared = [number("KEYS", script.keys), number("ARGV", script.args)].concat();
+        let mut from_there = declared.iter().skip_while(|name| !name.ends_with('?'));
+        if from_there.any(|name| !name.ends_with('?')) {
+            faults.push("what may be left out does not come last".to_owned());
+        }
         let inputs = header.iter().filter(|line| line.starts_with("KEYS[") || line.starts_with("ARGV["));
         let (described, meanings): (Vec<String>, Vec<&str>) =
             inputs.map(|line| line.split_once(": ").unwrap_or((line, ""))).map(|(d, m)| (d.to_owned(), m)).unzip();
@@ -237,11 +266,34 @@ return {1}
             faults.push(format!("the header has {described:?}, the catalogue {declared:?}"));
         }
         for (input, meaning) in described.iter().zip(meanings) {
-            let name = input.split(' ').next_back().unwrap_or_default().trim_end_matches("...");
+            let name = input.split(' ').next_back().unwrap_or_default().trim_end_matches(['.', '?']);
             match (name.ends_with("_ms"), meaning.ends_with("(milliseconds)")) {
                 (true, false) => faults.push(format!("{name} has no unit")),
                 (false, true) => faults.push(format!("{name} is a time without its unit in the name")),
                 _ => {}
+            }
+        }
+    }
+
+    /// What it answers with is declared and described, the number where it goes as expected first of all.
+    fn answer_faults(header: &[&str], answer: &str, body: &[String], faults: &mut Vec<String>) {
+        let returns = header.iter().filter_map(|line| Some(line.strip_prefix("returns ")?.split_once(": ")?.0));
+        let returns: Vec<&str> = returns.collect();
+        match returns.first() {
+            None => faults.push("no returns line".to_owned()),
+            Some(first) if *first != answer => {
+                faults.push(format!("says not first of all that it returns {answer}, but {first}"));
+            }
+            Some(_) => {}
+        }
+        if !answer.starts_with('{') && !body.windows(2).any(|pair| pair[0] == "return" && pair[1] == answer) {
+            faults.push(format!("never returns {answer}"));
+        }
+        for (at, _) in body.windows(2).enumerate().filter(|(_, pair)| pair[0] == "return" && pair[1] == "{") {
+            let list = body[at + 2..].iter().take_while(|token| *token != "}");
+            let parts = 1 + list.filter(|token| *token == ",").count();
+            if !returns.iter().any(|form| form.starts_with('{') && form.split(", ").count() == parts) {
+                faults.push(format!("returns {parts} parts, and does not say so"));
             }
         }
     }
@@ -266,6 +318,7 @@ return {1}
                     faults.push(format!("no local names {name}"));
                 }
             } else {
+                let name = name.trim_end_matches('?');
                 let named =
                     [format!("local {name} = {list} [ {at} ]"), format!("local {name} = tonumber ( {list} [ {at} ]")];
                 if !named.iter().any(|form| text.contains(form)) {

@@ -2,7 +2,7 @@
 
 use relatch::{
     Uuid,
-    redis::{self, AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, aio::MultiplexedConnection},
+    redis::{self, AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Value, aio::MultiplexedConnection},
 };
 
 use crate::Result;
@@ -40,34 +40,42 @@ impl Raw {
 
     /// Raises the count to `holds`.
     pub(crate) async fn acquire(&self, name: &str, holds: u32) -> Result<()> {
-        let acquire = self.acquisition(name, holds);
-        let (status, _, _, _): (i64, i64, i64, i64) = acquire.query_async(&mut self.connection.clone()).await?;
-        done(status)
+        let answer = self.acquisition(name, holds).query_async(&mut self.connection.clone()).await?;
+        done(matches!(answer, Value::Int(_)))
     }
 
     /// Lowers the count to `holds`.
     pub(crate) async fn release(&self, name: &str, holds: u32) -> Result<()> {
-        let (status, _, _): (i64, i64, i64) =
-            self.releasing(name, holds).query_async(&mut self.connection.clone()).await?;
-        done(status)
+        let answer = self.releasing(name, holds).query_async(&mut self.connection.clone()).await?;
+        done(match answer {
+            Value::Int(_) => holds == 0,
+            Value::Array(parts) => parts.first() == Some(&Value::Int(1)),
+            _ => false,
+        })
     }
 
     pub(crate) fn acquisition(&self, name: &str, holds: u32) -> Cmd {
         let mut acquire = redis::cmd("EVALSHA");
-        acquire.arg(&self.acquire).arg(1).arg(name).arg(&self.field).arg(LEASE_MS).arg(holds);
+        acquire.arg(&self.acquire).arg(1).arg(name).arg(&self.field).arg(LEASE_MS);
+        if holds != 1 {
+            acquire.arg(holds);
+        }
         acquire
     }
 
     pub(crate) fn releasing(&self, name: &str, holds: u32) -> Cmd {
         let mut release = redis::cmd("EVALSHA");
         let channel = format!("redisson_lock__channel:{{{name}}}");
-        release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(holds).arg(self.publish).arg(channel);
+        release.arg(&self.release).arg(1).arg(name).arg(&self.field).arg(self.publish).arg(channel);
+        if holds != 0 {
+            release.arg(holds);
+        }
         release
     }
 }
 
-fn done(status: i64) -> Result<()> {
-    if status == 1 { Ok(()) } else { Err("somebody else uses the raw lock".into()) }
+fn done(is: bool) -> Result<()> {
+    if is { Ok(()) } else { Err("somebody else uses the raw lock".into()) }
 }
 
 async fn load(connection: &mut MultiplexedConnection, script: &str) -> Result<String> {

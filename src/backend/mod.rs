@@ -151,7 +151,7 @@ pub(crate) struct Abilities {
     pub(crate) joins_names: bool,
 }
 
-/// How many heard what a script told, by the last number of its answer, where that number says nothing.
+/// How many heard what a script told, by its number or the last one of its array, where that says nothing.
 pub(crate) const UNCOUNTED: i64 = -2;
 
 /// One life of a server process.

@@ -17,7 +17,7 @@ pub(crate) enum Reply<T> {
     Read {
         answer: Answer,
         script: &'static Script,
-        read: fn(&[i64]) -> Option<T>,
+        read: fn(&Value) -> Option<T>,
     },
     /// Of a server that runs no scripts.
     #[cfg(test)]
@@ -31,7 +31,7 @@ impl<T> Future for Reply<T> {
         match &mut *self {
             Self::Read { answer, script, read } => {
                 let answer = ready!(Pin::new(answer).poll(cx));
-                Poll::Ready(answer.and_then(|answer| decode(script, &answer, |answer| read(answer.numbers()))))
+                Poll::Ready(answer.and_then(|answer| decode(script, &answer, *read)))
             }
             #[cfg(test)]
             Self::Told(told) => told.as_mut().poll(cx),

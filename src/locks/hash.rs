@@ -111,7 +111,7 @@ impl HashLock {
         args: &[Arg<'_>],
         dispatch: Option<&Arc<Dispatch>>,
         polled: Polled,
-        read: fn(&[i64]) -> Option<T>,
+        read: fn(&Value) -> Option<T>,
     ) -> Reply<T> {
         let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch, polled });
         Reply::Read { answer, script, read }
@@ -139,7 +139,7 @@ impl HashLock {
         });
         let answers = self.scope.backend.run_many(&calls.collect::<Vec<_>>(), within);
         Box::pin(async move {
-            let one = |answer: &Value| renewals(answer.numbers(), 1)?.pop();
+            let one = |answer: &Value| renewals(answer, 1)?.pop();
             let renewed = |answer| decode(&scripts::RENEW, &answer, one)?;
             answers.await.into_iter().map(|answer| answer.and_then(renewed)).collect()
         })
@@ -170,7 +170,9 @@ impl Protocol for HashLock {
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt> {
         let field = self.field(number);
         let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
-        self.reply(&scripts::ACQUIRE, &args, Some(dispatch), Polled::ByCaller, attempt)
+        // An outermost acquisition does not say so.
+        let args = if holds == 1 { &args[..2] } else { &args };
+        self.reply(&scripts::ACQUIRE, args, Some(dispatch), Polled::ByCaller, attempt)
     }
 
     fn acquire_acknowledged(
@@ -181,24 +183,26 @@ impl Protocol for HashLock {
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
         let (field, script) = (self.field(number), &scripts::ACQUIRE);
-        let args = &[Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(1)];
+        let args = &[Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease))];
         let (dispatch, polled) = (Some(dispatch), Polled::ByUs);
         let call = Call { script, keys: &[&self.key], args, dispatch, polled };
         let answer = self.scope.backend.run_acknowledged(&call, replicas);
         Box::pin(async move {
             let (answer, acknowledged) = answer.await?;
-            Ok((decode(script, &answer, |answer| attempt(answer.numbers()))?, acknowledged))
+            Ok((decode(script, &answer, attempt)?, acknowledged))
         })
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
         let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
         let publish = self.scope.backend.publish_kind().command();
-        let args = [Arg::Bytes(field.bytes()), Arg::Int(holds.into()), Arg::Text(publish), Arg::Bytes(channel.bytes())];
+        let args = [Arg::Bytes(field.bytes()), Arg::Text(publish), Arg::Bytes(channel.bytes()), Arg::Int(holds.into())];
+        // The last release does not say so.
+        let args = if holds == 0 { &args[..3] } else { &args };
         let read = if self.scope.backend.counts(&self.key) { released::<true> } else { released::<false> };
         // The end of a hold is the engine's to wait for; a count is told by whoever changed it.
         let polled = if holds == 0 { Polled::ByUs } else { Polled::ByCaller };
-        self.reply(&scripts::RELEASE, &args, None, polled, read)
+        self.reply(&scripts::RELEASE, args, None, polled, read)
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
@@ -207,14 +211,11 @@ impl Protocol for HashLock {
         let (lease, counts) = (Arg::Int(whole_ms(lease)), self.scope.backend.counts(&self.key));
         let [from, to, channel] = [from.bytes(), to.bytes(), channel.bytes()].map(Arg::Bytes);
         self.run(&scripts::HAND_OVER, &[from, to, lease, Arg::Text(publish), channel], move |answer| {
-            match *answer.numbers() {
-                [status, listeners] => match Status::read(status)? {
-                    Status::Done => Some(Moved::Done { published: published(listeners, counts) }),
-                    Status::Gone => Some(Moved::Gone),
-                    Status::Busy => None,
-                },
-                _ => None,
-            }
+            let published = match *answer {
+                Value::Int(1) => Some(Published::No),
+                _ => told(answer, counts)?,
+            };
+            Some(published.map_or(Moved::Gone, |published| Moved::Done { published }))
         })
     }
 
@@ -244,8 +245,7 @@ impl Protocol for HashLock {
         let asked = holds.len();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(Fault::unexpected(script.path, &"no answer")));
-            let renewals =
-                answer.and_then(|answer| decode(script, &answer, |answer| renewals(answer.numbers(), asked)));
+            let renewals = answer.and_then(|answer| decode(script, &answer, |answer| renewals(answer, asked)));
             // What goes wrong with a call goes wrong with each hold in it.
             renewals.unwrap_or_else(|fault| vec![Err(fault); asked])
         })
@@ -274,50 +274,69 @@ impl Protocol for HashLock {
         let mut args = vec![Arg::Text(publish), Arg::Bytes(channel.bytes())];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         let counts = self.scope.backend.counts(&self.key);
-        self.run(&scripts::FORCE_RELEASE, &args, move |answer| match *answer.numbers() {
-            [status, listeners] => match Status::read(status)? {
-                Status::Done => Some(Forced::Done { published: published(listeners, counts) }),
-                Status::Gone => Some(Forced::Gone),
-                Status::Busy => None,
-            },
-            _ => None,
+        self.run(&scripts::FORCE_RELEASE, &args, move |answer| {
+            let published = match *answer {
+                Value::Int(listeners) => Some(heard(listeners, counts)?),
+                _ => told(answer, counts)?,
+            };
+            Some(published.map_or(Forced::Gone, |published| Forced::Done { published }))
         })
     }
 }
 
-fn attempt(answer: &[i64]) -> Option<Attempt> {
-    let &[status, retry_in_ms, holds, _] = answer else { return None };
-    Some(match Status::read(status)? {
-        Status::Done => Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: None },
-        Status::Busy => Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) },
-        Status::Gone => Attempt::Gone,
-    })
+/// What a try answered: how often it is ours, or why it is not.
+fn attempt(answer: &Value) -> Option<Attempt> {
+    if let Value::Int(holds) = *answer {
+        let holds = u32::try_from(holds).ok().filter(|holds| *holds > 0)?;
+        return Some(Attempt::Granted { holds, fence: None });
+    }
+    let &[status, retry_in_ms, _, _] = answer.numbers() else { return None };
+    match Status::read(status)? {
+        Status::Busy => Some(Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) }),
+        Status::Gone => Some(Attempt::Gone),
+        Status::Done => None,
+    }
 }
 
 /// What a release answered; `COUNTS`: the server knows of all who listen.
-fn released<const COUNTS: bool>(answer: &[i64]) -> Option<Letting> {
-    let &[status, holds, listeners] = answer else { return None };
+fn released<const COUNTS: bool>(answer: &Value) -> Option<Letting> {
+    if let Value::Int(listeners) = *answer {
+        return Some(Letting::Done { holds: 0, published: heard(listeners, COUNTS)? });
+    }
+    let &[status, holds, -1] = answer.numbers() else { return None };
     match Status::read(status)? {
-        Status::Done => {
-            Some(Letting::Done { holds: u32::try_from(holds).ok()?, published: published(listeners, COUNTS) })
-        }
+        Status::Done => Some(Letting::Done { holds: u32::try_from(holds).ok()?, published: Published::No }),
         Status::Gone => Some(Letting::NotHeld),
         Status::Busy => None,
     }
 }
 
-fn published(listeners: i64, counts: bool) -> Published {
-    match u32::try_from(listeners) {
-        Ok(listeners) if counts => Published::To(listeners),
-        Ok(_) => Published::Uncounted,
-        Err(_) if listeners == UNCOUNTED => Published::Uncounted,
-        Err(_) => Published::No,
+/// Of a status and listeners; the latter of what is done, if anybody was told.
+fn told(answer: &Value, counts: bool) -> Option<Option<Published>> {
+    let &[status, listeners] = answer.numbers() else { return None };
+    match (Status::read(status)?, listeners) {
+        (Status::Done, -1) => Some(Some(Published::No)),
+        (Status::Done, listeners) => heard(listeners, counts).map(Some),
+        (Status::Gone, _) => Some(None),
+        (Status::Busy, _) => None,
     }
 }
 
-/// The statuses of so many holds, each as its own answer.
-fn renewals(statuses: &[i64], asked: usize) -> Option<Vec<Result<Renewal, Fault>>> {
-    let renewals = statuses.iter().map(|status| match Status::read(*status)? {
+/// How many a message reached.
+fn heard(listeners: i64, counts: bool) -> Option<Published> {
+    match u32::try_from(listeners) {
+        Ok(listeners) if counts => Some(Published::To(listeners)),
+        Ok(_) => Some(Published::Uncounted),
+        Err(_) => (listeners == UNCOUNTED).then_some(Published::Uncounted),
+    }
+}
+
+/// The answers of so many holds, which may be one for all that are there.
+fn renewals(answer: &Value, asked: usize) -> Option<Vec<Result<Renewal, Fault>>> {
+    if *answer == Value::Int(1) {
+        return Some(vec![Ok(Renewal::Renewed); asked]);
+    }
+    let renewals = answer.numbers().iter().map(|status| match Status::read(*status)? {
         Status::Done => Some(Ok(Renewal::Renewed)),
         Status::Gone => Some(Ok(Renewal::Gone)),
         Status::Busy => None,

@@ -58,7 +58,8 @@ pub(crate) fn as_it_runs(script: &'static Script) -> &'static Script {
     CHANGED.with_borrow_mut(|changed| {
         let make = || -> &'static Script {
             let source = script.source.replacen(from, to, 1).leak();
-            Box::leak(Box::new(Script { source, path: script.path, keys: script.keys, args: script.args }))
+            let Script { path, keys, args, answer, .. } = *script;
+            Box::leak(Box::new(Script { path, source, keys, args, answer }))
         };
         *changed.entry(*name).or_insert_with(make)
     })
@@ -244,7 +245,7 @@ static ALL: &[Mutant] = &[
         &reentrant::ACQUIRE,
         "if not holds then\n",
         "if not holds and ttl_ms < 20 then\n  redis.call('DEL', lock)\n  redis.call('HINCRBY', lock, field, 1)\n  \
-         redis.call('PEXPIRE', lock, lease_ms)\n  return {1, 0, 1, 0}\nend\nif not holds then\n",
+         redis.call('PEXPIRE', lock, lease_ms)\n  return 1\nend\nif not holds then\n",
         "a lock that is about to expire is taken",
     ),
     lua(

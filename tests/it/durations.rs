@@ -44,7 +44,7 @@ fn last_words(proxy: &Proxy, script: &str) -> Vec<String> {
     words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The lease that the last acquire asked for: EVALSHA, hash, 1, key, field, lease, holds.
+/// The lease that the last acquire asked for: EVALSHA, hash, 1, key, field, lease.
 fn asked_lease(proxy: &Proxy) -> String {
     last_words(proxy, "acquire")[5].clone()
 }

@@ -224,5 +224,5 @@ async fn a_copy_of_a_nested_acquire_makes_nothing_of_a_free_key() {
 
 /// Whether it asks for more than one hold.
 fn nests(words: &[Vec<u8>]) -> bool {
-    verb(words).as_deref() == Some("acquire") && words[6] != b"1"
+    verb(words).as_deref() == Some("acquire") && words.len() > 6
 }

@@ -190,7 +190,7 @@ const LOSSES: [Action; 8] = [
 ];
 
 fn answers_nested_release(event: &Event) -> bool {
-    matches!(event, Event::Reply { to, .. } if is_answer_to(event, "release") && to[5] == b"1")
+    matches!(event, Event::Reply { to, .. } if is_answer_to(event, "release") && to.last().is_some_and(|left| left == b"1"))
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ mod proxy;
 mod pushes;
 mod renewing;
 mod replays;
+mod rolling;
 mod runtimes;
 mod scale;
 mod scripts;

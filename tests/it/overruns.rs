@@ -150,7 +150,7 @@ async fn a_release_under_a_name_that_only_resembles_the_holds_name_frees_nothing
     let renew = redis::Script::new(include_str!("../../lua/reentrant/renew.lua"));
     let mut connection = server.connection();
     for other in resembling.iter().filter(|other| **other != field) {
-        let released = release.key(&name).arg(other).arg(0).arg("PUBLISH").arg("c").invoke(&mut connection);
+        let released = release.key(&name).arg(other).arg("PUBLISH").arg("c").invoke(&mut connection);
         assert_eq!(released, Ok((-1, 0, -1)), "{other:.50}");
         let renewed = renew.key(&name).arg(900_000).arg(other).invoke(&mut connection);
         assert_eq!(renewed, Ok(vec![-1]), "{other:.50}");

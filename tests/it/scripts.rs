@@ -1,11 +1,11 @@
 //! The Lua scripts alone, as tables on a real server: state before, call, reply, state after. No engine and no client.
 //!
-//! Every row runs three times: once; at once again, as a command does whose answer was lost; and late, when the client
-//! has a newer hold, which must not feel it.
+//! Every row runs four times: once; at once again, as a command does whose answer was lost; late, when the client has a
+//! newer hold, which must not feel it; and by the script of the version before, which does the same to the lock.
 
 use redis::{Cmd, Connection, FromRedisValue, Value};
 
-use crate::harness::Server;
+use crate::{harness::Server, rolling};
 
 const LOCK: &str = "job";
 const CHANNEL: &str = "redisson_lock__channel:{job}";
@@ -15,52 +15,58 @@ const LATER: &str = "me:9=1 ttl=80000";
 
 /// A script and what it answers where only [`LATER`] is there.
 struct Verb {
+    name: &'static str,
     source: &'static str,
     late: &'static str,
 }
 
 macro_rules! verb {
     ($name:literal, $late:literal) => {
-        Verb { source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")), late: $late }
+        Verb {
+            name: concat!("reentrant/", $name),
+            source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")),
+            late: $late,
+        }
     };
 }
 
-static ACQUIRE: Verb = verb!("acquire", "0 80000 0 0");
-static RELEASE: Verb = verb!("release", "-1 0 -1");
-static RENEW: Verb = verb!("renew", "-1");
-static HAND_OVER: Verb = verb!("hand_over", "-1 -1");
-static FORCE_RELEASE: Verb = verb!("force_release", "-1 -1");
-static INSPECT: Verb = verb!("inspect", "80000 me:9 1");
+static ACQUIRE: Verb = verb!("acquire", "{0, 80000, 0, 0}");
+static RELEASE: Verb = verb!("release", "{-1, 0, -1}");
+static RENEW: Verb = verb!("renew", "{-1}");
+static HAND_OVER: Verb = verb!("hand_over", "{-1, -1}");
+static FORCE_RELEASE: Verb = verb!("force_release", "{-1, -1}");
+static INSPECT: Verb = verb!("inspect", "{80000, me:9, 1}");
 
 const TTLS: [i64; 3] = [20_000, 40_000, 80_000];
 
 // A row of a table: state before | arguments | reply | state after | message | reply to the repetition. The last two may
 // be left out: nothing was published; the same reply again. In the arguments `channel` stands for the lock's channel.
 //
-// States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`. A reply is its parts, or
-// the code of an error. A time counts as one of [`TTLS`] while it is a little below it.
+// States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`. A reply is a number, its parts in
+// braces, or the code of an error. A time counts as one of [`TTLS`] while it is a little below it.
 
 #[test]
 fn acquire_sets_the_count_and_only_raises() {
     Bench::new().check(
         &ACQUIRE,
         "
-        free               | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
-        expired            | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
-        free               | me:7 40000 2 | -1 0 0 0    | free
-        expired            | me:7 40000 2 | -1 0 0 0    | free
-        me:7=1 ttl=20000   | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
-        me:7=1 ttl=20000   | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=40000
-        me:7=1 ttl=80000   | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=80000
-        me:7=1 ttl=20000   | me:7 40000 5 | 1 0 5 0     | me:7=5 ttl=40000
-        me:7=3 ttl=80000   | me:7 40000 2 | 1 0 3 0     | me:7=3 ttl=80000
-        me:7=3 ttl=20000   | me:7 40000 1 | 1 0 3 0     | me:7=3 ttl=40000
-        me:7=1 ttl=none    | me:7 40000 2 | 1 0 2 0     | me:7=2 ttl=40000
-        peer:1=1 ttl=20000 | me:7 40000 1 | 0 20000 0 0 | peer:1=1 ttl=20000
-        peer:1=4 ttl=80000 | me:7 40000 2 | 0 80000 0 0 | peer:1=4 ttl=80000
-        peer:1=1 ttl=none  | me:7 40000 1 | 0 -1 0 0    | peer:1=1 ttl=none
-        me:6=1 ttl=20000   | me:7 40000 1 | 0 20000 0 0 | me:6=1 ttl=20000
-        text               | me:7 40000 1 | WRONGTYPE   | text
+        free               | me:7 40000   | 1                | me:7=1 ttl=40000
+        expired            | me:7 40000   | 1                | me:7=1 ttl=40000
+        free               | me:7 40000 1 | 1                | me:7=1 ttl=40000
+        free               | me:7 40000 2 | {-1, 0, 0, 0}    | free
+        expired            | me:7 40000 2 | {-1, 0, 0, 0}    | free
+        me:7=1 ttl=20000   | me:7 40000   | 1                | me:7=1 ttl=40000
+        me:7=1 ttl=20000   | me:7 40000 2 | 2                | me:7=2 ttl=40000
+        me:7=1 ttl=80000   | me:7 40000 2 | 2                | me:7=2 ttl=80000
+        me:7=1 ttl=20000   | me:7 40000 5 | 5                | me:7=5 ttl=40000
+        me:7=3 ttl=80000   | me:7 40000 2 | 3                | me:7=3 ttl=80000
+        me:7=3 ttl=20000   | me:7 40000   | 3                | me:7=3 ttl=40000
+        me:7=1 ttl=none    | me:7 40000 2 | 2                | me:7=2 ttl=40000
+        peer:1=1 ttl=20000 | me:7 40000   | {0, 20000, 0, 0} | peer:1=1 ttl=20000
+        peer:1=4 ttl=80000 | me:7 40000 2 | {0, 80000, 0, 0} | peer:1=4 ttl=80000
+        peer:1=1 ttl=none  | me:7 40000   | {0, -1, 0, 0}    | peer:1=1 ttl=none
+        me:6=1 ttl=20000   | me:7 40000   | {0, 20000, 0, 0} | me:6=1 ttl=20000
+        text               | me:7 40000   | WRONGTYPE        | text
         ",
     );
 }
@@ -70,21 +76,22 @@ fn release_sets_the_count_and_frees_at_zero() {
     Bench::new().check(
         &RELEASE,
         "
-        me:7=1 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
-        me:7=3 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
-        me:7=1 ttl=none    | me:7 0 PUBLISH channel | 1 0 1     | free               | 0 | -1 0 -1
-        me:7=2 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=20000
-        me:7=5 ttl=80000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=80000
-        me:7=3 ttl=none    | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=none
-        me:7=1 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1    | me:7=1 ttl=20000
-        me:7=1 ttl=20000   | me:7 2 PUBLISH channel | 1 2 -1    | me:7=1 ttl=20000
-        free               | me:7 0 PUBLISH channel | -1 0 -1   | free
-        free               | me:7 1 PUBLISH channel | -1 0 -1   | free
-        expired            | me:7 0 PUBLISH channel | -1 0 -1   | free
-        peer:1=1 ttl=20000 | me:7 0 PUBLISH channel | -1 0 -1   | peer:1=1 ttl=20000
-        peer:1=2 ttl=none  | me:7 1 PUBLISH channel | -1 0 -1   | peer:1=2 ttl=none
-        me:8=1 ttl=20000   | me:7 0 PUBLISH channel | -1 0 -1   | me:8=1 ttl=20000
-        text               | me:7 0 PUBLISH channel | WRONGTYPE | text
+        me:7=1 ttl=20000   | me:7 PUBLISH channel   | 1           | free | 0 | {-1, 0, -1}
+        me:7=3 ttl=20000   | me:7 PUBLISH channel   | 1           | free | 0 | {-1, 0, -1}
+        me:7=1 ttl=none    | me:7 PUBLISH channel   | 1           | free | 0 | {-1, 0, -1}
+        me:7=3 ttl=20000   | me:7 PUBLISH channel 0 | 1           | free | 0 | {-1, 0, -1}
+        me:7=2 ttl=20000   | me:7 PUBLISH channel 1 | {1, 1, -1}  | me:7=1 ttl=20000
+        me:7=5 ttl=80000   | me:7 PUBLISH channel 1 | {1, 1, -1}  | me:7=1 ttl=80000
+        me:7=3 ttl=none    | me:7 PUBLISH channel 1 | {1, 1, -1}  | me:7=1 ttl=none
+        me:7=1 ttl=20000   | me:7 PUBLISH channel 1 | {1, 1, -1}  | me:7=1 ttl=20000
+        me:7=1 ttl=20000   | me:7 PUBLISH channel 2 | {1, 2, -1}  | me:7=1 ttl=20000
+        free               | me:7 PUBLISH channel   | {-1, 0, -1} | free
+        free               | me:7 PUBLISH channel 1 | {-1, 0, -1} | free
+        expired            | me:7 PUBLISH channel   | {-1, 0, -1} | free
+        peer:1=1 ttl=20000 | me:7 PUBLISH channel   | {-1, 0, -1} | peer:1=1 ttl=20000
+        peer:1=2 ttl=none  | me:7 PUBLISH channel 1 | {-1, 0, -1} | peer:1=2 ttl=none
+        me:8=1 ttl=20000   | me:7 PUBLISH channel   | {-1, 0, -1} | me:8=1 ttl=20000
+        text               | me:7 PUBLISH channel   | WRONGTYPE   | text
         ",
     );
 }
@@ -94,18 +101,18 @@ fn hand_over_moves_the_hold_gives_it_its_own_lease_and_tells_that_it_got_shorter
     Bench::new().check(
         &HAND_OVER,
         "
-        me:7=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
-        me:7=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
-        me:7=3 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
-        me:7=3 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
-        me:7=1 ttl=none    | me:7 me:8 40000 PUBLISH channel | 1 1       | me:8=1 ttl=40000 | 0 | 1 -1
-        me:8=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=40000
-        me:8=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=1 ttl=80000
-        me:8=2 ttl=none    | me:7 me:8 40000 PUBLISH channel | 1 -1      | me:8=2 ttl=40000
-        free               | me:7 me:8 40000 PUBLISH channel | -1 -1     | free
-        expired            | me:7 me:8 40000 PUBLISH channel | -1 -1     | free
-        peer:1=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | -1 -1     | peer:1=1 ttl=20000
-        peer:1=1 ttl=none  | me:7 me:8 40000 PUBLISH channel | -1 -1     | peer:1=1 ttl=none
+        me:7=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1         | me:8=1 ttl=40000
+        me:7=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | {1, 1}    | me:8=1 ttl=40000 | 0 | 1
+        me:7=3 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1         | me:8=1 ttl=40000
+        me:7=3 ttl=80000   | me:7 me:8 40000 PUBLISH channel | {1, 1}    | me:8=1 ttl=40000 | 0 | 1
+        me:7=1 ttl=none    | me:7 me:8 40000 PUBLISH channel | {1, 1}    | me:8=1 ttl=40000 | 0 | 1
+        me:8=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1         | me:8=1 ttl=40000
+        me:8=1 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1         | me:8=1 ttl=80000
+        me:8=2 ttl=none    | me:7 me:8 40000 PUBLISH channel | 1         | me:8=2 ttl=40000
+        free               | me:7 me:8 40000 PUBLISH channel | {-1, -1}  | free
+        expired            | me:7 me:8 40000 PUBLISH channel | {-1, -1}  | free
+        peer:1=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | {-1, -1}  | peer:1=1 ttl=20000
+        peer:1=1 ttl=none  | me:7 me:8 40000 PUBLISH channel | {-1, -1}  | peer:1=1 ttl=none
         text               | me:7 me:8 40000 PUBLISH channel | WRONGTYPE | text
         ",
     );
@@ -116,15 +123,15 @@ fn renew_only_lengthens() {
     Bench::new().check(
         &RENEW,
         "
-        me:7=1 ttl=20000   | 40000 me:7 | 1  | me:7=1 ttl=40000
-        me:7=3 ttl=20000   | 40000 me:7 | 1  | me:7=3 ttl=40000
-        me:7=1 ttl=80000   | 40000 me:7 | 1  | me:7=1 ttl=80000
-        me:7=1 ttl=none    | 40000 me:7 | 1  | me:7=1 ttl=40000
-        free               | 40000 me:7 | -1 | free
-        expired            | 40000 me:7 | -1 | free
-        peer:1=1 ttl=20000 | 40000 me:7 | -1 | peer:1=1 ttl=20000
-        peer:1=1 ttl=none  | 40000 me:7 | -1 | peer:1=1 ttl=none
-        text               | 40000 me:7 | -1 | text
+        me:7=1 ttl=20000   | 40000 me:7 | 1    | me:7=1 ttl=40000
+        me:7=3 ttl=20000   | 40000 me:7 | 1    | me:7=3 ttl=40000
+        me:7=1 ttl=80000   | 40000 me:7 | 1    | me:7=1 ttl=80000
+        me:7=1 ttl=none    | 40000 me:7 | 1    | me:7=1 ttl=40000
+        free               | 40000 me:7 | {-1} | free
+        expired            | 40000 me:7 | {-1} | free
+        peer:1=1 ttl=20000 | 40000 me:7 | {-1} | peer:1=1 ttl=20000
+        peer:1=1 ttl=none  | 40000 me:7 | {-1} | peer:1=1 ttl=none
+        text               | 40000 me:7 | {-1} | text
         ",
     );
 }
@@ -134,13 +141,13 @@ fn force_release_frees_only_what_was_seen() {
     Bench::new().check(
         &FORCE_RELEASE,
         "
-        peer:1=1 ttl=20000 | PUBLISH channel peer:1      | 1 1       | free               | 0 | -1 -1
-        peer:1=4 ttl=none  | PUBLISH channel peer:1      | 1 1       | free               | 0 | -1 -1
-        me:7=1 ttl=20000   | PUBLISH channel peer:1 me:7 | 1 1       | free               | 0 | -1 -1
-        peer:2=1 ttl=20000 | PUBLISH channel peer:1 me:7 | -1 -1     | peer:2=1 ttl=20000
-        me:7=1 ttl=20000   | PUBLISH channel             | -1 -1     | me:7=1 ttl=20000
-        free               | PUBLISH channel peer:1      | -1 -1     | free
-        expired            | PUBLISH channel me:7        | -1 -1     | free
+        peer:1=1 ttl=20000 | PUBLISH channel peer:1      | 1         | free | 0 | {-1, -1}
+        peer:1=4 ttl=none  | PUBLISH channel peer:1      | 1         | free | 0 | {-1, -1}
+        me:7=1 ttl=20000   | PUBLISH channel peer:1 me:7 | 1         | free | 0 | {-1, -1}
+        peer:2=1 ttl=20000 | PUBLISH channel peer:1 me:7 | {-1, -1}  | peer:2=1 ttl=20000
+        me:7=1 ttl=20000   | PUBLISH channel             | {-1, -1}  | me:7=1 ttl=20000
+        free               | PUBLISH channel peer:1      | {-1, -1}  | free
+        expired            | PUBLISH channel me:7        | {-1, -1}  | free
         text               | PUBLISH channel peer:1      | WRONGTYPE | text
         ",
     );
@@ -151,11 +158,11 @@ fn inspect_tells_and_changes_nothing() {
     Bench::new().check(
         &INSPECT,
         "
-        free              | | -2           | free
-        expired           | | -2           | free
-        me:7=1 ttl=20000  | | 20000 me:7 1 | me:7=1 ttl=20000
-        peer:1=3 ttl=none | | -1 peer:1 3  | peer:1=3 ttl=none
-        text              | | WRONGTYPE    | text
+        free              | | {-2}             | free
+        expired           | | {-2}             | free
+        me:7=1 ttl=20000  | | {20000, me:7, 1} | me:7=1 ttl=20000
+        peer:1=3 ttl=none | | {-1, peer:1, 3}  | peer:1=3 ttl=none
+        text              | | WRONGTYPE        | text
         ",
     );
 }
@@ -168,33 +175,33 @@ fn out_of_memory_refuses_counts_but_neither_releases_nor_hand_overs_nor_renewals
     bench.check(
         &ACQUIRE,
         "
-        free               | me:7 40000 1 | OOM         | free
-        me:7=1 ttl=20000   | me:7 40000 2 | OOM         | me:7=1 ttl=20000
-        me:7=1 ttl=20000   | me:7 40000 1 | 1 0 1 0     | me:7=1 ttl=40000
-        peer:1=1 ttl=20000 | me:7 40000 1 | 0 20000 0 0 | peer:1=1 ttl=20000
+        free               | me:7 40000   | OOM              | free
+        me:7=1 ttl=20000   | me:7 40000 2 | OOM              | me:7=1 ttl=20000
+        me:7=1 ttl=20000   | me:7 40000   | 1                | me:7=1 ttl=40000
+        peer:1=1 ttl=20000 | me:7 40000   | {0, 20000, 0, 0} | peer:1=1 ttl=20000
         ",
     );
     bench.check(
         &RELEASE,
         "
-        me:7=1 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1  | free | 0 | -1 0 -1
-        me:7=3 ttl=20000   | me:7 0 PUBLISH channel | 1 0 1  | free | 0 | -1 0 -1
-        me:7=2 ttl=20000   | me:7 1 PUBLISH channel | OOM    | me:7=2 ttl=20000
-        me:7=1 ttl=20000   | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000
+        me:7=1 ttl=20000 | me:7 PUBLISH channel   | 1          | free | 0 | {-1, 0, -1}
+        me:7=3 ttl=20000 | me:7 PUBLISH channel   | 1          | free | 0 | {-1, 0, -1}
+        me:7=2 ttl=20000 | me:7 PUBLISH channel 1 | OOM        | me:7=2 ttl=20000
+        me:7=1 ttl=20000 | me:7 PUBLISH channel 1 | {1, 1, -1} | me:7=1 ttl=20000
         ",
     );
     bench.check(
         &HAND_OVER,
         "
-        me:7=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1  | me:8=1 ttl=40000
-        me:7=3 ttl=80000   | me:7 me:8 40000 PUBLISH channel | 1 1   | me:8=1 ttl=40000 | 0 | 1 -1
-        me:8=1 ttl=20000   | me:7 me:8 40000 PUBLISH channel | 1 -1  | me:8=1 ttl=40000
-        free               | me:7 me:8 40000 PUBLISH channel | -1 -1 | free
+        me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | 1        | me:8=1 ttl=40000
+        me:7=3 ttl=80000 | me:7 me:8 40000 PUBLISH channel | {1, 1}   | me:8=1 ttl=40000 | 0 | 1
+        me:8=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | 1        | me:8=1 ttl=40000
+        free             | me:7 me:8 40000 PUBLISH channel | {-1, -1} | free
         ",
     );
     bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
-    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1");
-    bench.check(&INSPECT, "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 | free | 0 | {-1, -1}");
+    bench.check(&INSPECT, "me:7=1 ttl=20000 | | {20000, me:7, 1} | me:7=1 ttl=20000");
 }
 
 #[test]
@@ -202,8 +209,8 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
     for rights in ["+@all -hincrby", "+@all -pexpire"] {
         let bench = &mut Bench::new();
         bench.call_as(&format!("~* &* {rights}"));
-        bench.check(&ACQUIRE, "free | me:7 40000 1 | NOPERM | free");
-        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | NOPERM | free | | -1 -1");
+        bench.check(&ACQUIRE, "free | me:7 40000 | NOPERM | free");
+        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | NOPERM | free | | {-1, -1}");
     }
 }
 
@@ -211,9 +218,9 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
 fn a_message_that_is_refused_does_not_keep_the_lock() {
     let bench = &mut Bench::new();
     bench.call_as("~* resetchannels +@all");
-    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 -1 | free | | -1 0 -1");
-    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 -1 | free | | -1 -1");
-    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | 1 -1 | me:8=1 ttl=40000");
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 PUBLISH channel | {1, 0, -1} | free | | {-1, 0, -1}");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | {1, -1} | free | | {-1, -1}");
+    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | {1, -1} | me:8=1 ttl=40000 | | 1");
 }
 
 #[test]
@@ -222,14 +229,14 @@ fn few_rights_are_enough() {
     bench.call_as(
         "~job &redisson_lock__channel:{job} -@all +eval +pttl +pexpire +hget +hexists +hgetall +hincrby +hdel +del +publish",
     );
-    bench.check(&ACQUIRE, "free | me:7 40000 1 | 1 0 1 0 | me:7=1 ttl=40000");
-    bench.check(&ACQUIRE, "me:7=1 ttl=20000 | me:7 40000 2 | 1 0 2 0 | me:7=2 ttl=40000");
-    bench.check(&RELEASE, "me:7=2 ttl=20000 | me:7 1 PUBLISH channel | 1 1 -1 | me:7=1 ttl=20000");
-    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 PUBLISH channel | 1 0 1 | free | 0 | -1 0 -1");
-    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | 1 1 | me:8=1 ttl=40000 | 0 | 1 -1");
+    bench.check(&ACQUIRE, "free | me:7 40000 | 1 | me:7=1 ttl=40000");
+    bench.check(&ACQUIRE, "me:7=1 ttl=20000 | me:7 40000 2 | 2 | me:7=2 ttl=40000");
+    bench.check(&RELEASE, "me:7=2 ttl=20000 | me:7 PUBLISH channel 1 | {1, 1, -1} | me:7=1 ttl=20000");
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 PUBLISH channel | 1 | free | 0 | {-1, 0, -1}");
+    bench.check(&HAND_OVER, "me:7=1 ttl=80000 | me:7 me:8 40000 PUBLISH channel | {1, 1} | me:8=1 ttl=40000 | 0 | 1");
     bench.check(&RENEW, "me:7=1 ttl=20000 | 40000 me:7 | 1 | me:7=1 ttl=40000");
-    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 1 | free | 0 | -1 -1");
-    bench.check(&INSPECT, "me:7=1 ttl=20000 | | 20000 me:7 1 | me:7=1 ttl=20000");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | PUBLISH channel me:7 | 1 | free | 0 | {-1, -1}");
+    bench.check(&INSPECT, "me:7=1 ttl=20000 | | {20000, me:7, 1} | me:7=1 ttl=20000");
 }
 
 #[test]
@@ -248,24 +255,25 @@ fn renew_answers_for_each_key_by_itself() {
     let keys = states.map(|(key, ..)| key);
     for _ in 0..2 {
         let reply = bench.call(&RENEW, &keys, &["40000", "me:1", "me:2", "me:3", "me:4", "me:5"]);
-        assert_eq!(reply, "1 -1 -1 -1 1");
+        assert_eq!(reply, "{1, -1, -1, -1, 1}");
         for (key, _, after) in states {
             assert_eq!(bench.state(key), after, "{key}");
         }
     }
+    assert_eq!(bench.call(&RENEW, &["a", "e"], &["40000", "me:1", "me:5"]), "1");
 }
 
 #[test]
 fn a_sharded_release_reaches_only_those_who_listen_sharded() {
     let bench = &mut Bench::new();
-    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 0 SPUBLISH channel | 1 0 0 | free | | -1 0 -1");
-    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 1 0 | free | | -1 -1");
+    bench.check(&RELEASE, "me:7=1 ttl=20000 | me:7 SPUBLISH channel | 0 | free | | {-1, 0, -1}");
+    bench.check(&FORCE_RELEASE, "me:7=1 ttl=20000 | SPUBLISH channel me:7 | 0 | free | | {-1, -1}");
 
     let listener = &mut bench.server.connection();
     listen(listener, "ssubscribe", CHANNEL);
     for (verb, args, reply) in [
-        (&RELEASE, ["me:7", "0", "SPUBLISH", CHANNEL].as_slice(), "1 0 1"),
-        (&FORCE_RELEASE, ["SPUBLISH", CHANNEL, "me:7"].as_slice(), "1 1"),
+        (&RELEASE, ["me:7", "SPUBLISH", CHANNEL].as_slice(), "1"),
+        (&FORCE_RELEASE, ["SPUBLISH", CHANNEL, "me:7"].as_slice(), "1"),
     ] {
         bench.put(LOCK, "me:7=1 ttl=20000");
         assert_eq!(bench.call(verb, &[LOCK], args), reply);
@@ -301,7 +309,8 @@ impl Bench {
         ask::<()>(&mut self.caller, &["AUTH", "limited", "any"]);
     }
 
-    /// Runs every row three times: once; at once again; and where only a later hold of the same client is left.
+    /// Runs every row four times: once; at once again; where only a later hold of the same client is left; and by the version
+    /// before.
     fn check(&mut self, verb: &Verb, table: &str) {
         for row in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let mut cells = row.split('|').map(str::trim);
@@ -315,6 +324,11 @@ impl Bench {
             self.run(verb, &args, [again, after, ""], &format!("{row}, again"));
             self.put(LOCK, LATER);
             self.run(verb, &args, [verb.late, LATER, ""], &format!("{row}, late"));
+            if let Some((older, args)) = rolling::before(verb.name, &args) {
+                self.put(LOCK, before);
+                self.ask(older, &[LOCK], &args);
+                assert_eq!([self.state(LOCK), self.said()], [after, said], "{row}, before");
+            }
         }
     }
 
@@ -327,14 +341,18 @@ impl Bench {
     }
 
     fn call(&mut self, verb: &Verb, keys: &[&str], args: &[&str]) -> String {
+        self.ask(verb.source, keys, args)
+    }
+
+    fn ask(&mut self, source: &str, keys: &[&str], args: &[&str]) -> String {
         let number = keys.len().to_string();
-        let words = [&["EVAL", verb.source, &number], keys, args].concat();
+        let words = [&["EVAL", source, &number], keys, args].concat();
         self.limit_memory(self.maxmemory);
         let reply = command(&words).query::<Value>(&mut self.caller);
         self.limit_memory(0);
         match reply {
-            Ok(Value::Array(parts)) => parts.iter().map(text).collect::<Vec<_>>().join(" "),
-            Ok(other) => panic!("no array: {other:?}"),
+            Ok(Value::Array(parts)) => format!("{{{}}}", parts.iter().map(text).collect::<Vec<_>>().join(", ")),
+            Ok(number) => text(&number),
             // Redis 7.0 and older give a refused right inside a script no code of its own.
             Err(error) if error.to_string().contains("can't run this command") => "NOPERM".to_owned(),
             Err(error) => error.code().unwrap_or_else(|| panic!("no answer of the server: {error}")).to_owned(),

@@ -69,7 +69,9 @@ fn holds(words: &[Vec<u8>]) -> Vec<(String, Does)> {
     let args: Vec<String> = words[3 + keys..].iter().map(text).collect();
     match verb.as_str() {
         "acquire" => vec![(args[0].clone(), Does::Acquire)],
-        "release" => vec![(args[0].clone(), Does::Release(args[1].parse().expect("a count")))],
+        "release" => {
+            vec![(args[0].clone(), Does::Release(args.get(3).map_or(0, |left| left.parse().expect("a count"))))]
+        }
         "hand_over" => vec![(args[0].clone(), Does::Give), (args[1].clone(), Does::Take)],
         "renew" => args[1..].iter().map(|field| (field.clone(), Does::Renew)).collect(),
         "force_release" => args[2..].iter().map(|field| (field.clone(), Does::Force)).collect(),
@@ -101,9 +103,9 @@ fn sends_after_the_end(last: &str, args: &[&str]) {
     teach(server);
     let (proxy, name) = (Proxy::to(server), unique_name());
     let mut connection = redis::Client::open(proxy.url()).and_then(|client| client.get_connection()).expect("connects");
-    let release = ["me:1", "0", "PUBLISH", &*channel(&name)].map(str::to_owned);
+    let release = ["me:1", "PUBLISH", &*channel(&name)].map(str::to_owned);
     for (verb, args) in [
-        ("acquire", ["me:1", "9000", "1"].map(str::to_owned).to_vec()),
+        ("acquire", ["me:1", "9000"].map(str::to_owned).to_vec()),
         ("release", release.to_vec()),
         (last, args.iter().map(|arg| (*arg).to_owned()).collect()),
     ] {
@@ -117,7 +119,7 @@ fn sends_after_the_end(last: &str, args: &[&str]) {
 
 #[test]
 fn a_release_that_is_repeated_is_no_command_after_the_end() {
-    sends_after_the_end("release", &["me:1", "0", "PUBLISH", "channel"]);
+    sends_after_the_end("release", &["me:1", "PUBLISH", "channel"]);
 }
 
 #[test]
@@ -129,5 +131,5 @@ fn a_renewal_after_the_end_is_found() {
 #[test]
 #[should_panic(expected = "Acquire of me:1 was sent")]
 fn an_acquire_after_the_end_is_found() {
-    sends_after_the_end("acquire", &["me:1", "9000", "1"]);
+    sends_after_the_end("acquire", &["me:1", "9000"]);
 }

@@ -53,8 +53,8 @@ impl Ran {
         Shown(&self.reply).to_string()
     }
 
-    /// The whole numbers of what it answered, in order: what a lock's scripts answer begins with one that says what came of
-    /// it. They cost less than the text.
+    /// The whole numbers of what it answered, in order: one alone is what a lock's scripts answer where all went as expected, and
+    /// of several the first says what came of it. They cost less than the text.
     ///
     /// # Examples
     ///

@@ -206,8 +206,13 @@ mod tests {
     use super::*;
     use crate::backend::{FaultKind, Polled};
 
-    static ECHO: Script =
-        Script { path: "echo", source: "return {KEYS[1], ARGV[1]}", keys: &["key"], args: &["text", "number"] };
+    static ECHO: Script = Script {
+        path: "echo",
+        source: "return {KEYS[1], ARGV[1]}",
+        keys: &["key"],
+        args: &["text", "number"],
+        answer: "{key, text}",
+    };
 
     fn words(cmd: &Cmd) -> Vec<String> {
         cmd.args_iter()

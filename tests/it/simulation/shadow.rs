@@ -115,14 +115,14 @@ impl Shadow {
     pub(super) fn hear(&mut self, traced: &Traced) {
         let Happening::Ran(ran) = &traced.what else { return };
         let (args, road) = (ran.args(), &ran.road());
-        let reply: &[i64] = &ran.numbers().collect::<Vec<_>>();
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
-        let done = reply.starts_with(&[1]);
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
+        let reply: &[i64] = &in_full(verb, ran);
+        let done = reply.starts_with(&[1]);
         if ran.is_at_rival() {
             return self.hear_of_rival(traced, name, verb, ran);
         }
-        if verb == "release.lua" && args[1] == "0" && *road == Road::Link && self.ended.insert(args[0].clone()) {
+        if frees(verb, args) && *road == Road::Link && self.ended.insert(args[0].clone()) {
             self.turn(traced.client, name, traced.at, false);
         }
         let tells = match verb {
@@ -174,7 +174,7 @@ impl Shadow {
 
     fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &[i64], road: Road) {
         let field = &args[0];
-        let asked: u32 = args[2].parse().unwrap_or_default();
+        let asked = asked(args);
         if reply.starts_with(&[0]) && road == Road::Link {
             self.met.insert((traced.client, name), (traced.at, self.holders[name].clone()));
         } else if reply.starts_with(&[1]) && asked == 1 && self.holders[name].as_ref() != Some(field) {
@@ -199,7 +199,7 @@ impl Shadow {
 
     /// What a master does that was replaced: nothing of that is at the present one.
     fn hear_of_rival(&mut self, traced: &Traced, name: usize, verb: &str, ran: &Ran) {
-        let (args, reply) = (ran.args(), &ran.numbers().collect::<Vec<_>>()[..]);
+        let (args, reply) = (ran.args(), &in_full(verb, ran)[..]);
         let (done, over_link) = (reply.starts_with(&[1]), ran.road() == Road::Link);
         let (made, lease) = match verb {
             "acquire.lua" if done => (&args[0], &args[1]),
@@ -214,7 +214,7 @@ impl Shadow {
                 }
                 return;
             }
-            "release.lua" if args[1] == "0" && over_link && self.ended.insert(args[0].clone()) => {
+            _ if frees(verb, args) && over_link && self.ended.insert(args[0].clone()) => {
                 return self.turn(traced.client, name, traced.at, false);
             }
             _ => return,
@@ -235,9 +235,9 @@ impl Shadow {
         // What it was before may be gone by then.
         (birth.at, birth.times, birth.at_rival) = (at, birth.times + 1, true);
         if verb == "acquire.lua" {
-            birth.most = birth.most.max(args[2].parse().unwrap_or_default());
+            birth.most = birth.most.max(asked(args));
         }
-        if over_link && (verb != "acquire.lua" || args[2] == "1") {
+        if over_link && (verb != "acquire.lua" || asked(args) == 1) {
             self.newest.insert((traced.client, name), made.clone());
             self.turn(traced.client, name, at, true);
             self.tried.extend((verb == "acquire.lua").then(|| made.clone()));
@@ -284,4 +284,27 @@ impl Shadow {
         let birth = Birth { at, first, times, ghost, copied, most, lowered, until: at, ran_out, at_rival };
         self.births.insert(field.to_owned(), birth);
     }
+}
+
+/// The numbers of an answer as a status and what belongs to it, where one number was said for all of that too.
+fn in_full(verb: &str, ran: &Ran) -> Vec<i64> {
+    let numbers: Vec<i64> = ran.numbers().collect();
+    match (verb, &numbers[..]) {
+        ("acquire.lua", &[holds]) => vec![1, 0, holds, 0],
+        ("release.lua", &[listeners]) => vec![1, 0, listeners],
+        ("hand_over.lua", [1]) => vec![1, -1],
+        ("force_release.lua", &[listeners]) => vec![1, listeners],
+        ("renew.lua", [1]) => vec![1; ran.keys().len()],
+        _ => numbers,
+    }
+}
+
+/// How many holds an acquire asked for.
+fn asked(args: &[String]) -> u32 {
+    args.get(2).map_or(1, |holds| holds.parse().unwrap_or_default())
+}
+
+/// Whether it lets go of all that a hold counts.
+fn frees(verb: &str, args: &[String]) -> bool {
+    verb == "release.lua" && args.get(3).is_none_or(|left| left == "0")
 }

@@ -203,7 +203,7 @@ impl Journey {
     /// owner.
     fn arrived(&self, mut reply: Value) -> Value {
         let Some(source) = &self.source else { return reply };
-        let Some(heard) = listeners(&mut reply) else { return reply };
+        let Some(heard) = listeners(&mut reply, self.script) else { return reply };
         let Some((publish, channel)) = codec::publication(&self.cmd, self.script) else { return reply };
         *heard = UNCOUNTED;
         if publish != Publish::Sharded.command().as_bytes() {
@@ -223,12 +223,16 @@ impl Journey {
 }
 
 /// How many heard of what a script did; `None` where it told nothing.
-fn listeners(reply: &mut Value) -> Option<&mut i64> {
-    let Value::Array(parts) = reply else { return None };
-    match &mut parts[..] {
-        [Value::Int(1), .., Value::Int(heard)] if *heard >= 0 => Some(heard),
-        _ => None,
-    }
+fn listeners<'a>(reply: &'a mut Value, script: &Script) -> Option<&'a mut i64> {
+    let heard = match reply {
+        Value::Int(heard) if script.answer == "listeners" => heard,
+        Value::Array(parts) => match &mut parts[..] {
+            [Value::Int(1), .., Value::Int(heard)] => heard,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(heard).filter(|heard| **heard >= 0)
 }
 
 #[cfg(test)]
@@ -243,7 +247,7 @@ mod tests {
             FaultKind,
             redis::{address::Target, testing::options},
         },
-        script::CATALOGUE,
+        script::{CATALOGUE, reentrant as scripts},
     };
 
     const MS: Duration = Duration::from_millis(1);
@@ -309,18 +313,25 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_of_what_is_done_says_how_many_heard() {
+    fn how_many_heard_is_the_number_of_a_release_and_the_last_one_of_what_is_done() {
         let numbers = |numbers: &[i64]| Value::Array(numbers.iter().copied().map(Value::Int).collect());
         let rows = [
-            (numbers(&[1, 0, 0]), Some(0)),
-            (numbers(&[1, 0, 3]), Some(3)),
-            (numbers(&[1, 2, -1]), None),
-            (numbers(&[-1, 0, -1]), None),
-            (numbers(&[1]), None),
-            (Value::Int(1), None),
+            (&scripts::RELEASE, Value::Int(0), Some(0)),
+            (&scripts::RELEASE, Value::Int(3), Some(3)),
+            (&scripts::RELEASE, numbers(&[1, 0, -1]), None),
+            (&scripts::RELEASE, numbers(&[1, 2, -1]), None),
+            (&scripts::RELEASE, numbers(&[-1, 0, -1]), None),
+            (&scripts::FORCE_RELEASE, Value::Int(1), Some(1)),
+            (&scripts::FORCE_RELEASE, numbers(&[-1, -1]), None),
+            (&scripts::HAND_OVER, numbers(&[1, 3]), Some(3)),
+            (&scripts::HAND_OVER, numbers(&[1, -1]), None),
+            (&scripts::HAND_OVER, Value::Int(1), None),
+            (&scripts::ACQUIRE, Value::Int(1), None),
+            (&scripts::RENEW, Value::Int(1), None),
+            (&scripts::RENEW, numbers(&[1]), None),
         ];
-        for (mut reply, heard) in rows {
-            assert_eq!(listeners(&mut reply).copied(), heard, "{reply:?}");
+        for (script, mut reply, heard) in rows {
+            assert_eq!(listeners(&mut reply, script).copied(), heard, "{script:?} {reply:?}");
         }
     }
 }

@@ -31,15 +31,15 @@ fn a_lock_is_taken_nested_and_freed_as_on_a_server() {
     let mut server = Server::default();
     server.listen(b"freed", 2);
     let mut run = |script, args: &[&[u8]]| server.run(NOW, script, &[b"lock"], args);
-    assert_eq!(run(&reentrant::ACQUIRE, &[b"me:1", LEASE, b"1"]), array(&[1, 0, 1, 0]));
-    assert_eq!(run(&reentrant::ACQUIRE, &[b"me:1", LEASE, b"2"]), array(&[1, 0, 2, 0]));
-    assert_eq!(run(&reentrant::ACQUIRE, &[b"you:1", LEASE, b"1"]), array(&[0, 30_000, 0, 0]));
-    assert_eq!(run(&reentrant::RENEW, &[b"60000", b"me:1"]), array(&[1]));
+    assert_eq!(run(&reentrant::ACQUIRE, &[b"me:1", LEASE]), Reply::Int(1));
+    assert_eq!(run(&reentrant::ACQUIRE, &[b"me:1", LEASE, b"2"]), Reply::Int(2));
+    assert_eq!(run(&reentrant::ACQUIRE, &[b"you:1", LEASE]), array(&[0, 30_000, 0, 0]));
+    assert_eq!(run(&reentrant::RENEW, &[b"60000", b"me:1"]), Reply::Int(1));
     let Reply::Array(sight) = run(&reentrant::INSPECT, &[]) else { panic!("no sight") };
     assert_eq!(sight, [Reply::Int(60_000), bulk("me:1"), bulk("2")]);
     assert_eq!(run(&reentrant::HAND_OVER, &[b"me:1", b"me:2", LEASE, b"PUBLISH", b"freed"]), array(&[1, 2]));
-    assert_eq!(run(&reentrant::RELEASE, &[b"me:1", b"0", b"PUBLISH", b"freed"]), array(&[-1, 0, -1]));
-    assert_eq!(run(&reentrant::RELEASE, &[b"me:2", b"0", b"PUBLISH", b"freed"]), array(&[1, 0, 2]));
+    assert_eq!(run(&reentrant::RELEASE, &[b"me:1", b"PUBLISH", b"freed"]), array(&[-1, 0, -1]));
+    assert_eq!(run(&reentrant::RELEASE, &[b"me:2", b"PUBLISH", b"freed"]), Reply::Int(2));
     assert_eq!(run(&reentrant::FORCE_RELEASE, &[b"PUBLISH", b"freed", b"me:2"]), array(&[-1, -1]));
     let freed = Published { channel: b"freed".to_vec(), message: b"0".to_vec(), sharded: false };
     assert_eq!(server.take_published(), [freed.clone(), freed]);
@@ -50,18 +50,18 @@ fn a_lock_is_taken_nested_and_freed_as_on_a_server() {
 #[test]
 fn a_lock_ends_with_its_lease() {
     let mut server = Server::default();
-    let mut acquire = |now, field: &[u8]| server.run(now, &reentrant::ACQUIRE, &[b"lock"], &[field, LEASE, b"1"]);
+    let mut acquire = |now, field: &[u8]| server.run(now, &reentrant::ACQUIRE, &[b"lock"], &[field, LEASE]);
     let end = NOW + Duration::from_secs(30);
-    assert_eq!(acquire(NOW, b"me:1"), array(&[1, 0, 1, 0]));
+    assert_eq!(acquire(NOW, b"me:1"), Reply::Int(1));
     assert_eq!(acquire(end, b"you:1"), array(&[0, 0, 0, 0]));
-    assert_eq!(acquire(end + Duration::from_millis(1), b"you:1"), array(&[1, 0, 1, 0]));
+    assert_eq!(acquire(end + Duration::from_millis(1), b"you:1"), Reply::Int(1));
 }
 
 #[test]
 fn a_key_of_another_type_is_refused_in_the_words_of_a_server() {
     let mut server = Server::default();
     ask(&mut server, &["SET", "lock", "text"]);
-    let Reply::Error(words) = server.run(NOW, &reentrant::ACQUIRE, &[b"lock"], &[b"me:1", LEASE, b"1"]) else {
+    let Reply::Error(words) = server.run(NOW, &reentrant::ACQUIRE, &[b"lock"], &[b"me:1", LEASE]) else {
         panic!("not refused");
     };
     let name = sha1::hex(reentrant::ACQUIRE.source.as_bytes());

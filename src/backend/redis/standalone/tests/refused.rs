@@ -214,13 +214,19 @@ async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
     let backend = connect(&server.target(), options(3000)).await.unwrap();
     let less = Target::parse(&format!("{}?user=ann&pass=pw", server.url())).unwrap();
     let less = connect(&less, options(3000)).await.unwrap();
-    static READ: Script =
-        Script { path: "test/read", source: "return redis.call('GET', KEYS[1])", keys: &["key"], args: &[] };
+    static READ: Script = Script {
+        path: "test/read",
+        source: "return redis.call('GET', KEYS[1])",
+        keys: &["key"],
+        args: &[],
+        answer: "1",
+    };
     static WRITE: Script = Script {
         path: "test/write",
         source: "return redis.call('HSET', KEYS[1], 'f', 'v')",
         keys: &["key"],
         args: &[],
+        answer: "1",
     };
     let rows = [
         (&READ, "list", "; the key holds a list"),

@@ -259,8 +259,10 @@ fn script() -> BoxedStrategy<Step> {
         Step::Script { script: &reentrant::RENEW, keys, args }
     });
     prop_oneof![
-        4 => declared(&reentrant::ACQUIRE, "<hold> <lease> <count>"),
-        3 => declared(&reentrant::RELEASE, "<hold> <count> <publish> <channel>"),
+        3 => declared(&reentrant::ACQUIRE, "<hold> <lease>"),
+        2 => declared(&reentrant::ACQUIRE, "<hold> <lease> <count>"),
+        2 => declared(&reentrant::RELEASE, "<hold> <publish> <channel>"),
+        2 => declared(&reentrant::RELEASE, "<hold> <publish> <channel> <count>"),
         2 => renew,
         2 => declared(&reentrant::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
         1 => declared(&reentrant::FORCE_RELEASE, "<publish> <channel> <hold> <hold>"),
