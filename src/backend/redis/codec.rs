@@ -129,6 +129,11 @@ pub(super) fn key(evalsha: &Cmd) -> Option<&[u8]> {
     argument(evalsha, 3)
 }
 
+/// The keys of a call; of a script that takes any number of them, the first.
+pub(super) fn keys<'a>(evalsha: &'a Cmd, script: &Script) -> Vec<&'a [u8]> {
+    (3..3 + script.keys.len()).filter_map(|at| argument(evalsha, at)).collect()
+}
+
 /// The command by which the script of a call publishes, and the channel, if it does.
 pub(super) fn publication<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
     let keys: usize = std::str::from_utf8(argument(evalsha, 2)?).ok()?.parse().ok()?;

@@ -125,17 +125,18 @@ pub(super) fn in_place_of_a_lock(fault: &Fault, there: &'static str) -> Fault {
 
 /// The same fault; of a right that is missing, with what it is about where the server does not say that: the command that a script was not to call, or the
 /// key that it was not to touch.
-pub(super) fn denied(fault: Fault, script: &Script, key: Option<&[u8]>) -> Fault {
+pub(super) fn denied(fault: Fault, script: &Script, keys: &[&[u8]]) -> Fault {
     if fault.kind != FaultKind::Permission {
         return fault;
     }
     let said = fault.source.to_string();
     let lower = said.to_lowercase();
-    let missing = match key {
+    let missing = match keys {
         // In quotes, as newer servers have it.
         _ if said.split('\'').count() > 2 => return fault,
-        Some(key) if [" key", " keys "].iter().any(|word| lower.contains(word)) => {
-            format!("the key is {}", Shown(&String::from_utf8_lossy(key)))
+        [_, ..] if [" key", " keys "].iter().any(|word| lower.contains(word)) => {
+            let shown: Vec<_> = keys.iter().map(|key| Shown(&String::from_utf8_lossy(key)).to_string()).collect();
+            format!("the key is {}", shown.join(" or "))
         }
         _ if lower.contains("script") => {
             let line = lower.split("@user_script:").nth(1).map(|rest| rest.split(|is: char| !is.is_ascii_digit()));

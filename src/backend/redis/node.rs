@@ -217,7 +217,7 @@ impl Node {
         };
         let fault = match codec::value(reply, self.secrets()) {
             Err(fault) if fault.kind == FaultKind::WrongType => fault,
-            answer => return answer.map_err(|fault| faults::denied(fault, script, codec::key(cmd))),
+            answer => return answer.map_err(|fault| faults::denied(fault, script, &codec::keys(cmd, script))),
         };
         let Some(question) = codec::type_of_key(cmd) else { return Err(fault) };
         timer.sent = Instant::now();
