@@ -16,7 +16,7 @@ use crate::{
     chance::Chance,
     engine::{Clock, Engine, Settings, Shutdown},
     error::Result,
-    locks::{Mutex, ReentrantLock, Scope},
+    locks::{FencedLock, Mutex, ReentrantLock, Scope},
 };
 
 /// A connection to one Redis, from which locks are made.
@@ -155,6 +155,23 @@ impl Client {
     #[must_use]
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// The fenced lock of this name: a lock whose every holder has a greater token than all before. No I/O.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.fenced_lock("account:17").lock().await?;
+    /// println!("write with token {:?}", guard.fence());
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
+        FencedLock::new(&self.engine, &self.scope, name.as_ref())
     }
 
     /// What a user of the servers must be allowed so that all works, and nothing else: for every primitive that there is, with keys of

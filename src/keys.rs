@@ -21,10 +21,25 @@ pub(crate) fn lock_channel(key: &str) -> Built {
     prefixed(LOCK_CHANNEL, key)
 }
 
+/// Where the fencing tokens of a lock are counted.
+pub(crate) fn fence_counter(key: &str) -> Built {
+    prefixed(FENCE_COUNTER, key)
+}
+
 /// Where the releases of locks are told whose keys are of this pattern: patterns, for an access list. `parts` is what it is made of.
 pub(crate) fn lock_channels(pattern: &str, parts: &[Part]) -> Vec<String> {
-    let tagged = || format!("{LOCK_CHANNEL}:{{{pattern}}}");
-    let bare = || format!("{LOCK_CHANNEL}:{pattern}");
+    prefixed_patterns(LOCK_CHANNEL, pattern, parts)
+}
+
+/// Where the fencing tokens of locks are counted whose keys are of this pattern, and not of it themselves.
+pub(crate) fn fence_counters(pattern: &str, parts: &[Part]) -> Vec<String> {
+    let is_of_it = parts.first() == Some(&Part::Any) && parts.last() == Some(&Part::Any);
+    if is_of_it { Vec::new() } else { prefixed_patterns(FENCE_COUNTER, pattern, parts) }
+}
+
+fn prefixed_patterns(prefix: &str, pattern: &str, parts: &[Part]) -> Vec<String> {
+    let tagged = || format!("{prefix}:{{{pattern}}}");
+    let bare = || format!("{prefix}:{pattern}");
     let has_braces = parts.contains(&Part::Byte(b'{'));
     let names_many = parts.iter().any(|part| !matches!(part, Part::Byte(_)));
     match (has_braces, names_many) {
@@ -38,6 +53,8 @@ pub(crate) fn lock_channels(pattern: &str, parts: &[Part]) -> Vec<String> {
 
 /// What the channels of all locks begin with.
 const LOCK_CHANNEL: &str = "redisson_lock__channel";
+/// What the counters of all fenced locks begin with.
+const FENCE_COUNTER: &str = "redisson_lock_token";
 
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.

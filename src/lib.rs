@@ -1,6 +1,6 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
-//! Start at [`Client`]: it makes a [`ReentrantLock`] or a [`Mutex`], these give a [`LockGuard`], whose holder is an
+//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`] or a [`FencedLock`], these give a [`LockGuard`], whose holder is an
 //! [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -20,6 +20,8 @@ mod owner;
 #[cfg(feature = "embedded")]
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
 pub mod embedded;
+
+pub mod fence;
 
 pub mod guide;
 
@@ -49,6 +51,6 @@ pub use crate::{
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,
-    locks::{Inspection, Mutex, ReentrantLock},
+    locks::{FencedLock, Inspection, Mutex, ReentrantLock},
     owner::Owner,
 };

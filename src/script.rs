@@ -88,6 +88,10 @@ scripts! {
         FORCE_RELEASE = force_release("lock"; "publish", "channel", "field...") -> "listeners";
         INSPECT = inspect("lock";) -> "{ttl_ms, field, count, ...}";
     }
+    fenced {
+        ACQUIRE = acquire("lock", "counter"; "field", "lease_ms", "holds_after?") -> "{1, 0, holds, fence}";
+        HAND_OVER = hand_over("lock", "counter"; "from", "to", "lease_ms", "publish", "channel") -> "{1, fence, listeners}";
+    }
 }
 
 #[cfg(test)]

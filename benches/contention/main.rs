@@ -88,6 +88,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
     Ok(match case {
         Case::Serial => vec![serial::alone(&bench).await?],
         Case::Nested => vec![serial::nested(&bench).await?],
+        Case::Fenced => vec![serial::fenced(&bench).await?],
         Case::Drop => vec![dropping::run(&bench).await?],
         Case::Distinct => vec![distinct::run(&bench).await?],
         Case::Hot => hot::run(&bench).await?,

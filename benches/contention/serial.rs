@@ -1,9 +1,9 @@
 //! One task, one name that nobody else wants: what the engine adds to two round trips, in an outermost section and in a
-//! nested one. Also how two that take turns are measured, for others that need it.
+//! nested one, and what a fencing token costs. Also how two that take turns are measured, for others that need it.
 
 use std::time::{Duration, Instant};
 
-use relatch::ReentrantLock;
+use relatch::{FencedLock, ReentrantLock};
 
 use crate::{
     bench::Bench,
@@ -34,6 +34,16 @@ pub(crate) trait Step: Send {
 pub(crate) struct Pair(pub(crate) ReentrantLock);
 
 impl Step for Pair {
+    async fn once(&mut self) -> Result<()> {
+        self.0.lock().await?.unlock().await?;
+        Ok(())
+    }
+}
+
+/// The same under a fencing token.
+struct FencedPair(FencedLock);
+
+impl Step for FencedPair {
     async fn once(&mut self) -> Result<()> {
         self.0.lock().await?.unlock().await?;
         Ok(())
@@ -73,6 +83,21 @@ pub(crate) async fn nested(bench: &Bench) -> Result<Findings> {
     bench.raw.release("nested-raw", 0).await?;
     let mut findings = Findings::new("nested", 1, "one task enters once more what it holds, and leaves it again");
     compare(&mut findings, "nested lock + unlock", &mut ours, &mut theirs);
+    Ok(findings)
+}
+
+pub(crate) async fn fenced(bench: &Bench) -> Result<Findings> {
+    let ours = FencedPair(bench.client.fenced_lock("serial-fenced"));
+    let (mut fenced, mut plain) = take_turns(bench, ours, Pair(bench.client.lock("serial-plain"))).await?;
+    let mut findings = Findings::new("fenced", 1, "one task locks and unlocks a free fenced name, and a plain one");
+    let median = |side: &mut Side| quantile(&mut side.took, 0.5);
+    let (with, without) = (median(&mut fenced), median(&mut plain));
+    findings.time("fenced lock + unlock, p50", with);
+    findings.time("plain lock + unlock, p50", without);
+    let ratio = with.as_secs_f64() / without.as_secs_f64();
+    findings.bounded("fenced lock + unlock, p50 to the plain lock's", Unit::Ratio, ratio, Bound::AtMost(1.05));
+    findings.note("server CPU a fenced pair", Unit::Seconds, fenced.cpu / fenced.took.len() as f64);
+    findings.note("server CPU a plain pair", Unit::Seconds, plain.cpu / plain.took.len() as f64);
     Ok(findings)
 }
 

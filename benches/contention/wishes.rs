@@ -9,6 +9,7 @@ use crate::load::Result;
 pub(crate) enum Case {
     Serial,
     Nested,
+    Fenced,
     Drop,
     Distinct,
     Hot,
@@ -47,6 +48,7 @@ const CASES: &[(&str, Case)] = &[
     ("preheld", Case::Preheld),
     ("relinked", Case::Relinked),
     ("nested", Case::Nested),
+    ("fenced", Case::Fenced),
     ("topologies", Case::Topologies),
     ("elsewhere", Case::Elsewhere),
     ("curve", Case::Curve),

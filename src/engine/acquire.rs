@@ -287,7 +287,7 @@ impl ContenderSlot {
             return Tried::Late;
         }
         let number = half.number();
-        let tenure = Tenure::new(ask.owner.clone(), ask.task);
+        let tenure = Tenure::granted(ask.owner.clone(), ask.task, fence);
         let ticket = place.engine.draw();
         let entered = place.update(|state, fx| {
             // Asked under the entry's mutex: the end of the client looks for holds under it, and only once.
@@ -312,7 +312,7 @@ impl ContenderSlot {
             Ok(())
         });
         match entered {
-            Ok(()) => Tried::Granted(LockGuard::new(place.clone(), tenure, ticket, fence)),
+            Ok(()) => Tried::Granted(LockGuard::new(place.clone(), tenure, ticket)),
             Err(not) => not,
         }
     }

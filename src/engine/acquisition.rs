@@ -194,7 +194,7 @@ impl LockGuard {
     /// Whoever comes for it asks again.
     fn of_nothing(place: Place, ask: &Ask) -> Self {
         let ticket = place.engine.draw();
-        Self::new(place, Tenure::new(ask.owner.clone(), None), ticket, None)
+        Self::new(place, Tenure::new(ask.owner.clone(), None), ticket)
     }
 
     fn stands(&self) -> bool {

@@ -50,7 +50,6 @@ pub struct LockGuard {
     pub(super) place: Place,
     pub(super) tenure: Arc<Tenure>,
     pub(super) ticket: u64,
-    fence: Option<Box<u64>>,
     /// It was asked for something.
     pub(super) touched: AtomicBool,
     pub(super) stage: Mutex<Stage>,
@@ -59,13 +58,11 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64, fence: Option<u64>) -> Self {
-        let fence = fence.map(Box::new);
+    pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64) -> Self {
         Self {
             place,
             tenure,
             ticket,
-            fence,
             touched: AtomicBool::new(false),
             stage: Mutex::new(Stage::Held),
             released: OnceBox::new(),
@@ -281,11 +278,25 @@ impl LockGuard {
         self.look(Hold::granted).unwrap_or(0)
     }
 
-    /// The fencing token, where the primitive gives one; the locks of this version give none.
+    /// The fencing token, which is greater than those of all holders before, and the same for all guards of one hold. Only a
+    /// [`FencedLock`](crate::FencedLock) gives one; elsewhere it is `None`. [`fence`](crate::fence) says what to do with it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let fenced = client.fenced_lock("account:17").lock().await?;
+    /// let plain = client.lock("account:18").lock().await?;
+    /// assert!(fenced.fence().is_some() && plain.fence().is_none());
+    /// # fenced.unlock().await?;
+    /// # plain.unlock().await
+    /// # .map(drop)
+    /// # }
+    /// ```
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.touch();
-        self.fence.as_deref().copied()
+        self.tenure.fence()
     }
 
     /// Who holds. Nested acquisitions by this owner succeed at once.

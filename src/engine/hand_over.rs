@@ -183,7 +183,7 @@ impl Hold {
             last.into_iter().for_each(|last| first.inherit(last));
         }
         self.pass_to(Arc::clone(&tenure), first, now);
-        let guard = LockGuard::new(place.clone(), tenure, ticket, None);
+        let guard = LockGuard::new(place.clone(), tenure, ticket);
         fx.deliver(waiter.turn, Told::Granted(guard));
     }
 }
@@ -253,13 +253,13 @@ impl HandOver {
         let (answer, own) = place.answer_that_may_tell(answer).await;
         self.own = own;
         match answer {
-            Ok(Moved::Done { .. }) => {
+            Ok(Moved::Done { fence, .. }) => {
                 // For the one before it is over, whatever becomes of the rest.
                 self.outcome.set(Ok(Released::Freed));
                 // An answer that came too late is worth nothing to the waiter: undone by the drop.
                 let moment = clock.moment();
                 if term.holds(moment) {
-                    self.granted(to, (term, seen), moment);
+                    self.granted(to, (term, seen), fence, moment);
                 }
                 Ok(Released::Freed)
             }
@@ -271,7 +271,7 @@ impl HandOver {
             }
             Err(fault) => {
                 if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {
-                    self.granted(to, (term, seen), clock.moment());
+                    self.granted(to, (term, seen), None, clock.moment());
                 }
                 if !fault.may_have_run {
                     // Nothing is there to be undone.
@@ -282,7 +282,7 @@ impl HandOver {
         }
     }
 
-    fn granted(&mut self, to: HoldNumber, (term, seen): (Term, ServersSeen), moment: Moment) {
+    fn granted(&mut self, to: HoldNumber, (term, seen): (Term, ServersSeen), fence: Option<u64>, moment: Moment) {
         let Some(waiter) = self.waiter.take() else { return };
         let place = &self.place;
         let ticket = place.engine.draw();
@@ -292,9 +292,9 @@ impl HandOver {
             if place.engine.is_ending() || place.is_over(seen) {
                 return Some(waiter);
             }
-            let tenure = Tenure::new(waiter.owner, waiter.task);
+            let tenure = Tenure::granted(waiter.owner, waiter.task, fence);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
-            let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket, None);
+            let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket);
             let forced = state.handing.take().is_some_and(|successor| successor.forced);
             state.hold = Some(Hold::new(to, tenure, first.untaken(), term, moment));
             if forced {

@@ -72,7 +72,7 @@ impl Handle {
             hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
             Some((tenure, id))
         })?;
-        Some(LockGuard::new(place, tenure, id, None))
+        Some(LockGuard::new(place, tenure, id))
     }
 
     /// Who holds, as the server sees it.

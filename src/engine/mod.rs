@@ -252,7 +252,7 @@ pub(crate) enum Published {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     /// The new number has it, for exactly the lease. Where that ends sooner than before, those who wait were told.
-    Done { published: Published },
+    Done { published: Published, fence: Option<u64> },
     /// The old number had nothing to give.
     Gone,
 }

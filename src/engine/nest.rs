@@ -135,15 +135,16 @@ impl Nest {
             let (Some(answer), Some(((term, asked), dispatch))) = (answer, sent) else { return Ok(Nested::OuterLost) };
             self.unanswered = true;
             let fault = match answer {
-                Ok(Attempt::Granted { holds, fence }) => {
-                    match self.enter(ask, (term, &dispatch), asked, holds, fence) {
+                // The fence is that of the outer hold.
+                Ok(Attempt::Granted { holds, .. }) => {
+                    match self.enter(ask, (term, &dispatch), asked, holds) {
                         Some(nested) => return Ok(nested),
                         // The present server is asked, too.
                         None => continue,
                     }
                 }
                 Ok(_) if without(Rule::NestedNeedsOuter) => {
-                    let nested = self.enter(ask, (term, &dispatch), asked, asked.holds, None);
+                    let nested = self.enter(ask, (term, &dispatch), asked, asked.holds);
                     return Ok(nested.unwrap_or(Nested::OuterLost));
                 }
                 Ok(Attempt::Gone | Attempt::Busy { .. }) => {
@@ -269,7 +270,6 @@ impl Nest {
         (term, dispatch): (Term, &Dispatch),
         asked: NestedRequest,
         holds: u32,
-        fence: Option<u64>,
     ) -> Option<Nested> {
         let place = &self.place;
         let ticket = place.engine.draw();
@@ -294,7 +294,7 @@ impl Nest {
             self.tenure.may_end_sooner();
         }
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
-        Some(Nested::Granted(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket, fence)))
+        Some(Nested::Granted(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket)))
     }
 
     /// What the server counts is what it counted before.

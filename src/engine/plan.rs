@@ -129,7 +129,7 @@ impl Plan {
                         if let Some(hold) = state.hold_of(&tenure) {
                             hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
                         }
-                        Unlockable::Ticket(LockGuard::new(place.clone(), tenure, id, None))
+                        Unlockable::Ticket(LockGuard::new(place.clone(), tenure, id))
                     }
                     None => match state.ending_of(&owner) {
                         Some(outcome) => Unlockable::UnderWay(outcome),

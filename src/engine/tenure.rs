@@ -22,13 +22,14 @@ pub(crate) struct Tenure {
     /// The task that asked for it, if it was one.
     pub(super) task: Option<task::Id>,
     end: OnceEnd,
-    /// Most have nobody who waits for their end.
-    awaited: OnceBox<Awaited>,
+    /// Most need none of it.
+    more: OnceBox<More>,
 }
 
-/// How those hear of it who wait for the end of a tenure.
+/// The fencing token of a tenure that has one, and how those hear of it who wait for its end.
 #[derive(Debug, Default)]
-struct Awaited {
+struct More {
+    fence: OnceLock<u64>,
     /// Told at the end, and where that comes nearer.
     over: Notify,
     /// Cancelled at the end, or before, when its owner is to stop.
@@ -91,7 +92,25 @@ impl OnceEnd {
 
 impl Tenure {
     pub(crate) fn new(owner: Owner, task: Option<task::Id>) -> Arc<Self> {
-        Arc::new(Self { owner, task, end: OnceEnd::default(), awaited: OnceBox::new() })
+        Arc::new(Self { owner, task, end: OnceEnd::default(), more: OnceBox::new() })
+    }
+
+    /// With the fencing token under which it was granted, if there is one.
+    pub(crate) fn granted(owner: Owner, task: Option<task::Id>, fence: Option<u64>) -> Arc<Self> {
+        let tenure = Self::new(owner, task);
+        if let Some(fence) = fence {
+            tenure.more().fence.get_or_init(|| fence);
+        }
+        tenure
+    }
+
+    fn more(&self) -> &More {
+        self.more.get_or_init(Box::default)
+    }
+
+    /// Its fencing token, where its primitive gives any.
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.more.get()?.fence.get().copied()
     }
 
     pub(crate) fn end(&self) -> Option<End> {
@@ -103,17 +122,17 @@ impl Tenure {
         self.end.set(end);
         // In one order for all: either who begins to wait sees the end, or the end sees who waits.
         fence(Ordering::SeqCst);
-        if let Some(awaited) = self.awaited.get() {
-            awaited.over.notify_waiters();
-            awaited.stop();
+        if let Some(more) = self.more.get() {
+            more.over.notify_waiters();
+            more.stop();
         }
     }
 
     /// Its owner is to stop. Not to be called under an entry's mutex.
     pub(crate) fn stop(&self) {
         fence(Ordering::SeqCst);
-        if let Some(awaited) = self.awaited.get() {
-            awaited.stop();
+        if let Some(more) = self.more.get() {
+            more.stop();
         }
     }
 
@@ -124,15 +143,15 @@ impl Tenure {
 
     /// Whoever waits for the end looks again: it may come sooner. Not to be called under an entry's mutex.
     pub(super) fn may_end_sooner(&self) {
-        if let Some(awaited) = self.awaited.get() {
-            awaited.over.notify_waiters();
+        if let Some(more) = self.more.get() {
+            more.over.notify_waiters();
         }
     }
 
     /// Waits for the end, whatever it is.
     pub(crate) async fn over(&self) {
         loop {
-            let told = self.awaited.get_or_init(Box::default).over.notified();
+            let told = self.more().over.notified();
             fence(Ordering::SeqCst);
             if self.end.get().is_some() {
                 return;
@@ -143,7 +162,7 @@ impl Tenure {
 
     /// Cancelled when the tenure ends, or its owner is to stop. `stops`: whether that is so by now.
     pub(crate) fn token(&self, stops: impl FnOnce() -> bool) -> &CancellationToken {
-        let stop = self.awaited.get_or_init(Box::default).stop.get_or_init(CancellationToken::new);
+        let stop = self.more().stop.get_or_init(CancellationToken::new);
         fence(Ordering::SeqCst);
         if self.end.get().is_some() || stops() {
             stop.cancel();
@@ -160,7 +179,7 @@ impl Tenure {
     }
 }
 
-impl Awaited {
+impl More {
     fn stop(&self) {
         if let Some(stop) = self.stop.get() {
             stop.cancel();

@@ -215,7 +215,7 @@ impl Place {
         let own = self.entry.lock().listening.expect_own();
         let answer = answer.await;
         let comes = match &answer {
-            Ok(Moved::Done { published }) => *published != Published::No,
+            Ok(Moved::Done { published, .. }) => *published != Published::No,
             Ok(Moved::Gone) => false,
             Err(fault) => fault.may_have_run,
         };

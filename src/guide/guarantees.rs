@@ -36,7 +36,7 @@
 //!
 //! | what | remedy |
 //! | --- | --- |
-//! | A process can be paused *inside* its section (a stopped container, a swapping machine), for longer than its lease, and go on for a moment before it looks. | Let the resource that you protect refuse late writers: a version column, a compare-and-set, a number that only grows. |
+//! | A process can be paused *inside* its section (a stopped container, a swapping machine), for longer than its lease, and go on for a moment before it looks. | Let the resource that you protect refuse late writers: a version column, a compare-and-set, or the token of a [fenced lock](super::fencing), which only grows. |
 //! | A failover can lose a write that the old master had acknowledged; then somebody else can get the lock. The holder hears of it within 1.5 s of its new link, or at its next renewal where its link stayed. | `min-replicas-to-write` on the server makes it rarer, and so does [`replica_acks`](super::deployments#acknowledged-by-replicas). Where it must not happen, decide by the resource as above. |
 //! | A server that may evict keys can evict a lock that is held: a `volatile-*` or `allkeys-*` policy does when memory is full, since every lock has a TTL. Somebody else can be inside until the holder's next renewal. One `warn` a client says so at connect, where it may ask `INFO` or `CONFIG GET`. | `maxmemory-policy noeviction`. |
 //! | A step of the *server's* clock ends leases early or late. Forward by more than a lease: the lock is free at once, the holder hears of it at its next renewal, and until then somebody else can be inside. Back: the lock of a dead process stays for that much longer; a release frees it as ever. | Let the server's time be slewed, not stepped. |

@@ -84,8 +84,8 @@
 //!
 //! A process can be paused in the middle of a write: a stopped container, a machine that swaps. It wakes up after its
 //! lease and goes on for a moment before it looks. No lock service can prevent that. Where a late write would do harm,
-//! let the resource refuse it: a version column, a compare-and-set, a number that only grows (a *fencing token*; a lock
-//! that hands one out is planned, see [`redisson`](super::redisson)).
+//! let the resource refuse it: a version column, a compare-and-set, or a number that only grows, as a fenced lock gives to each
+//! of its holders: [`fencing`](super::fencing).
 //!
 //! ```sql
 //! UPDATE account SET balance = $1, version = version + 1 WHERE id = $2 AND version = $3

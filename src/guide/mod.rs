@@ -8,6 +8,7 @@
 //! | [`first_steps`] | you write your first lock, or want to know why no server answers |
 //! | [`owners`] | a function locks what its caller holds, or one task does several things at once |
 //! | [`losing_a_lock`] | work must stop when its lock is gone |
+//! | [`fencing`] | a late write would do harm |
 //! | [`shutting_down`] | a process gets SIGTERM while it holds locks |
 //! | [`once_an_hour`] | one of many replicas shall run a job, once a period |
 //! | [`two_locks`] | one piece of work needs two locks |
@@ -41,6 +42,7 @@ pub mod big_fleets;
 pub mod deployments;
 pub mod dropped_requests;
 pub mod errors;
+pub mod fencing;
 pub mod first_steps;
 pub mod guarantees;
 pub mod how_it_works;

@@ -22,7 +22,7 @@
 //! Whoever has no client yet takes this line, for one server of version 7.0 and the name prefix `app:`:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetkeys ~app:* resetchannels &redisson_lock__channel:{app:*} &redisson_lock__channel:app:* -@all +del +hdel +hexists +hget +hgetall +hincrby +pexpire +pttl +eval +evalsha +publish +subscribe +unsubscribe +ping +info +type +client|setname
+//! user locks on >a-long-random-secret resetkeys ~app:* ~redisson_lock_token:{app:*} ~redisson_lock_token:app:* resetchannels &redisson_lock__channel:{app:*} &redisson_lock__channel:app:* -@all +del +get +hdel +hexists +hget +hgetall +hincrby +incr +pexpire +pttl +eval +evalsha +publish +subscribe +unsubscribe +ping +info +type +client|setname
 //! ```
 //!
 //! With [`replica_acks`](crate::ClientBuilder::replica_acks), and only then, `+wait` is needed, too.
@@ -36,7 +36,8 @@
 //! full, and somebody else can enter while the holder still believes in its lock, until its next renewal. A client that
 //! may ask `INFO` or `CONFIG GET` warns of it when it connects. Set `maxmemory-policy noeviction`, or keep locks on a server where memory
 //! does not run out. Where writes are refused for want of memory, new acquisitions fail with
-//! [`Refused`](crate::Error::Refused); renewals and releases go on.
+//! [`Refused`](crate::Error::Refused); renewals and releases go on. The counter of a [fenced lock](super::fencing) is one small key
+//! for good, which `allkeys-*` eviction may remove: its tokens begin anew then.
 //!
 //! # Failover
 //!

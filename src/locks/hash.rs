@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
+use super::fenced_hash::FencedHash;
 use crate::{
     acl::Acl,
     backend::{
@@ -40,12 +41,23 @@ impl Scope {
 
     /// The plain lock of this name, if the name can be one.
     pub(crate) fn plain_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>, Error> {
+        Ok(Arc::new(self.hash_lock(name)?))
+    }
+
+    /// The fenced lock of this name, if the name can be one.
+    pub(crate) fn fenced_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>, Error> {
+        let lock = self.hash_lock(name)?;
+        let counter = Arc::from(&*keys::fence_counter(&lock.key));
+        Ok(Arc::new(FencedHash { lock, counter }))
+    }
+
+    fn hash_lock(self: &Arc<Self>, name: &str) -> Result<HashLock, Error> {
         let name = Name::parse(name)?;
         let key = keys::lock_key(&self.prefix, name.as_arc());
         if !self.backend.same_slot(&key, &keys::lock_channel(&key)) {
             return Err(Error::invalid("name", torn_apart(&key)));
         }
-        Ok(Arc::new(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key }))
+        Ok(HashLock { scope: Arc::clone(self), name: Arc::clone(name.as_arc()), key })
     }
 }
 
@@ -62,7 +74,7 @@ fn torn_apart(key: &str) -> String {
 const LOOK_MS: i64 = -2;
 
 /// One plain lock.
-struct HashLock {
+pub(super) struct HashLock {
     scope: Arc<Scope>,
     name: Arc<str>,
     key: Arc<str>,
@@ -70,14 +82,14 @@ struct HashLock {
 
 /// The statuses that the scripts answer with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
+pub(super) enum Status {
     Done,
     Busy,
     Gone,
 }
 
 impl Status {
-    fn read(status: i64) -> Option<Self> {
+    pub(super) fn read(status: i64) -> Option<Self> {
         match status {
             1 => Some(Self::Done),
             0 => Some(Self::Busy),
@@ -88,37 +100,76 @@ impl Status {
 }
 
 impl HashLock {
-    fn field(&self, number: HoldNumber) -> HoldField {
+    pub(super) fn field(&self, number: HoldNumber) -> HoldField {
         HoldField::new(&self.scope.client_id, number.0)
     }
 
-    /// Runs one script on the key; an answer that `read` does not know is a fault.
+    /// Runs one script on these keys; an answer that `read` does not know is a fault.
     fn run<T: 'static>(
         &self,
         script: &'static Script,
+        keys: &[&str],
         args: &[Arg<'_>],
         read: impl FnOnce(&Value) -> Option<T> + Send + 'static,
     ) -> Pending<Result<T, Fault>> {
-        let call = Call { script, keys: &[&self.key], args, dispatch: None, polled: Polled::ByCaller };
+        let call = Call { script, keys, args, dispatch: None, polled: Polled::ByCaller };
         let answer = self.scope.backend.run(&call);
         Box::pin(async move { decode(script, &answer.await?, read) })
     }
 
     /// The same for what every section needs, and for a command that its caller may withdraw until it left.
-    fn reply<T>(
+    pub(super) fn reply<T>(
         &self,
         script: &'static Script,
+        keys: &[&str],
         args: &[Arg<'_>],
         dispatch: Option<&Arc<Dispatch>>,
         polled: Polled,
         read: fn(&Value) -> Option<T>,
     ) -> Reply<T> {
-        let answer = self.scope.backend.run(&Call { script, keys: &[&self.key], args, dispatch, polled });
+        let answer = self.scope.backend.run(&Call { script, keys, args, dispatch, polled });
         Reply::Read { answer, script, read }
     }
 }
 
 impl HashLock {
+    /// Asks for a fresh hold, and for how many replicas know of it.
+    pub(super) fn acknowledged(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        (number, lease): (HoldNumber, Duration),
+        replicas: Replicas,
+        dispatch: &Arc<Dispatch>,
+        read: fn(&Value) -> Option<Attempt>,
+    ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
+        let field = self.field(number);
+        let args = &[Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease))];
+        let (dispatch, polled) = (Some(dispatch), Polled::ByUs);
+        let answer = self.scope.backend.run_acknowledged(&Call { script, keys, args, dispatch, polled }, replicas);
+        Box::pin(async move {
+            let (answer, acknowledged) = answer.await?;
+            Ok((decode(script, &answer, read)?, acknowledged))
+        })
+    }
+
+    /// Moves a hold; `read` is told whether the server knows of all who listen.
+    pub(super) fn moved(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        (from, to): (HoldNumber, HoldNumber),
+        lease: Duration,
+        read: fn(&Value, bool) -> Option<Moved>,
+    ) -> Pending<Result<Moved, Fault>> {
+        let (from, to, channel) = (self.field(from), self.field(to), keys::lock_channel(&self.key));
+        let publish = self.scope.backend.publish_kind().command();
+        let (lease, counts) = (Arg::Int(whole_ms(lease)), self.scope.backend.counts(&self.key));
+        let [from, to, channel] = [from.bytes(), to.bytes(), channel.bytes()].map(Arg::Bytes);
+        let args = [from, to, lease, Arg::Text(publish), channel];
+        self.run(script, keys, &args, move |answer| read(answer, counts))
+    }
+
     /// A call for each, in one pipeline: of many keys each may be at another node by now.
     fn renew_each(
         &self,
@@ -172,7 +223,7 @@ impl Protocol for HashLock {
         let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
         // An outermost acquisition does not say so.
         let args = if holds == 1 { &args[..2] } else { &args };
-        self.reply(&scripts::ACQUIRE, args, Some(dispatch), Polled::ByCaller, attempt)
+        self.reply(&scripts::ACQUIRE, &[&self.key], args, Some(dispatch), Polled::ByCaller, attempt)
     }
 
     fn acquire_acknowledged(
@@ -182,15 +233,7 @@ impl Protocol for HashLock {
         replicas: Replicas,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
-        let (field, script) = (self.field(number), &scripts::ACQUIRE);
-        let args = &[Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease))];
-        let (dispatch, polled) = (Some(dispatch), Polled::ByUs);
-        let call = Call { script, keys: &[&self.key], args, dispatch, polled };
-        let answer = self.scope.backend.run_acknowledged(&call, replicas);
-        Box::pin(async move {
-            let (answer, acknowledged) = answer.await?;
-            Ok((decode(script, &answer, attempt)?, acknowledged))
-        })
+        self.acknowledged(&scripts::ACQUIRE, &[&self.key], (number, lease), replicas, dispatch, attempt)
     }
 
     fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
@@ -202,21 +245,11 @@ impl Protocol for HashLock {
         let read = if self.scope.backend.counts(&self.key) { released::<true> } else { released::<false> };
         // The end of a hold is the engine's to wait for; a count is told by whoever changed it.
         let polled = if holds == 0 { Polled::ByUs } else { Polled::ByCaller };
-        self.reply(&scripts::RELEASE, args, None, polled, read)
+        self.reply(&scripts::RELEASE, &[&self.key], args, None, polled, read)
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
-        let (from, to, channel) = (self.field(from), self.field(to), keys::lock_channel(&self.key));
-        let publish = self.scope.backend.publish_kind().command();
-        let (lease, counts) = (Arg::Int(whole_ms(lease)), self.scope.backend.counts(&self.key));
-        let [from, to, channel] = [from.bytes(), to.bytes(), channel.bytes()].map(Arg::Bytes);
-        self.run(&scripts::HAND_OVER, &[from, to, lease, Arg::Text(publish), channel], move |answer| {
-            let published = match *answer {
-                Value::Int(1) => Some(Published::No),
-                _ => told(answer, counts)?,
-            };
-            Some(published.map_or(Moved::Gone, |published| Moved::Done { published }))
-        })
+        self.moved(&scripts::HAND_OVER, &[&self.key], (from, to), lease, moved)
     }
 
     fn renewal_group(&self) -> RenewalGroup {
@@ -253,7 +286,7 @@ impl Protocol for HashLock {
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
         let own = format!("{}:", self.scope.client_id);
-        self.run(&scripts::INSPECT, &[], move |answer| {
+        self.run(&scripts::INSPECT, &[&self.key], &[], move |answer| {
             let (ttl_ms, fields) = match answer {
                 Value::Numbers(free) if free[..] == [-2] => return Some(None),
                 Value::Array(parts) => parts.split_first()?,
@@ -274,7 +307,7 @@ impl Protocol for HashLock {
         let mut args = vec![Arg::Text(publish), Arg::Bytes(channel.bytes())];
         args.extend(seen.holders.iter().map(|(field, _)| Arg::Text(field)));
         let counts = self.scope.backend.counts(&self.key);
-        self.run(&scripts::FORCE_RELEASE, &args, move |answer| {
+        self.run(&scripts::FORCE_RELEASE, &[&self.key], &args, move |answer| {
             let published = match *answer {
                 Value::Int(listeners) => Some(heard(listeners, counts)?),
                 _ => told(answer, counts)?,
@@ -291,7 +324,11 @@ fn attempt(answer: &Value) -> Option<Attempt> {
         return Some(Attempt::Granted { holds, fence: None });
     }
     let &[status, retry_in_ms, _, _] = answer.numbers() else { return None };
-    match Status::read(status)? {
+    not_granted(Status::read(status)?, retry_in_ms)
+}
+
+pub(super) fn not_granted(status: Status, retry_in_ms: i64) -> Option<Attempt> {
+    match status {
         Status::Busy => Some(Attempt::Busy { retry_in: u64::try_from(retry_in_ms).ok().map(Duration::from_millis) }),
         Status::Gone => Some(Attempt::Gone),
         Status::Done => None,
@@ -311,6 +348,15 @@ fn released<const COUNTS: bool>(answer: &Value) -> Option<Letting> {
     }
 }
 
+/// What a hand-over answered; `counts`: the server knows of all who listen.
+fn moved(answer: &Value, counts: bool) -> Option<Moved> {
+    let published = match *answer {
+        Value::Int(1) => Some(Published::No),
+        _ => told(answer, counts)?,
+    };
+    Some(published.map_or(Moved::Gone, |published| Moved::Done { published, fence: None }))
+}
+
 /// Of a status and listeners; the latter of what is done, if anybody was told.
 fn told(answer: &Value, counts: bool) -> Option<Option<Published>> {
     let &[status, listeners] = answer.numbers() else { return None };
@@ -323,7 +369,7 @@ fn told(answer: &Value, counts: bool) -> Option<Option<Published>> {
 }
 
 /// How many a message reached.
-fn heard(listeners: i64, counts: bool) -> Option<Published> {
+pub(super) fn heard(listeners: i64, counts: bool) -> Option<Published> {
     match u32::try_from(listeners) {
         Ok(listeners) if counts => Some(Published::To(listeners)),
         Ok(_) => Some(Published::Uncounted),

@@ -78,7 +78,7 @@ async fn a_pattern_that_no_access_list_takes_is_refused() {
     // What is asked for when connecting is not of the pattern.
     let acl = client.required_acl("{app}:*").expect("a good pattern");
     assert!(
-        acl.data.starts_with("resetkeys ~{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* -@all ")
+        acl.data.starts_with("resetkeys ~{app}:* ~redisson_lock_token:{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* -@all ")
     );
 }
 
@@ -129,6 +129,17 @@ async fn live(one: &Client, other: &Client, name: &str, hears: impl Fn(&str) -> 
     drop(guard);
 }
 
+/// What a fenced lock does besides.
+async fn live_fenced(client: &Client, name: &str) {
+    let lock = client.fenced_lock(name);
+    let outer = lock.lock().await.expect("a free lock");
+    lock.lock().await.expect("ours").unlock().await.expect("a nested hold");
+    let successor = tokio::spawn(lock.lock());
+    tokio::task::yield_now().await;
+    outer.unlock().await.expect("it is handed over");
+    successor.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
+}
+
 fn warnings(traces: &Traces) -> Vec<Said> {
     traces
         .all()
@@ -146,11 +157,15 @@ async fn what_a_client_says_it_needs_is_enough_for_one_server() {
     let (one, other) = (client(&url).await, client(&url).await);
     for name in ["job", "{job}", "a b*", "x{y"] {
         live(&one, &other, name, |channel| server.listeners(channel) == 1).await;
+        live_fenced(&one, &format!("{name}.fenced")).await;
     }
     redis::cmd("SET").arg("app:text").arg("no lock").exec(&mut server.connection()).expect("SET answers");
     let refused = format!("{:?}", one.mutex("text").try_lock().await.expect_err("there is something else"));
     assert!(refused.contains("a string"), "{refused}");
-    eventually_async(LOOK, async || server.keys() == ["app:text"]).await;
+    // Counters of fencing tokens stay.
+    let is_counter = |key: &String| key.starts_with("redisson_lock_token:");
+    let left = || server.keys().into_iter().filter(|key| !is_counter(key)).collect::<Vec<_>>();
+    eventually_async(LOOK, async || left() == ["app:text"]).await;
     let loud: Vec<_> = warnings(&traces).into_iter().filter(|said| !said.what.contains("lost")).collect();
     assert!(loud.is_empty(), "{loud:?}");
     assert_eq!(denied(&server), Vec::<String>::new());
@@ -256,6 +271,14 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
     let _held = waiting.await;
     note(lock.inspect().await.err());
     note(lock.force_unlock().await.err());
+    let fenced = one.fenced_lock(format!("{name}:fenced"));
+    match fenced.lock().lease(LOOK).await {
+        Ok(guard) => {
+            note(fenced.lock().await.err());
+            note(guard.unlock().await.err());
+        }
+        Err(error) => note(Some(error)),
+    }
 }
 
 /// Without these an error says less of what stands at a key, or a name is missing in the server's list; and a link is known to live by

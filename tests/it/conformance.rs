@@ -16,8 +16,8 @@ use std::{
 #[cfg(feature = "embedded")]
 use relatch::EmbeddedStore;
 use relatch::{
-    Acquire, Client, ClientBuilder, Error, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result, ShardedPubSub,
-    TryAcquire,
+    Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result,
+    ShardedPubSub, TryAcquire,
 };
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -179,6 +179,7 @@ macro_rules! suite {
 conformance! {
     reentrant_lock: ReentrantLock => |client, name| client.lock(name), [reenters, forces];
     mutex: Mutex => |client, name| client.mutex(name), [];
+    fenced_lock: FencedLock => |client, name| client.fenced_lock(name), [reenters, forces];
 }
 
 /// Where the suite runs.

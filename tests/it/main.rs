@@ -33,6 +33,7 @@ mod events;
 mod examples;
 mod failover;
 mod fairness;
+mod fenced;
 mod flushing;
 mod forcing;
 mod full;

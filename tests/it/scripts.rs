@@ -9,6 +9,8 @@ use crate::{harness::Server, rolling};
 
 const LOCK: &str = "job";
 const CHANNEL: &str = "redisson_lock__channel:{job}";
+/// Of the fencing tokens.
+const COUNTER: &str = "redisson_lock_token:{job}";
 
 /// A hold that begins after everything that a row is about.
 const LATER: &str = "me:9=1 ttl=80000";
@@ -17,14 +19,24 @@ const LATER: &str = "me:9=1 ttl=80000";
 struct Verb {
     name: &'static str,
     source: &'static str,
+    keys: &'static [&'static str],
+    later: &'static str,
     late: &'static str,
 }
 
 macro_rules! verb {
     ($name:literal, $late:literal) => {
+        verb!("reentrant", $name, &[LOCK], LATER, $late)
+    };
+    (fenced $name:literal, $late:literal) => {
+        verb!("fenced", $name, &[LOCK, COUNTER], "me:9=1 ttl=80000 fence=9", $late)
+    };
+    ($folder:literal, $name:literal, $keys:expr, $later:expr, $late:literal) => {
         Verb {
-            name: concat!("reentrant/", $name),
-            source: include_str!(concat!("../../lua/reentrant/", $name, ".lua")),
+            name: concat!($folder, "/", $name),
+            source: include_str!(concat!("../../lua/", $folder, "/", $name, ".lua")),
+            keys: $keys,
+            later: $later,
             late: $late,
         }
     };
@@ -37,12 +49,16 @@ static HAND_OVER: Verb = verb!("hand_over", "{-1, -1}");
 static FORCE_RELEASE: Verb = verb!("force_release", "{-1, -1}");
 static INSPECT: Verb = verb!("inspect", "{80000, me:9, 1}");
 
+static FENCED_ACQUIRE: Verb = verb!(fenced "acquire", "{0, 80000, 0, 0}");
+static FENCED_HAND_OVER: Verb = verb!(fenced "hand_over", "{-1, 0, -1}");
+
 const TTLS: [i64; 3] = [20_000, 40_000, 80_000];
 
 // A row of a table: state before | arguments | reply | state after | message | reply to the repetition. The last two may
 // be left out: nothing was published; the same reply again. In the arguments `channel` stands for the lock's channel.
 //
-// States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`. A reply is a number, its parts in
+// States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`, each with `fence=n` where tokens
+// are counted. A reply is a number, its parts in
 // braces, or the code of an error. A time counts as one of [`TTLS`] while it is a little below it.
 
 #[test]
@@ -116,6 +132,77 @@ fn hand_over_moves_the_hold_gives_it_its_own_lease_and_tells_that_it_got_shorter
         text               | me:7 me:8 40000 PUBLISH channel | WRONGTYPE | text
         ",
     );
+}
+
+#[test]
+fn a_fenced_acquire_draws_a_token_for_the_free_key_alone() {
+    let bench = &mut Bench::new();
+    bench.check(
+        &FENCED_ACQUIRE,
+        "
+        free                       | me:7 40000   | {1, 0, 1, 1}     | me:7=1 ttl=40000 fence=1
+        free fence=4               | me:7 40000   | {1, 0, 1, 5}     | me:7=1 ttl=40000 fence=5
+        expired fence=4            | me:7 40000   | {1, 0, 1, 5}     | me:7=1 ttl=40000 fence=5
+        free fence=4               | me:7 40000 2 | {-1, 0, 0, 0}    | free fence=4
+        free                       | me:7 40000 2 | {-1, 0, 0, 0}    | free
+        me:7=1 ttl=20000 fence=4   | me:7 40000   | {1, 0, 1, 4}     | me:7=1 ttl=40000 fence=4
+        me:7=1 ttl=80000 fence=4   | me:7 40000 2 | {1, 0, 2, 4}     | me:7=2 ttl=80000 fence=4
+        me:7=3 ttl=20000 fence=4   | me:7 40000 2 | {1, 0, 3, 4}     | me:7=3 ttl=40000 fence=4
+        me:7=1 ttl=none fence=4    | me:7 40000   | {1, 0, 1, 4}     | me:7=1 ttl=40000 fence=4
+        me:7=1 ttl=20000           | me:7 40000 2 | {1, 0, 2, 1}     | me:7=2 ttl=40000 fence=1
+        peer:1=1 ttl=20000 fence=4 | me:7 40000   | {0, 20000, 0, 0} | peer:1=1 ttl=20000 fence=4
+        peer:1=1 ttl=none          | me:7 40000 2 | {0, -1, 0, 0}    | peer:1=1 ttl=none
+        text fence=4               | me:7 40000   | WRONGTYPE        | text fence=4
+        free fence=none            | me:7 40000   | ERR              | free fence=none
+        ",
+    );
+    bench.maxmemory = 1;
+    bench.check(&FENCED_ACQUIRE, "free fence=4 | me:7 40000 | OOM | free fence=4");
+    bench.check(&FENCED_ACQUIRE, "me:7=1 ttl=20000 fence=4 | me:7 40000 2 | OOM | me:7=1 ttl=20000 fence=4");
+}
+
+#[test]
+fn a_fenced_hand_over_draws_the_next_token_once() {
+    let bench = &mut Bench::new();
+    let moves = "
+        me:7=1 ttl=20000 fence=4   | me:7 me:8 40000 PUBLISH channel | {1, 5, -1}  | me:8=1 ttl=40000 fence=5
+        me:7=3 ttl=80000 fence=4   | me:7 me:8 40000 PUBLISH channel | {1, 5, 1}   | me:8=1 ttl=40000 fence=5 | 0 | {1, 5, -1}
+        me:7=1 ttl=none fence=4    | me:7 me:8 40000 PUBLISH channel | {1, 5, 1}   | me:8=1 ttl=40000 fence=5 | 0 | {1, 5, -1}
+        me:7=1 ttl=20000           | me:7 me:8 40000 PUBLISH channel | {1, 1, -1}  | me:8=1 ttl=40000 fence=1
+        me:8=1 ttl=20000 fence=5   | me:7 me:8 40000 PUBLISH channel | {1, 5, -1}  | me:8=1 ttl=40000 fence=5
+        free fence=4               | me:7 me:8 40000 PUBLISH channel | {-1, 0, -1} | free fence=4
+        expired fence=4            | me:7 me:8 40000 PUBLISH channel | {-1, 0, -1} | free fence=4
+        peer:1=1 ttl=20000 fence=4 | me:7 me:8 40000 PUBLISH channel | {-1, 0, -1} | peer:1=1 ttl=20000 fence=4
+        ";
+    bench.check(&FENCED_HAND_OVER, moves);
+    bench.check(
+        &FENCED_HAND_OVER,
+        "
+        text fence=4                | me:7 me:8 40000 PUBLISH channel | WRONGTYPE | text fence=4
+        me:7=1 ttl=20000 fence=none | me:7 me:8 40000 PUBLISH channel | ERR       | free fence=none | | {-1, 0, -1}
+        ",
+    );
+    bench.maxmemory = 1;
+    bench.check(&FENCED_HAND_OVER, moves);
+}
+
+#[test]
+fn what_is_refused_halfway_leaves_no_fenced_hold_behind_and_at_most_a_gap() {
+    for (right, acquired, moved) in [
+        ("incr", "free fence=4", "free fence=4"),
+        ("hincrby", "free fence=5", "free fence=5"),
+        ("pexpire", "free fence=5", "free fence=5"),
+    ] {
+        let bench = &mut Bench::new();
+        bench.call_as(&format!("~* &* +@all -{right}"));
+        bench.put(LOCK, "free fence=4");
+        assert_eq!(bench.call(&FENCED_ACQUIRE, &[LOCK, COUNTER], &["me:7", "40000"]), "NOPERM");
+        assert_eq!(bench.state(LOCK), acquired);
+        bench.put(LOCK, "me:7=1 ttl=20000 fence=4");
+        let args = ["me:7", "me:8", "40000", "PUBLISH", CHANNEL];
+        assert_eq!(bench.call(&FENCED_HAND_OVER, &[LOCK, COUNTER], &args), "NOPERM");
+        assert_eq!(bench.state(LOCK), moved);
+    }
 }
 
 #[test]
@@ -322,8 +409,8 @@ impl Bench {
             self.put(LOCK, before);
             self.run(verb, &args, [reply, after, said], row);
             self.run(verb, &args, [again, after, ""], &format!("{row}, again"));
-            self.put(LOCK, LATER);
-            self.run(verb, &args, [verb.late, LATER, ""], &format!("{row}, late"));
+            self.put(LOCK, verb.later);
+            self.run(verb, &args, [verb.late, verb.later, ""], &format!("{row}, late"));
             if let Some((older, args)) = rolling::before(verb.name, &args) {
                 self.put(LOCK, before);
                 self.ask(older, &[LOCK], &args);
@@ -334,7 +421,7 @@ impl Bench {
 
     fn run(&mut self, verb: &Verb, args: &[&str], wanted: [&str; 3], what: &str) {
         let others = self.others();
-        let reply = self.call(verb, &[LOCK], args);
+        let reply = self.call(verb, verb.keys, args);
         let found = [reply, self.state(LOCK), self.said()];
         assert_eq!(found, wanted, "{what}");
         assert_eq!(self.others(), others, "{what} touched another key");
@@ -366,6 +453,11 @@ impl Bench {
     fn put(&mut self, key: &str, state: &str) {
         let con = &mut self.admin;
         ask::<i64>(con, &["DEL", key]);
+        let (state, fence) = state.split_once(" fence=").map_or((state, None), |(state, fence)| (state, Some(fence)));
+        if key == LOCK {
+            ask::<i64>(con, &["DEL", COUNTER]);
+            fence.into_iter().for_each(|fence| ask(con, &["SET", COUNTER, fence]));
+        }
         match state {
             "free" => {}
             "text" => ask(con, &["SET", key, "words", "PX", "20000"]),
@@ -392,6 +484,11 @@ impl Bench {
     }
 
     fn state(&mut self, key: &str) -> String {
+        let fence = if key == LOCK { ask::<Option<String>>(&mut self.admin, &["GET", COUNTER]) } else { None };
+        self.lock(key) + &fence.map_or_else(String::new, |fence| format!(" fence={fence}"))
+    }
+
+    fn lock(&mut self, key: &str) -> String {
         let con = &mut self.admin;
         let kind: String = ask(con, &["TYPE", key]);
         match kind.as_str() {
@@ -409,11 +506,11 @@ impl Bench {
         }
     }
 
-    /// Every key but the lock, with its content and its TTL.
+    /// Every key but the lock and its counter, with its content and its TTL.
     fn others(&mut self) -> Vec<(String, Vec<u8>, i64)> {
         let con = &mut self.admin;
         let mut keys: Vec<String> = ask(con, &["KEYS", "*"]);
-        keys.retain(|key| key != LOCK);
+        keys.retain(|key| key != LOCK && key != COUNTER);
         keys.sort();
         let snapshot = |key: String| {
             let (content, ttl) = (ask(con, &["DUMP", &key]), ask(con, &["PTTL", &key]));

@@ -230,12 +230,12 @@ impl Server {
             let shorter = expires < there.expires;
             *there = Key { holder: Some(to), count: 1, expires };
             let published = if shorter { self.publish(&channel(key)) } else { Published::No };
-            return Moved::Done { published };
+            return Moved::Done { published, fence: None };
         }
         match self.mine(key, to) {
             Some(there) => {
                 there.expires = there.expires.max(expires);
-                Moved::Done { published: Published::No }
+                Moved::Done { published: Published::No, fence: None }
             }
             None => Moved::Gone,
         }

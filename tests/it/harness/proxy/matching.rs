@@ -154,9 +154,10 @@ impl fmt::Debug for Match {
     }
 }
 
-/// The verb of the script that a command runs, if it is one of `lua/reentrant/`.
+/// The verb of the script that a command runs, whichever primitive's it is.
 pub(crate) fn verb(words: &[Vec<u8>]) -> Option<String> {
-    static KNOWN: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::read(&Path::new(SCRIPTS).join("reentrant")));
+    static KNOWN: LazyLock<Catalogue> =
+        LazyLock::new(|| Catalogue::read(["reentrant", "fenced"].map(|folder| Path::new(SCRIPTS).join(folder))));
     KNOWN.verb(words)
 }
 
@@ -168,9 +169,14 @@ struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads a folder; one that is not there has no scripts.
-    fn read(folder: &Path) -> Self {
-        let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|file| file.path());
+    /// Reads folders; one that is not there has no scripts.
+    fn read(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        let files = folders
+            .into_iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|file| file.path());
         let texts: Vec<(String, String)> = files
             .filter(|path| path.extension().is_some_and(|extension| extension == "lua"))
             .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), fs::read_to_string(&path).ok()?)))
@@ -224,7 +230,7 @@ mod tests {
         let folder = env::temp_dir().join(unique_name());
         fs::create_dir(&folder).expect("a folder is made");
         fs::write(folder.join("acquire.lua"), "return 1\n").expect("a file is written");
-        let catalogue = Catalogue::read(&folder);
+        let catalogue = Catalogue::read([&folder]);
         fs::remove_dir_all(&folder).expect("the folder is removed");
 
         let hash = |text: &str| redis::Script::new(text).get_hash().to_owned();
