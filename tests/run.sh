@@ -170,10 +170,11 @@ step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
     step "the store beside a real server, with proptest" foreign --test inside server::tests::differential
+    step "the statements of the guide, in a database" foreign --test fencing
     step "no example is warned of a misuse" env REDIS_SERVER="$(redis_server)" cargo test --quiet -p foreign --test examples
     step "public surface" surface
 else
-    left_out "the store beside a real server, the warnings of examples, public surface" "tests/foreign is in the repository only"
+    left_out "the store beside a real server, the statements of the guide, the warnings of examples, public surface" "tests/foreign is in the repository only"
 fi
 step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features embedded --bench allocations
 unbuilt=()
