@@ -30,7 +30,7 @@
 //! | `RLock` (`getLock`) | [`client.lock(name)`](crate::Client::lock), [`client.mutex(name)`](crate::Client::mutex); shared with Java | |
 //! | `RSpinLock` (`getSpinLock`) | later | `lock`: it waits for a message instead of polling |
 //! | `RFairLock` (`getFairLock`) | later | `lock`: tasks of one process queue already; between processes the order is not fixed |
-//! | `RFencedLock` (`getFencedLock`) | later | `lock`, and a version column in what you protect: [`losing_a_lock`](super::losing_a_lock) |
+//! | `RFencedLock` (`getFencedLock`) | [`client.fenced_lock(name)`](crate::Client::fenced_lock), `lockAndGetToken()` is `guard.fence()`: [`fencing`](super::fencing) | |
 //! | `RReadWriteLock` (`getReadWriteLock`) | later | `lock`, where readers can take turns, too |
 //! | `RedissonMultiLock` (`getMultiLock`) | later | several locks in one order: [`two_locks`](super::two_locks) |
 //! | `RedissonRedLock` (`getRedLock`) | later, over several independent masters | one server with replicas, and a version column |
@@ -78,7 +78,8 @@
 //!   [`replica_acks`](super::deployments#acknowledged-by-replicas) says so.
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.
 //!
-//! Nothing but the plain lock is shared in this version. Use a name for one kind only: a fair lock and a plain lock of one
+//! Fenced locks are shared with `RFencedLock`: both count with one counter, and take their turns in a live test. What is in the table
+//! above is of plain locks. Nothing else is shared in this version. Use a name for one kind only: a fair lock and a plain lock of one
 //! name exclude each other, but neither wakes the other.
 //!
 //! ## Settings

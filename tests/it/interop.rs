@@ -7,6 +7,7 @@
 //! | who keeps whom out, and who may release | `holding.rs` |
 //! | how a lock changes hands | `waking.rs`, and how fast: `speed.rs` |
 //! | holds that end otherwise: killed, forced, expired | `ending.rs` |
+//! | fenced locks: whose token is which | `fenced.rs` |
 //! | names, keys and channels | `names.rs` |
 //! | many of both for half a minute | `crowd.rs` |
 //! | what goes wrong in Redisson and not here | `faults.rs` |
@@ -52,6 +53,7 @@ macro_rules! clustered {
 mod crowd;
 mod ending;
 mod faults;
+mod fenced;
 mod holding;
 mod names;
 mod peer;

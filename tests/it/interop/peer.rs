@@ -140,6 +140,11 @@ impl Peer {
         JavaLock { kind: "fair", ..self.lock(thread, name) }
     }
 
+    /// The same, fenced.
+    pub(crate) fn fenced_lock(self: &Arc<Self>, thread: &'static str, name: &str) -> JavaLock {
+        JavaLock { kind: "fenced", ..self.lock(thread, name) }
+    }
+
     /// Tells one of its threads to do something.
     pub(crate) fn tell(&self, thread: &str, verb: &str, words: &[&str]) -> Asked {
         let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
@@ -229,6 +234,11 @@ impl JavaLock {
     /// `remainTimeToLive()`
     pub(crate) fn ttl(&self) -> Asked {
         self.tell("ttl", &[])
+    }
+
+    /// `getToken()` of a fenced lock
+    pub(crate) fn token(&self) -> Asked {
+        self.tell("token", &[])
     }
 
     /// `lock()` and `unlock()`, so many times, with a pause after each.

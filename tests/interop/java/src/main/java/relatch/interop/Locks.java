@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
@@ -14,10 +15,11 @@ import org.redisson.api.RedissonClient;
  *   <li>{@code lock [LEASE]}, {@code tryLock [WAIT [LEASE]]}: without a lease the watchdog renews
  *   <li>{@code unlock}, {@code forceUnlock}
  *   <li>{@code isLocked}, {@code isHeldByThread}, {@code holdCount}, {@code ttl}
+ *   <li>{@code token}: of a fenced lock, the newest
  *   <li>{@code again TIMES PAUSE}: so often lock, unlock and a pause
  * </ul>
  *
- * KIND is {@code plain} or {@code fair}; another kind is one more case.
+ * KIND is {@code plain}, {@code fair} or {@code fenced}; another kind is one more case.
  */
 final class Locks {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
@@ -63,6 +65,8 @@ final class Locks {
                 return lock.getHoldCount();
             case "ttl":
                 return lock.remainTimeToLive();
+            case "token":
+                return ((RFencedLock) lock).getToken();
             case "again":
                 for (long done = 0; done < numbers[0]; done++) {
                     lock.lock();
@@ -82,6 +86,8 @@ final class Locks {
                     return redisson.getLock(name);
                 case "fair":
                     return redisson.getFairLock(name);
+                case "fenced":
+                    return redisson.getFencedLock(name);
                 default:
                     throw new IllegalArgumentException("no lock is called " + kind);
             }
