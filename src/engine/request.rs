@@ -240,6 +240,8 @@ impl Future for Acquire {
 ///
 /// Without a wait it never queues and never overtakes: where another owner of this client holds the lock or waits for
 /// it, the answer is `None` without a command; otherwise it is one try. `Ok(None)` is the answer "somebody else has it".
+/// Other processes that were listening when the turn of this one was over go first, for one
+/// [`handover_slice`](crate::ClientBuilder::handover_slice) at most: until then the answer is `None` as well.
 ///
 /// The guard inside *is* the lock. `if lock.try_lock().await?.is_some() { … }` drops it at once and protects nothing: write
 /// `if let Some(guard) = lock.try_lock().await? { … }`.
