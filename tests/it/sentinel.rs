@@ -51,8 +51,17 @@ async fn live(client: &Client) {
 
 /// Which server is the master instead of this one, and since when a sentinel says so.
 async fn successor(deployment: &Deployment, old: &str, sentinels: &[&str]) -> (String, Instant) {
+    successor_within(SOON, deployment, old, sentinels).await
+}
+
+async fn successor_within(
+    within: Duration,
+    deployment: &Deployment,
+    old: &str,
+    sentinels: &[&str],
+) -> (String, Instant) {
     let mut found = None;
-    eventually_async(SOON, async || {
+    eventually_async(within, async || {
         let new = sentinels.iter().map(|sentinel| deployment.master_by(sentinel)).find(|new| new != old);
         found = new.map(|new| (new, Instant::now()));
         found.is_some()
@@ -153,6 +162,45 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
     }
     assert!(kept.iter().all(LockGuard::is_held), "what was there before is replicated");
     live(&client).await;
+}
+
+/// The servers are asked, and the sentinels learn of it by themselves: to them the master is down once it has said for two of their
+/// looks, and for as long as a silent one may be silent, that it is a replica. Then they choose one, be it that one or another, and
+/// until then nobody is the master.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_that_only_the_servers_were_asked_for_is_over_soon_after_the_sentinels_agree() {
+    let deployment = Deployment::of_sentinels();
+    // Every second, where they can be told: with the usual ten it is half a minute until they agree.
+    let looks = std::env::var("RELATCH_SENTINELS_LOOK").unwrap_or_else(|_| "1000".to_owned());
+    for sentinel in SENTINELS {
+        deployment.try_ask(sentinel, &["SENTINEL", "DEBUG", "INFO-PERIOD", &looks]);
+    }
+    let (ours, theirs) = (client(&deployment).await, client(&deployment).await);
+    for _ in 0..rounds() {
+        let (waited, master) = (unique_name(), deployment.master().await);
+        let asked = deployment.replica_of_master(&master).await;
+        let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
+        let waiter = tokio::spawn(ours.mutex(&waited).lock());
+        is_listened_to(&deployment, &master, &waited).await;
+        let mut taker = Taker::start(&ours, unique_name);
+        taker.takes_after(Instant::now() + BEFORE).await;
+        let port = deployment.port(asked).to_string();
+        let () = deployment.ask(&master, &["FAILOVER", "TO", "127.0.0.1", &port]);
+        let (struck, lag) = (Instant::now(), Lag::watch());
+        eventually_async(SOON, async || deployment.is_master(asked)).await;
+        let servers = struck.elapsed();
+        let (next, switched) = successor_within(SOON * 2, &deployment, &master, &SENTINELS).await;
+        println!("the servers took {servers:?} for {asked}, and the sentinels chose {next}");
+        taker.takes_after(switched).await;
+        let taken = taker.stop().await;
+        was_soon(&taken, struck, switched, lag);
+        let guards: Vec<_> = taken.into_iter().map(|(_, guard)| guard).collect();
+        all_is_told(&deployment, &next, &ours, &guards, unique_name).await;
+        drop(held.unlock().await);
+        let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+        entered.unlock().await.expect("it is held");
+        is_left_alone(&deployment, &master, &ours).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

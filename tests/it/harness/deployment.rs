@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{Client, Connection, FromRedisValue};
+use redis::{Client, Connection, FromRedisValue, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{eventually_async, watcher};
@@ -222,6 +222,21 @@ impl Deployment {
         named.remove(0)
     }
 
+    /// One that follows this master, once it is in order.
+    pub(crate) async fn replica_of_master(&self, master: &str) -> &'static str {
+        let (port, mut found) = (i64::from(self.port(master)), None);
+        eventually_async(LOOK, async || {
+            found = ["master", "replica1", "replica2"].into_iter().filter(|name| *name != master).find(|name| {
+                let role = self.ask::<Vec<Value>>(name, &["ROLE"]);
+                matches!(&role[..], [_, _, Value::Int(of), Value::BulkString(state), ..]
+                    if state == b"connected" && *of == port)
+            });
+            found.is_some()
+        })
+        .await;
+        found.expect("it has a replica")
+    }
+
     /// Runs one command on a connection of its own.
     pub(crate) fn ask<T: FromRedisValue>(&self, name: &str, words: &[&str]) -> T {
         redis::Cmd::new().arg(words).query(&mut self.connection(name)).expect("the server answers")
@@ -251,8 +266,8 @@ impl Deployment {
 
     /// What one of the servers let nobody do: each word or key that it refused for want of a right.
     pub(crate) fn denied(&self, name: &str) -> Vec<String> {
-        let log: Vec<HashMap<String, redis::Value>> = self.ask(name, &["ACL", "LOG"]);
-        let object = |mut entry: HashMap<String, redis::Value>| {
+        let log: Vec<HashMap<String, Value>> = self.ask(name, &["ACL", "LOG"]);
+        let object = |mut entry: HashMap<String, Value>| {
             redis::from_redis_value(entry.remove("object").expect("it names what was refused")).expect("it is a text")
         };
         // The driver's own word, which is not essential: of one that knows no rights for parts of a command, the whole.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use relatch::{Error, LockGuard, LostCause, ShardedPubSub};
+use relatch::{Client, Error, LockGuard, LostCause, Released, ShardedPubSub};
+use tokio::task::JoinHandle;
 
 use super::{
     EXPIRED, SOON, STIRRED, assert_lost, assert_prompt, assert_refused, channel, enter, entered,
@@ -23,6 +24,8 @@ const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
 /// Whoever hears nothing enters when this is over.
 const LEASE: Duration = Duration::from_secs(2);
+/// What ours hold for, where nothing but their release is to end it. Whoever of Redisson hears of none enters after that.
+const HELD: Duration = Duration::from_secs(30);
 /// Servers need some seconds for a failover, and Redisson looks each five seconds where its masters are.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -160,15 +163,42 @@ impl Change {
     }
 }
 
-/// Or it will be: one that is under way while the old master is left is sent to the new one by itself.
-async fn is_released(guard: LockGuard) {
-    match guard.unlock().await {
-        Ok(_) | Err(Error::Unreachable { .. }) => {}
-        Err(error) => panic!("{error:?}"),
-    }
+/// Lets go. A release that has no answer because the old master is left meanwhile is sent to the new one by itself, long before
+/// there would be nothing left of the hold: whoever asks again hears of that. How often there was no answer.
+async fn is_released(guard: LockGuard) -> usize {
+    let left = guard.expires_in().expect("it is held");
+    assert!(left > HELD / 2, "its lease could end it as well: {left:?}");
+    let asked = async {
+        let mut silences = 0;
+        loop {
+            match guard.unlock().await {
+                Ok(released) => return (released, silences),
+                Err(Error::Unreachable { .. }) => silences += 1,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    };
+    let (released, silences) = tokio::time::timeout(left / 2, asked).await.expect("it is sent again");
+    assert_eq!(released, Released::Freed);
+    silences
 }
 
-/// One holds, and one of each side waits, while the master changes. Then it is released, and all have been in.
+/// Waits for the lock in the background, and has it for longer than anything takes here.
+fn enter_for_long(client: &Client, name: &str) -> JoinHandle<(LockGuard, Duration)> {
+    let lock = client.mutex(name);
+    tokio::spawn(async move { (lock.lock().lease(HELD).await.expect("the lock is ours in the end"), monotonic()) })
+}
+
+/// Who holds while the master changes, and lets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Theirs,
+    Ours,
+    /// While there is no master.
+    OursMeanwhile,
+}
+
+/// One holds, and one of each side waits, while the master changes. It is released, and all have been in.
 async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mut master: String) {
     let servers = site.servers();
     // Nobody renews while there is no master, and a lease that was renewed last just before has to outlive that.
@@ -177,20 +207,31 @@ async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mu
     let rust = || connected(site.builder().watchdog_timeout(lease));
     let (holding, waiting) = (rust().await, rust().await);
     let (one, two) = (java.lock("one", name), java.lock("two", name));
-    for (change, java_holds) in [(Change::Ordered, false), (Change::Killed, true)] {
-        let guard = match java_holds {
-            true => (assert!(one.lock().within(LONG).await.yes()), None).1,
-            false => Some(holding.mutex(name).lock().await.expect("it is free")),
+    for (change, holder) in
+        [(Change::Ordered, Holder::Ours), (Change::Killed, Holder::Theirs), (Change::Killed, Holder::OursMeanwhile)]
+    {
+        let guard = match holder {
+            Holder::Theirs => (assert!(one.lock().within(LONG).await.yes()), None).1,
+            Holder::Ours | Holder::OursMeanwhile => {
+                let acquired = holding.mutex(name).try_lock().lease(HELD).wait(LONG).await.expect("it is answered");
+                Some(acquired.expect("it is free"))
+            }
         };
-        let (theirs, ours) = (two.lock(), enter(&waiting, name));
+        let (theirs, ours) = (two.lock(), enter_for_long(&waiting, name));
         listening(servers, &master, name, servers.is_cluster(), 2).await;
-        master = change.make(servers, &master).await;
-        let released = monotonic();
         // The new master has it, since it was there long before.
-        match guard {
-            Some(guard) => is_released(guard).await,
-            None => assert!(one.unlock().within(LONG).await.yes()),
-        }
+        let (next, silences) = match (guard, holder) {
+            (Some(guard), Holder::OursMeanwhile) => tokio::join!(change.make(servers, &master), is_released(guard)),
+            (Some(guard), _) => (change.make(servers, &master).await, is_released(guard).await),
+            (None, _) => {
+                let next = change.make(servers, &master).await;
+                assert!(one.unlock().within(LONG).await.yes());
+                (next, 0)
+            }
+        };
+        assert!(silences > 0 || holder != Holder::OursMeanwhile, "there was nobody to answer");
+        let released = monotonic();
+        master = next;
         let in_our_turn = async {
             let (guard, at) = tokio::time::timeout(LONG, ours).await.expect("it enters").expect("no panic");
             is_released(guard).await;
@@ -204,7 +245,10 @@ async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mu
         };
         let (ours, theirs) = tokio::join!(in_our_turn, in_their_turn);
         let after = [ours, theirs].map(|at| at.saturating_sub(released));
-        println!("{change:?}: after the release ours took {:?}, theirs {:?}", after[0], after[1]);
+        println!(
+            "{change:?}, {holder:?}, {silences} silences: after the release ours took {:?}, theirs {:?}",
+            after[0], after[1]
+        );
     }
 }
 
