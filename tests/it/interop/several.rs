@@ -25,7 +25,7 @@ const WATCHDOG_MS: &str = "1500";
 /// Whoever hears nothing enters when this is over.
 const LEASE: Duration = Duration::from_secs(2);
 /// What ours hold for, where nothing but their release is to end it. Whoever of Redisson hears of none enters after that.
-const HELD: Duration = Duration::from_secs(30);
+const HELD: Duration = Duration::from_secs(16);
 /// Servers need some seconds for a failover, and Redisson looks each five seconds where its masters are.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -204,8 +204,9 @@ async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mu
     // Nobody renews while there is no master, and a lease that was renewed last just before has to outlive that.
     let lease = Duration::from_secs(10);
     let java = site.java(&[("watchdog", &lease.as_millis().to_string())]).await;
-    let rust = || connected(site.builder().watchdog_timeout(lease));
-    let (holding, waiting) = (rust().await, rust().await);
+    // Whoever lets go is told sooner than there can be another master.
+    let holding = connected(site.builder().command_timeout(Duration::from_millis(500))).await;
+    let waiting = connected(site.builder().watchdog_timeout(lease)).await;
     let (one, two) = (java.lock("one", name), java.lock("two", name));
     for (change, holder) in
         [(Change::Ordered, Holder::Ours), (Change::Killed, Holder::Theirs), (Change::Killed, Holder::OursMeanwhile)]
