@@ -20,14 +20,10 @@ pub(crate) struct Kept {
 /// What there is at this name; `None` where it is free.
 #[track_caller]
 pub(crate) fn kept(server: &Server, name: &str) -> Option<Kept> {
-    let mut both = redis::pipe();
-    both.atomic().hgetall(name).cmd("PEXPIRETIME").arg(name);
-    let (fields, expires): (Vec<(String, u32)>, i64) =
-        both.query(&mut server.connection()).expect("the server answers, and there is a lock or nothing");
+    let (fields, expires) = server.hash_and_end(name);
     let (field, count) = fields.first()?.clone();
     assert_eq!(fields.len(), 1, "a plain lock has one field");
-    let expires = u64::try_from(expires).expect("every lock has a lease");
-    Some(Kept { field, count, expires: Duration::from_millis(expires) })
+    Some(Kept { field, count, expires: expires.expect("every lock has a lease") })
 }
 
 /// What there is at this name, which somebody holds.

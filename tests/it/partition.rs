@@ -134,7 +134,11 @@ fn both_sides_are_served_as_well_as_they_can(deployment: &Arc<Deployment>, kind:
     let guards: Vec<_> = taken.into_iter().map(|(_, guard)| guard).collect();
     let (at, client, name) = (next.clone(), far.client.clone(), kind.name);
     let there = Arc::clone(deployment);
-    far.run(async move { all_is_told(&there, &at, &client, &guards, name).await });
+    // They are kept until the end: what is released is asked of the new master, too.
+    let _still_held = far.run(async move {
+        all_is_told(&there, &at, &client, &guards, name).await;
+        guards
+    });
 
     let scripts = |at: &str| {
         let at = at.to_owned();

@@ -12,7 +12,6 @@ use crate::{
         deployment::{Deployment, Wishes},
         eventually_async,
         proxy::{Action, Proxy, matching::command},
-        server::free_port,
         unique_name,
     },
     kept::{channel, connected},
@@ -47,8 +46,7 @@ async fn nodes_at_addresses_of_version_6_are_followed_through_redirects_and_a_fa
 #[tokio::test]
 async fn a_proxy_that_hides_a_cluster_is_served_as_one_server_and_refused_as_a_cluster_with_the_scheme_that_is_for_it()
 {
-    let server =
-        Server::builder().tcp().line("cluster-enabled yes").line(format!("cluster-port {}", free_port())).start();
+    let server = Server::builder().tcp_of_a_node().line("cluster-enabled yes").start();
     let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
     let () = redis::cmd("CLUSTER").arg("ADDSLOTS").arg(slots).query(&mut server.connection()).expect("they are free");
     let is_whole = || -> bool {

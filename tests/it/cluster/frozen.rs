@@ -8,7 +8,12 @@ use tokio::time::timeout;
 
 use super::{MS, SOON, builder, is_sharded, live};
 use crate::{
-    harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag},
+    harness::{
+        cluster::{MASTERS, NODES, name_on},
+        deployment::Deployment,
+        eventually_async,
+        lag::Lag,
+    },
     kept::{channel, connected},
 };
 
@@ -98,4 +103,23 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     live(&ours, &name_on("node0")).await;
     live(&theirs, &name_on("node0")).await;
     assert!(frozen.elapsed() < MS * 20_000);
+}
+
+/// Longer than a node that others stand in for is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_connects_while_nobody_answers_waits_for_as_long_as_any_command_may_take() {
+    let cluster = Deployment::of_cluster();
+    // Those who know where the slots are, and those who are asked afterwards.
+    for (still, seed) in [(&NODES[..], "node0"), (&MASTERS[..], "node3")] {
+        still.iter().for_each(|node| cluster.freeze(node));
+        let seeds = [cluster.client_of(seed)];
+        let connecting = tokio::spawn(Client::builder().cluster_nodes(seeds).command_timeout(SOON).connect());
+        tokio::time::sleep(MS * 1500).await;
+        assert!(!connecting.is_finished(), "{:?}", connecting.await);
+        still.iter().for_each(|node| cluster.thaw(node));
+        let ours = timeout(SOON, connecting).await.expect("they go on").expect("no panic").expect("it connects");
+        for node in MASTERS {
+            live(&ours, &name_on(node)).await;
+        }
+    }
 }

@@ -114,9 +114,9 @@ impl Deployment {
     }
 
     pub(crate) fn is_master(&self, node: &str) -> bool {
-        // One that becomes a replica meanwhile ends the connections that it has.
-        let role = redis::cmd("ROLE").query::<Vec<Value>>(&mut self.connection(node));
-        let role = role.unwrap_or_else(|_| self.ask(node, &["ROLE"]));
+        let role = || redis::cmd("ROLE").query::<Vec<Value>>(&mut self.try_connection(node)?);
+        // One that becomes a replica meanwhile ends the connections that it has, those that are being opened as well.
+        let role = role().or_else(|_| role()).expect("the server answers");
         matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{Client, Connection, FromRedisValue, Value};
+use redis::{Client, Connection, FromRedisValue, RedisResult, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{eventually_async, watcher};
@@ -249,9 +249,13 @@ impl Deployment {
 
     /// A fresh connection of the driver to one of the servers.
     pub(crate) fn connection(&self, name: &str) -> Connection {
-        let connection = self.client_of(name).get_connection_with_timeout(LOOK).expect("the server takes a connection");
+        self.try_connection(name).expect("the server takes a connection")
+    }
+
+    pub(super) fn try_connection(&self, name: &str) -> RedisResult<Connection> {
+        let connection = self.client_of(name).get_connection_with_timeout(LOOK)?;
         connection.set_read_timeout(Some(LOOK)).expect("a socket takes a timeout");
-        connection
+        Ok(connection)
     }
 
     /// How often one of the servers ran scripts that it was asked for from outside.

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     io::{Read, Write},
+    iter,
     net::TcpListener,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, Commands, Connection, aio::MultiplexedConnection};
+use redis::{Client, Commands, Connection, Value, aio::MultiplexedConnection};
 use rustix::process::Signal;
 
 use super::{
@@ -46,6 +47,7 @@ pub(crate) struct Server {
 pub(crate) struct Builder {
     lines: Vec<String>,
     tcp: bool,
+    second_port: u16,
     certificate: Option<String>,
     steppable: bool,
     password: Option<String>,
@@ -147,9 +149,30 @@ impl Server {
 
     /// When a key ends, by the server's own wall clock; `None` where it has no end, or is not there.
     pub(crate) fn ends_at(&self, key: &str) -> Option<Duration> {
-        let asked = redis::cmd("PEXPIRETIME").arg(key).query(&mut self.connection());
-        let ms: i64 = asked.expect("PEXPIRETIME answers");
-        u64::try_from(ms).ok().map(Duration::from_millis)
+        self.hash_and_end(key).1
+    }
+
+    /// A hash and its end, at one moment.
+    pub(crate) fn hash_and_end(&self, key: &str) -> (Vec<(String, u32)>, Option<Duration>) {
+        let mut connection = self.connection();
+        let mut asked = redis::pipe();
+        asked.atomic().hgetall(key);
+        if knows(&mut connection, "PEXPIRETIME") {
+            let answer = asked.cmd("PEXPIRETIME").arg(key).query(&mut connection);
+            let (fields, ms): (_, i64) = answer.expect("it is a hash, or nothing");
+            return (fields, u64::try_from(ms).ok().map(Duration::from_millis));
+        }
+        // By how much longer it lasts, in a millisecond that is the same before and after.
+        asked.cmd("TIME").cmd("PTTL").arg(key).cmd("TIME");
+        loop {
+            let answer = asked.query(&mut connection);
+            let (fields, before, ttl, after): (_, (u64, u64), i64, (u64, u64)) =
+                answer.expect("it is a hash, or nothing");
+            let [before, after] = [before, after].map(|(secs, micros)| secs * 1000 + micros / 1000);
+            if before == after {
+                return (fields, u64::try_from(ttl).ok().map(|ttl| Duration::from_millis(before + ttl)));
+            }
+        }
     }
 
     /// Takes a key away, as somebody might who cleans up.
@@ -238,6 +261,12 @@ impl Builder {
         self
     }
 
+    /// The same, as a node of a cluster, which has another port so far above it.
+    pub(crate) fn tcp_of_a_node(mut self) -> Self {
+        self.second_port = 10_000;
+        self.tcp()
+    }
+
     /// Listen on a free port of 127.0.0.1 for TLS alone, with one of the certificates that then are in the server's folder.
     /// Unless another line says so, it asks its clients for none.
     pub(crate) fn tls(mut self, certificate: &str) -> Self {
@@ -279,7 +308,8 @@ impl Builder {
         }
         let socket = watcher.folder().join("redis.sock");
         for _ in 0..PORTS {
-            let port = self.tcp.then(free_port);
+            let fits = |port: &u16| port.checked_add(self.second_port).is_some();
+            let port = self.tcp.then(|| iter::repeat_with(free_port).find(fits).expect("most fit"));
             let text = self.configuration(watcher.folder(), &socket, port);
             fs::write(watcher.folder().join("redis.conf"), text).expect("the configuration is written");
             watcher.start();
@@ -373,6 +403,15 @@ fn program() -> PathBuf {
         .flat_map(|name| env::split_paths(&path).map(move |folder| folder.join(name)))
         .find(|program| program.is_file())
         .expect("redis-server or valkey-server is installed: tests/run.sh does it")
+}
+
+/// Whether servers of this kind know a command. They are all of one kind.
+fn knows(connection: &mut Connection, command: &str) -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let known: Vec<Value> = redis::cmd("COMMAND").arg(&["INFO", command]).query(connection).expect("it answers");
+        !matches!(known[..], [Value::Nil])
+    })
 }
 
 /// A port of 127.0.0.1 that nobody has right now.

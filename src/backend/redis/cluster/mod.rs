@@ -31,7 +31,7 @@ use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use tokio::{
     sync::watch,
     task::unconstrained,
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 pub(super) use self::routes::Routes;
@@ -52,7 +52,8 @@ use crate::backend::{
     slot::slot,
 };
 
-/// Nodes are asked for so long whether they know sharded channels; the others decide for those that do not answer.
+/// Nodes are asked for so long whether they know sharded channels; the others decide for those that do not answer. Where none does,
+/// the first is waited for as long as connecting may take.
 const CHANNELS: Duration = Duration::from_secs(1);
 
 /// A cluster. Dropping it closes it.
@@ -66,12 +67,9 @@ pub(crate) async fn connect(seeds: &[Target], options: Options<'_>) -> Result<Cl
     // Dropped from here on, it leaves nothing behind.
     let cluster = Cluster(Arc::clone(&routes));
     let mut topology = Topology::new(Arc::clone(&routes));
-    match timeout(options.command_timeout, topology.look()).await {
-        Ok(looked) => looked?,
-        Err(_) => return Err(faults::timeout(options.command_timeout, false)),
-    }
+    topology.look().await?;
     let left = options.command_timeout.saturating_sub(started.elapsed());
-    let kind = publish_kind(&routes, options.sharded, left.min(CHANNELS)).await?;
+    let kind = publish_kind(&routes, options.sharded, left).await?;
     routes.listen_as(kind);
     if kind == Publish::Classic && options.sharded == ShardedPubSub::Auto && routes.speaks_resp3() {
         routes.upgrade.lacks_sharded();
@@ -91,7 +89,13 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
     let mut answers: FuturesUnordered<_> =
         members.iter().map(|member| member.node.greet_and_ask(&asked, within)).collect();
     let (mut known, mut unknown, mut fault) = (0, 0, None);
-    while let Some(answer) = answers.next().await {
+    let patience = Instant::now() + CHANNELS;
+    loop {
+        let answer = match known + unknown {
+            0 => answers.next().await,
+            _ => timeout_at(patience, answers.next()).await.ok().flatten(),
+        };
+        let Some(answer) = answer else { break };
         match answer.map(|reply| codec::value(reply, routes.secrets())) {
             Ok(Ok(_)) => known += 1,
             Ok(Err(other)) if other.kind == FaultKind::Other => unknown += 1,

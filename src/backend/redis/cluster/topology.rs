@@ -33,7 +33,8 @@ use crate::{
 /// So many answers are enough if they say the same.
 const ENOUGH: usize = 2;
 
-/// No answer is waited for longer. Where there is none within a part of that, more nodes are asked.
+/// No answer is waited for longer, but for those of the first look of all: nothing is known without them, and a link to a node that is
+/// far, or speaks TLS, takes several round trips. Where there is none within a part of that, more nodes are asked.
 const LONGEST: Duration = Duration::from_secs(1);
 const PATIENCE: u32 = 3;
 
@@ -170,7 +171,9 @@ impl Topology {
         let mut until = started;
         loop {
             if views.is_empty() && (under_way.is_empty() || until <= Instant::now()) {
-                under_way.extend(rest.by_ref().take(ASKED).map(|candidate| self.ask(candidate)));
+                let longest =
+                    if first { self.routes.command_timeout.saturating_sub(started.elapsed()) } else { within };
+                under_way.extend(rest.by_ref().take(ASKED).map(|candidate| self.ask(candidate, longest)));
                 until = Instant::now() + within / PATIENCE;
             }
             match timeout_at(until, under_way.next()).await {
@@ -201,8 +204,8 @@ impl Topology {
         self.routes.command_timeout.min(LONGEST)
     }
 
-    async fn ask(&self, candidate: Candidate) -> Result<View, Fault> {
-        let (routes, within) = (&self.routes, self.within());
+    async fn ask(&self, candidate: Candidate, within: Duration) -> Result<View, Fault> {
+        let routes = &self.routes;
         let mut slots = redis::cmd("CLUSTER");
         slots.arg("SLOTS");
         let (endpoint, clients) = match &candidate {
