@@ -236,8 +236,8 @@ impl ClientBuilder {
     /// The name by which an operator recognises this process: its connections are called `relatch:LABEL:CLIENT` in the server's `CLIENT LIST`, and the client's id stands in the locks that it holds. The host's name and the process's id, `host:pid`, by default; 1 to
     /// 64 characters from `!` to `~`.
     ///
-    /// Connections that subscribe have no name, apart from those for a cluster's sharded channels. None has one where the user has no
-    /// right to `CLIENT SETNAME`, or a client object of the driver was made with `set_skip_set_lib_name()`.
+    /// Where only RESP2 is spoken, connections that subscribe have no name. None has one where the user has no right to
+    /// `CLIENT SETNAME`, or a client object of the driver was made with `set_skip_set_lib_name()`.
     ///
     /// # Examples
     ///
@@ -253,8 +253,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Which version of the server's protocol is spoken on the link for commands; the newest that the server knows by
-    /// default. What is asked for here goes before what the URL says.
+    /// Which version of the server's protocol is spoken; the newest that the server knows by default. What is asked for here
+    /// goes before what the URL says.
     ///
     /// # Examples
     ///

@@ -84,7 +84,7 @@
 //! is a channel that it listens on. In `CLIENT LIST` you see one connection that runs scripts and one that subscribes; for a
 //! moment after connecting a third one asks for `INFO`. They are called `relatch:LABEL:CLIENT`: the label is
 //! [`ClientBuilder::label`](crate::ClientBuilder::label), by default the host's name and the process's id, and the client's id is the
-//! one that `HGETALL` of a lock shows. The one that subscribes has no name, unless it is for a cluster's sharded channels.
+//! one that `HGETALL` of a lock shows. The one that subscribes has no name where only RESP2 is spoken.
 //!
 //! # Looking, and freeing by force
 //!

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, ClientBuilder, Error, RespVersion};
+use relatch::{Client, ClientBuilder, Error, RespVersion, ShardedPubSub};
 
 use crate::{
     harness::{
@@ -13,7 +13,7 @@ use crate::{
         cluster::{MASTERS, name_on},
         deployment::Deployment,
         eventually_async,
-        proxy::{Entry, Proxy},
+        proxy::{Action, Entry, Event, Proxy, matching::command},
         traces::Traces,
         unique_name,
     },
@@ -64,13 +64,16 @@ async fn with_a_waiter(server: &Server, client: &Client, then: impl AsyncFnOnce(
 }
 
 #[tokio::test]
-async fn every_connection_that_does_not_subscribe_says_once_how_it_is_called_and_those_that_replace_it_do_so_too() {
+async fn every_connection_says_once_how_it_is_called_and_those_that_replace_it_do_so_too() {
     let server = Server::own();
     for version in [RespVersion::Auto, RespVersion::Resp2] {
         let proxy = Proxy::to(&server);
         let client = connected(Client::builder().url(proxy.url()).protocol(version).label(LABEL)).await;
         let name = name_of(&client);
-        let listed = async || connections(&server).iter().filter(|known| **known == name).count() == 1;
+        // In the older protocol the driver sends nothing else over a connection that subscribes.
+        let mute = version == RespVersion::Resp2;
+        let expected = if mute { 1 } else { 2 };
+        let listed = async || connections(&server).iter().filter(|known| **known == name).count() == expected;
         with_a_waiter(&server, &client, async || eventually_async(LOOK, listed).await).await;
         // Over a connection of its own.
         eventually_async(LOOK, async || !proxy.commands_of("INFO").is_empty()).await;
@@ -78,18 +81,42 @@ async fn every_connection_that_does_not_subscribe_says_once_how_it_is_called_and
         let before = named();
         with_a_waiter(&server, &client, async || {
             proxy.cut_all();
-            eventually_async(LOOK, async || named() > before && listed().await).await;
+            eventually_async(LOOK, async || named() >= before + expected && listed().await).await;
         })
         .await;
         client.close().await;
         let log = proxy.log();
-        let asks = |entry: &&Entry| matches!(entry.command().as_deref(), Some("EVALSHA" | "INFO"));
-        let asking: BTreeSet<u64> = log.iter().filter(asks).map(|entry| entry.connection).collect();
+        let of = |words: &[&str]| -> BTreeSet<u64> {
+            let asks = |entry: &&Entry| entry.command().is_some_and(|command| words.contains(&&*command));
+            log.iter().filter(asks).map(|entry| entry.connection).collect()
+        };
+        let (asking, subscribing) = (of(&["EVALSHA", "INFO"]), of(&["SUBSCRIBE"]));
         assert!(asking.len() >= 3, "two for commands and one aside: {asking:?}");
+        assert!(subscribing.len() >= 2 && subscribing.is_disjoint(&asking), "{subscribing:?}");
         for (connection, names) in names_said(&proxy) {
-            let expected = if asking.contains(&connection) { vec![name.clone()] } else { vec![] };
+            let says = asking.contains(&connection) || !mute && subscribing.contains(&connection);
+            let expected = if says { vec![name.clone()] } else { vec![] };
             assert_eq!(names, expected, "{version:?} {connection}");
         }
+    }
+}
+
+/// As older servers answer, and some proxies.
+#[tokio::test]
+async fn who_does_not_know_the_newer_protocol_is_listened_to_in_the_older_one() {
+    let server = Server::own();
+    for answer in ["-ERR unknown command 'HELLO'\r\n", "-NOPROTO unsupported protocol version\r\n", "-NOPERM no\r\n"] {
+        let proxy = Proxy::to(&server);
+        proxy.rule(command("HELLO"), Action::Answer(answer));
+        let client = connected(Client::builder().url(proxy.url()).label(LABEL)).await;
+        with_a_waiter(&server, &client, async || {
+            let named = async || connections(&server).iter().filter(|known| **known == name_of(&client)).count() == 1;
+            eventually_async(LOOK, named).await;
+        })
+        .await;
+        let hears =
+            proxy.log().iter().any(|entry| matches!(&entry.event, Event::Push { words, .. } if words[0] == b"message"));
+        assert!(hears, "{answer}");
     }
 }
 
@@ -150,13 +177,21 @@ async fn a_label_that_no_server_takes_is_refused_before_anything_is_sent() {
     }
 }
 
-/// On every node that has slots there are a link for commands and one that subscribes, to sharded channels where there are any.
+/// On every node that has slots there are a link for commands and one that subscribes, to channels of either kind.
 #[tokio::test]
 async fn the_nodes_of_a_cluster_list_a_clients_connections_by_its_name() {
+    for sharded in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        are_listed_by_the_nodes(sharded, RespVersion::Auto, 2).await;
+    }
+    are_listed_by_the_nodes(ShardedPubSub::Off, RespVersion::Resp2, 1).await;
+}
+
+async fn are_listed_by_the_nodes(sharded: ShardedPubSub, version: RespVersion, expected: usize) {
     let cluster = Deployment::shared_cluster();
-    let client = labelled(Client::builder().url(cluster.url())).await;
+    let builder = || Client::builder().url(cluster.url()).sharded_pubsub(sharded);
+    let client = labelled(builder().protocol(version)).await;
     let lists = |node: &str| count(&cluster.ask::<String>(node, &["CLIENT", "LIST"]), &name_of(&client));
-    let other = connected(Client::builder().url(cluster.url())).await;
+    let other = connected(builder()).await;
     let mut held = Vec::new();
     let mut waiting = Vec::new();
     for node in MASTERS {
@@ -164,7 +199,6 @@ async fn the_nodes_of_a_cluster_list_a_clients_connections_by_its_name() {
         held.push(other.mutex(&name).lock().await.expect("it is free"));
         waiting.push(tokio::spawn(client.mutex(&name).lock().into_future()));
     }
-    let expected = if cluster.flavour() == "redis62" { 1 } else { 2 };
     eventually_async(LOOK, async || MASTERS.into_iter().all(|node| lists(node) == expected)).await;
     for (guard, waiting) in held.into_iter().zip(waiting) {
         guard.unlock().await.expect("it is held");
@@ -173,13 +207,27 @@ async fn the_nodes_of_a_cluster_list_a_clients_connections_by_its_name() {
 }
 
 #[tokio::test]
-async fn sentinels_list_a_clients_connections_by_its_name() {
+async fn sentinels_and_their_master_list_a_clients_connections_by_its_name() {
     let deployment = Deployment::shared();
-    let client = labelled(Client::builder().url(deployment.url())).await;
-    for sentinel in ["sentinel1", "sentinel2", "sentinel3"] {
-        let lists = || count(&deployment.ask::<String>(sentinel, &["CLIENT", "LIST"]), &name_of(&client));
-        // The one that is asked.
-        eventually_async(LOOK, async || lists() == 1).await;
+    for (version, expected) in [(RespVersion::Auto, [2, 1]), (RespVersion::Resp2, [1, 0])] {
+        let client = labelled(Client::builder().url(deployment.url()).protocol(version)).await;
+        let lists = |server: &str| {
+            ["", "TYPE PUBSUB"].map(|kind| {
+                let words: Vec<_> = ["CLIENT", "LIST"].into_iter().chain(kind.split_whitespace()).collect();
+                count(&deployment.ask::<String>(server, &words), &name_of(&client))
+            })
+        };
+        for sentinel in ["sentinel1", "sentinel2", "sentinel3"] {
+            // The one that is asked, and the one that is listened to.
+            eventually_async(LOOK, async || lists(sentinel) == expected).await;
+        }
+        let name = unique_name();
+        let held =
+            labelled(Client::builder().url(deployment.url())).await.mutex(&name).lock().await.expect("it is free");
+        let waiting = tokio::spawn(client.mutex(&name).lock().into_future());
+        eventually_async(LOOK, async || lists("master") == expected).await;
+        held.unlock().await.expect("it is held");
+        waiting.await.expect("no panic").expect("its turn").unlock().await.expect("it is held");
     }
 }
 

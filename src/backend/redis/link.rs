@@ -19,6 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::opening::connect;
+pub(super) use self::opening::refuses_hello;
 use super::{
     codec, faults,
     identity::{self, NO_SCRIPT},

@@ -1,5 +1,4 @@
-//! How our connections are called in the server's list of them. Nobody waits for the answer, and a refusal is none. A connection
-//! that listens in the older protocol has no name: the driver sends nothing else over it.
+//! How our connections are called in the server's list of them. Nobody waits for the answer, and a refusal is none.
 
 use std::{
     pin::Pin,

@@ -56,7 +56,7 @@ pub enum ShardedPubSub {
     Off,
 }
 
-/// Which version of the server's protocol the link for commands speaks.
+/// Which version of the server's protocol a client speaks.
 ///
 /// Its [`Default`] is right wherever a server answers that it does not know `HELLO`. Some proxies end the connection
 /// instead: for those there is [`Resp2`](Self::Resp2), which a URL can also ask for with `?protocol=resp2`.

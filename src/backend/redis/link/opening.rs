@@ -99,6 +99,6 @@ async fn in_the_servers_words(client: &Client, error: RedisError) -> RedisError 
 }
 
 /// An old server, or something in front of it, that knows no HELLO. Refused credentials are no reason to ask again.
-fn refuses_hello(error: &RedisError) -> bool {
+pub(in crate::backend::redis) fn refuses_hello(error: &RedisError) -> bool {
     error.kind() == ErrorKind::RESP3NotSupported || matches!(error.code(), Some("ERR" | "NOPROTO" | "NOPERM"))
 }

@@ -2,7 +2,7 @@
 
 mod channels;
 mod requests;
-mod subscriber;
+pub(super) mod subscriber;
 
 use std::{
     future::pending,
@@ -19,9 +19,10 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 
+pub(super) use self::requests::Verb;
 use self::{
     channels::Channels,
-    requests::{Requests, Verb},
+    requests::Requests,
     subscriber::{Sink, Subscriber},
 };
 use super::{

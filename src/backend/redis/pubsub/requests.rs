@@ -30,7 +30,7 @@ pub(super) struct Requests {
 struct InFlight<T>(FuturesUnordered<Pin<Box<dyn Future<Output = T> + Send>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(in crate::backend::redis) enum Verb {
     Subscribe,
     Unsubscribe,
     Ping,

@@ -12,60 +12,65 @@ use crate::backend::{
     Publish,
     redis::{
         codec,
+        link::refuses_hello,
         naming::Named,
         options::{Clients, link_config},
     },
 };
 
 /// What is said over a link.
-pub(super) enum Subscriber {
-    /// What is told to all servers of a deployment.
-    Classic(PubSubStream),
-    /// What is told to one node of a cluster.
-    Sharded { pushes: mpsc::UnboundedReceiver<PushInfo>, _connection: Named },
+pub(in crate::backend::redis) enum Subscriber {
+    /// In the older protocol, in which the driver sends nothing else over it: it has no name.
+    Resp2(PubSubStream),
+    Resp3 {
+        pushes: mpsc::UnboundedReceiver<PushInfo>,
+        _connection: Named,
+    },
 }
 
 /// What is asked over it.
 #[derive(Clone)]
-pub(super) enum Sink {
-    Classic(PubSubSink),
-    Sharded(MultiplexedConnection),
+pub(in crate::backend::redis) enum Sink {
+    Resp2(PubSubSink),
+    Resp3(MultiplexedConnection, Publish),
 }
 
 /// What a server sends that nobody asked for.
-pub(super) enum Push {
-    Classic(Msg),
-    Sharded(PushInfo),
+pub(in crate::backend::redis) enum Push {
+    Resp2(Msg),
+    Resp3(PushInfo),
     /// The server ended the subscription to this channel, by itself or because it was asked to.
     Ended(String),
 }
 
-/// Opens one; `None` where the server must know a newer protocol than may be spoken with it.
-pub(super) async fn open(clients: &Clients, kind: Publish) -> RedisResult<(Sink, Subscriber)> {
-    let resp3 = match (kind, &clients.resp3) {
-        (Publish::Sharded, Some(client)) => client,
-        _ => {
-            let (sink, stream) = clients.resp2.get_async_pubsub().await?.split();
-            return Ok((Sink::Classic(sink), Subscriber::Classic(stream)));
+/// Opens one, in the newer protocol where that may be spoken and is known. Without it there are no sharded channels.
+pub(in crate::backend::redis) async fn open(clients: &Clients, kind: Publish) -> RedisResult<(Sink, Subscriber)> {
+    if let Some(client) = &clients.resp3 {
+        let (sender, pushes) = mpsc::unbounded_channel();
+        let config = link_config().set_push_sender(sender);
+        match client.get_multiplexed_async_connection_with_config(&config).await {
+            Ok(connection) => {
+                let named = Named::new(connection, clients);
+                return Ok((Sink::Resp3(named.get(), kind), Subscriber::Resp3 { pushes, _connection: named }));
+            }
+            Err(error) if kind == Publish::Classic && clients.falls_back && refuses_hello(&error) => {}
+            Err(error) => return Err(error),
         }
-    };
-    let (sender, pushes) = mpsc::unbounded_channel();
-    let config = link_config().set_push_sender(sender);
-    let connection = resp3.get_multiplexed_async_connection_with_config(&config).await?;
-    let named = Named::new(connection, clients);
-    Ok((Sink::Sharded(named.get()), Subscriber::Sharded { pushes, _connection: named }))
+    }
+    let (sink, stream) = clients.resp2.get_async_pubsub().await?.split();
+    Ok((Sink::Resp2(sink), Subscriber::Resp2(stream)))
 }
 
 impl Subscriber {
     /// The next of it; `None` at the end of the link.
-    pub(super) async fn next(&mut self) -> Option<Push> {
+    pub(in crate::backend::redis) async fn next(&mut self) -> Option<Push> {
         match self {
-            Self::Classic(stream) => stream.next().await.map(Push::Classic),
-            Self::Sharded { pushes, .. } => loop {
+            Self::Resp2(stream) => stream.next().await.map(Push::Resp2),
+            Self::Resp3 { pushes, .. } => loop {
                 let push = pushes.recv().await?;
                 match push.kind {
                     PushKind::Disconnection => return None,
-                    PushKind::SMessage => return Some(Push::Sharded(push)),
+                    PushKind::Message | PushKind::SMessage => return Some(Push::Resp3(push)),
                     PushKind::SUnsubscribe => {
                         let channel = push.data.first().and_then(codec::text).unwrap_or_default();
                         return Some(Push::Ended(channel.to_owned()));
@@ -86,8 +91,8 @@ impl Push {
     /// The channel and what was published there, unless it is something else.
     pub(super) fn message(&self) -> Option<(&str, &[u8])> {
         match self {
-            Self::Classic(message) => Some((message.get_channel_name(), message.get_payload_bytes())),
-            Self::Sharded(push) => match &push.data[..] {
+            Self::Resp2(message) => Some((message.get_channel_name(), message.get_payload_bytes())),
+            Self::Resp3(push) => match &push.data[..] {
                 [channel, Value::BulkString(payload)] => Some((codec::text(channel)?, payload)),
                 _ => None,
             },
@@ -99,25 +104,20 @@ impl Push {
 impl Sink {
     /// Asks, and waits for the answer. One that belongs to something else is an error without a code: from there on nobody
     /// knows whose answers are whose.
-    pub(super) async fn ask(&mut self, verb: Verb, channel: Option<&str>) -> RedisResult<()> {
-        let connection = match (self, verb, channel) {
-            (Self::Classic(sink), Verb::Subscribe, Some(channel)) => return sink.subscribe(channel).await,
-            (Self::Classic(sink), Verb::Unsubscribe, Some(channel)) => return sink.unsubscribe(channel).await,
+    pub(in crate::backend::redis) async fn ask(&mut self, verb: Verb, channel: Option<&str>) -> RedisResult<()> {
+        let (connection, kind) = match (self, verb, channel) {
+            (Self::Resp2(sink), Verb::Subscribe, Some(channel)) => return sink.subscribe(channel).await,
+            (Self::Resp2(sink), Verb::Unsubscribe, Some(channel)) => return sink.unsubscribe(channel).await,
             // Any answer will do, a refusal too.
-            (Self::Classic(sink), ..) => return sink.ping::<Value>().await.map(|_| ()),
-            (Self::Sharded(connection), ..) => connection,
+            (Self::Resp2(sink), ..) => return sink.ping::<Value>().await.map(|_| ()),
+            (Self::Resp3(connection, kind), ..) => (connection, *kind),
         };
-        let (cmd, kind) = match (verb, channel) {
-            (Verb::Subscribe, Some(channel)) => (of("SSUBSCRIBE", channel), Some((PushKind::SSubscribe, channel))),
-            (Verb::Unsubscribe, Some(channel)) => {
-                (of("SUNSUBSCRIBE", channel), Some((PushKind::SUnsubscribe, channel)))
-            }
-            _ => (redis::cmd("PING"), None),
-        };
-        match (connection.send_packed_command(&cmd).await?, kind) {
+        let (mut cmd, wanted) = words(verb, kind);
+        cmd.arg(channel);
+        match (connection.send_packed_command(&cmd).await?, wanted) {
             (Value::ServerError(error), _) => Err(error.into()),
-            (Value::Push { kind, data }, Some((wanted, channel)))
-                if kind == wanted && data.first().and_then(codec::text) == Some(channel) =>
+            (Value::Push { kind, data }, Some(wanted))
+                if kind == wanted && data.first().and_then(codec::text) == channel =>
             {
                 Ok(())
             }
@@ -127,10 +127,16 @@ impl Sink {
     }
 }
 
-fn of(verb: &str, channel: &str) -> Cmd {
-    let mut cmd = redis::cmd(verb);
-    cmd.arg(channel);
-    cmd
+/// How it is asked for channels of this kind, and which push says that it is done; none where an answer does.
+fn words(verb: Verb, kind: Publish) -> (Cmd, Option<PushKind>) {
+    let (word, done) = match (verb, kind) {
+        (Verb::Subscribe, Publish::Classic) => ("SUBSCRIBE", Some(PushKind::Subscribe)),
+        (Verb::Subscribe, Publish::Sharded) => ("SSUBSCRIBE", Some(PushKind::SSubscribe)),
+        (Verb::Unsubscribe, Publish::Classic) => ("UNSUBSCRIBE", Some(PushKind::Unsubscribe)),
+        (Verb::Unsubscribe, Publish::Sharded) => ("SUNSUBSCRIBE", Some(PushKind::SUnsubscribe)),
+        (Verb::Ping, _) => ("PING", None),
+    };
+    (redis::cmd(word), done)
 }
 
 #[cfg(test)]

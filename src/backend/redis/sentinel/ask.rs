@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
-use redis::{RedisError, Value, aio::PubSub};
+use redis::{RedisError, Value};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -16,9 +15,18 @@ use super::{
 };
 use crate::{
     backend::{
-        Fault, FaultKind,
+        Fault, FaultKind, Publish,
         backoff::{self, Backoff},
-        redis::{codec, faults, link::Link, options::Clients, rights::Version},
+        redis::{
+            codec, faults,
+            link::Link,
+            options::Clients,
+            pubsub::{
+                Verb,
+                subscriber::{self, Sink, Subscriber},
+            },
+            rights::Version,
+        },
     },
     chance::Chance,
 };
@@ -128,7 +136,7 @@ impl Sentinel {
 /// What it says by itself, over a connection that only listens.
 #[derive(Default)]
 struct Events {
-    stream: Option<PubSub>,
+    stream: Option<(Sink, Subscriber)>,
     /// When it was tried last to listen.
     tried: Option<Instant>,
     /// It will not have it.
@@ -144,11 +152,11 @@ impl Events {
         }
         self.tried = Some(Instant::now());
         let opened = async {
-            let mut stream = to.clients.resp2.get_async_pubsub().await?;
+            let (mut sink, subscriber) = subscriber::open(&to.clients, Publish::Classic).await?;
             for event in EVENTS {
-                stream.subscribe(event).await?;
+                sink.ask(Verb::Subscribe, Some(event)).await?;
             }
-            Ok::<_, RedisError>(stream)
+            Ok::<_, RedisError>((sink, subscriber))
         };
         match timeout(to.within, opened).await {
             Ok(Ok(stream)) => {
@@ -166,9 +174,8 @@ impl Events {
 
     /// Comes back when something happened: something was said, or nothing will be any more.
     async fn next(&mut self) {
-        let Some(stream) = &mut self.stream else { return std::future::pending().await };
-        let said = stream.on_message().next().await;
-        if said.is_none() {
+        let Some((_, subscriber)) = &mut self.stream else { return std::future::pending().await };
+        if subscriber.next().await.is_none() {
             self.stream = None;
         }
     }
