@@ -147,7 +147,7 @@ pub(crate) struct Abilities {
     /// Something below the seam may send a command again that was not answered.
     #[allow(dead_code, reason = "the plain lock bears a repetition; other primitives must know")]
     pub(crate) resends: bool,
-    /// One script may be given the keys of several names, and a key of one name may be told of on any channel.
+    /// One script may be given the keys of several names, as far as is known.
     pub(crate) joins_names: bool,
 }
 

@@ -91,6 +91,11 @@ pub(super) fn is_unknown_script(reply: &redis::Value) -> bool {
     matches!(reply, redis::Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
+/// Whether keys of two slots were too many for one call.
+pub(super) fn is_of_two_slots(reply: &redis::Value) -> bool {
+    matches!(reply, redis::Value::ServerError(error) if error.code() == "CROSSSLOT")
+}
+
 /// In which mode a server is that was greeted.
 pub(super) fn mode(greeting: &redis::Value) -> Option<&str> {
     pairs(greeting).find(|(what, _)| text(what) == Some("mode")).and_then(|(_, mode)| text(mode))

@@ -6,7 +6,7 @@ use std::{
     borrow::Cow,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,8 @@ pub(super) struct Link {
     pongs: Answers,
     /// Whether the driver tells when the connection is cut.
     tells: bool,
+    /// Keys of two slots were refused in one call.
+    parts_slots: AtomicBool,
 }
 
 /// A link that is looked after. When it is not any more, nobody waits for its answers in vain.
@@ -155,6 +157,16 @@ impl Link {
 
     pub(super) fn refusal(&self) -> Option<&Fault> {
         self.refusal.get()
+    }
+
+    /// Keys of two slots do not go into one call: there is a cluster behind what looks like one server.
+    pub(super) fn parts_slots(&self) {
+        self.parts_slots.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they may, as far as is known.
+    pub(super) fn joins_slots(&self) -> bool {
+        !self.parts_slots.load(Ordering::Relaxed)
     }
 
     /// When it was last seen to live: its opening counts.
@@ -264,7 +276,8 @@ impl Link {
     fn new(connection: Named, gone: CancellationToken, tells: bool) -> Self {
         let (number, cause, refusal) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
         let (suspicion, waiting) = (Suspicion::default(), Waiting::default());
-        Self { connection, number, gone, cause, refusal, suspicion, waiting, pongs: Answers::new(), tells }
+        let (pongs, parts_slots) = (Answers::new(), AtomicBool::new(false));
+        Self { connection, number, gone, cause, refusal, suspicion, waiting, pongs, tells, parts_slots }
     }
 }
 

@@ -103,6 +103,9 @@ impl Node {
                 replies[at] = reply;
             }
         }
+        if replies.iter().flatten().any(codec::is_of_two_slots) {
+            link.parts_slots();
+        }
         match self.routes() {
             Some(routes) if replies.iter().flatten().any(codec::is_refusal) => {
                 let commands = pipeline.cmd_iter().zip(scripts.iter().copied());

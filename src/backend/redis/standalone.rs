@@ -118,7 +118,8 @@ impl Backend for Standalone {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { resends: false, joins_names: true }
+        let joins_names = self.node.current.link().is_none_or(|link| link.joins_slots());
+        Abilities { resends: false, joins_names }
     }
 
     fn rights(&self) -> Rights {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use relatch::{Client, Error, ShardedPubSub};
+use relatch::{Client, Error, LockGuard, ShardedPubSub};
 
 use super::{MS, SOON, builder, is_sharded, live};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         cluster::{MASTERS, name_in, name_on, slot},
         deployment::{Deployment, Wishes},
         eventually_async,
-        proxy::{Action, Proxy, matching::command},
+        proxy::{Action, Entry, Proxy, matching::command},
         unique_name,
     },
     kept::{channel, connected},
@@ -62,6 +62,15 @@ async fn a_proxy_that_hides_a_cluster_is_served_as_one_server_and_refused_as_a_c
     let Err(Error::Invalid { what: "url", why, .. }) = &refused else { panic!("{refused:?}") };
     assert!(why.contains("redis://"), "{why}");
 
+    let keys_of_a_renewal = |entry: &Entry| {
+        let words = entry.words().filter(|_| entry.script().as_deref() == Some("renew"))?;
+        std::str::from_utf8(&words[2]).ok()?.parse::<usize>().ok()
+    };
+    let renewals = || -> (usize, usize) {
+        let (alone, together): (Vec<_>, Vec<_>) =
+            proxy.log().iter().filter_map(keys_of_a_renewal).partition(|keys| *keys == 1);
+        (alone.len(), together.len())
+    };
     let watchdog = MS * 2500;
     let ours = connected(Client::builder().url(proxy.url()).watchdog_timeout(watchdog)).await;
     let mut held = Vec::new();
@@ -69,8 +78,20 @@ async fn a_proxy_that_hides_a_cluster_is_served_as_one_server_and_refused_as_a_c
         held.push(ours.mutex(unique_name()).lock().await.expect("it is free"));
     }
     live(&ours, &unique_name()).await;
-    // They are renewed for longer than they would last, though not together.
-    tokio::time::sleep(watchdog * 4 / 3).await;
+    // They are renewed for longer than they would last, though not together. That is found out once a link.
+    for cuts in [true, false] {
+        eventually_async(SOON, async || renewals().1 > 0).await;
+        // Whatever was asked for before the answer has left.
+        eventually_async(SOON, async || renewals().0 >= 2 * held.len()).await;
+        proxy.clear_log();
+        eventually_async(SOON, async || renewals().0 >= 4 * held.len()).await;
+        assert_eq!(renewals().1, 0);
+        if cuts {
+            proxy.clear_log();
+            proxy.cut_all();
+        }
+    }
+    assert!(held.iter().all(LockGuard::is_held));
     for guard in held {
         guard.unlock().await.expect("it is held");
     }
