@@ -262,6 +262,29 @@ async fn sentinels_that_nobody_named_are_heard_and_all_of_them_again_when_they_h
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_and_sentinels_at_addresses_of_version_6_are_found_and_followed() {
+    let deployment = Deployment::with(&Wishes { host: Some("::1"), ..Wishes::default() });
+    let named = deployment.url_by(&["sentinel1"]);
+    assert!(named.contains("//[::1]:"), "{named}");
+    let (ours, theirs) = (connected(Client::builder().url(named)).await, client(&deployment).await);
+    live(&ours).await;
+    let waited = unique_name();
+    let held = theirs.mutex(&waited).lock().lease(SOON * 6).await.expect("a free lock");
+    let waiter = tokio::spawn(ours.mutex(&waited).lock());
+    is_listened_to(&deployment, "master", &waited).await;
+    // The others are known by the addresses that the first one told.
+    deployment.freeze("sentinel1");
+    deployment.kill("master");
+    let (next, _) = successor(&deployment, "master", &SENTINELS[1..]).await;
+    live(&ours).await;
+    assert!(deployment.scripts_run(&next) > 0);
+    is_listened_to(&deployment, &next, &waited).await;
+    held.unlock().await.expect("it is replicated");
+    let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic").expect("its turn");
+    entered.unlock().await.expect("it is held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn passwords_are_the_masters_or_the_sentinels_and_one_sentinel_of_three_is_enough() {
     let deployment = Deployment::with(&Wishes {
         password: Some("s3cret-of-all"),
