@@ -17,13 +17,14 @@
 #          ADDRESS=::1: where all of them are, instead of 127.0.0.1. NAMED=1: a cluster that tells its nodes as localhost, and with
 #          TLS certificates that are good for that name alone
 #          APART="NAME…": these are in a network of their own, which `cut` parts from that of the others without a word, and `mend`
-#          joins again. Neither is the machine's own: for root on Linux
+#          joins again. Neither is the machine's own: for root on Linux. With SWITCH=ADDRESS HERE=ADDRESS THERE=ADDRESS they are
+#          at those of this machine, and know each other by that of the switch, which is whoever reads `UP=ADDRESS` and answers
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/packages.sh"
 
 usage() {
-    sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,23s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
 }
 
@@ -104,11 +105,14 @@ host() {
         echo "${ADDRESS:-127.0.0.1}"
         return
     }
-    case $(side "$1") in here) echo 10.77.0.1 ;; there) echo 10.77.0.2 ;; esac
+    case $(side "$1") in here) echo "${HERE:-10.77.0.1}" ;; there) echo "${THERE:-10.77.0.2}" ;; esac
 }
 
+# known NAME: where others find it.
+known() { echo "${SWITCH:-$(host "$1")}"; }
+
 # entering NETWORK: what runs a command there.
-entering() { [ -z "${APART:-}" ] || echo "nsenter --net=/proc/${net[$1]}/ns/net"; }
+entering() { [ -z "${APART:-}" ] || [ -n "${SWITCH:-}" ] || echo "nsenter --net=/proc/${net[$1]}/ns/net"; }
 
 # Two networks with a switch between them. Each lasts for as long as somebody is in it: nothing of them is left, however this ends.
 networks() {
@@ -190,17 +194,26 @@ launch() {
         {
             echo "bind $(host "$name")"
             echo "protected-mode no"
+            # Who speaks is known by its address.
+            [ -z "${SWITCH:-}" ] || [ "$flavour" = redis62 ] || echo "bind-source-addr $(host "$name")"
             echo "dir $dir/$name"
             listen "$at"
             echo "$lines"
         } >"$dir/$name/conf"
         : >"$dir/$name/log"
         run "$name"
-        is_up "$name" && return
+        is_up "$name" && taken "$name" && return
         wait "${pid[$name]}" 2>/dev/null || true
     done
 }
 sentinels=
+
+# taken NAME: the switch knows it.
+taken() {
+    [ -n "${SWITCH:-}" ] || return 0
+    echo "UP=$(host "$1"):${port[$1]}"
+    read -r _
+}
 
 listen() {
     [ "${TLS:-0}" = 1 ] || {
@@ -225,17 +238,20 @@ repl-diskless-sync-delay 0
 repl-diskless-load swapdb
 repl-ping-replica-period 1
 repl-timeout 10'
+    [ -z "${SWITCH:-}" ] || echo "replica-announce-ip $SWITCH"
     [ -z "${PASSWORD:-}" ] || echo "requirepass $PASSWORD
 masterauth $PASSWORD"
 }
 
 names() {
+    [ -z "${SWITCH:-}" ] || echo "cluster-announce-ip $SWITCH"
     [ "${NAMED:-0}" != 1 ] || echo "cluster-announce-hostname localhost
 cluster-preferred-endpoint-type hostname"
 }
 
 watching() { # master's port
-    echo "sentinel monitor m ${hosts[$1]} $1 2
+    [ -z "${SWITCH:-}" ] || echo "sentinel announce-ip $SWITCH"
+    echo "sentinel monitor m $(known master) $1 2
 sentinel down-after-milliseconds m ${DOWN_AFTER:-1000}
 sentinel failover-timeout m ${FAILOVER_TIMEOUT:-3000}
 sentinel parallel-syncs m 2"
@@ -294,7 +310,7 @@ addresses() { # names…
 
 master= replicas= watchers= nodes= ca=
 [ "${TLS:-0}" != 1 ] || certificates
-[ -z "${APART:-}" ] || networks
+[ -z "${APART:-}" ] || [ -n "${SWITCH:-}" ] || networks
 case $kind in
     standalone)
         launch one "$(data)"
@@ -303,7 +319,7 @@ case $kind in
     replicas | sentinel)
         launch master "$(data)"
         for n in 1 2; do launch "replica$n" "$(data)
-replicaof $(host master) ${port[master]}"; done
+replicaof $(known master) ${port[master]}"; done
         until_true replicas_are_online "${port[master]}" 2
         master=$(addresses master) replicas=$(addresses replica1 replica2)
         if [ "$kind" = sentinel ]; then
@@ -329,7 +345,7 @@ $(names)"
             # shellcheck disable=SC2046
             ask "${port[node$n]}" cluster addslots $(seq "${bounds[n]}" $((bounds[n + 1] - 1))) >/dev/null
         done
-        for n in 1 2 3 4 5; do ask "${port[node0]}" cluster meet "$(host "node$n")" "${port[node$n]}" >/dev/null; done
+        for n in 1 2 3 4 5; do ask "${port[node0]}" cluster meet "$(known "node$n")" "${port[node$n]}" >/dev/null; done
         for n in 3 4 5; do until_true follows "node$n" "$(ask "${port[node$((n - 3))]}" cluster myid)"; done
         for n in 0 1 2 3 4 5; do until_true is_whole "${port[node$n]}"; done
         for n in 0 1 2; do until_true replicas_are_online "${port[node$n]}" 1; done

@@ -1,5 +1,5 @@
-//! A network that is cut in two, with the old master on one side and its successor on the other, and clients on both. For root on
-//! Linux: each side is a network of its own.
+//! A network that is cut in two, with the old master on one side and its successor on the other, and clients on both. For root
+//! each side is a network of its own; for everybody else's sake the same by a switch between servers of one network.
 
 use std::{
     process::{Command, Stdio},
@@ -21,6 +21,7 @@ use crate::{
         deployment::{Deployment, Wishes},
         eventually,
         lag::Lag,
+        proxy::Proxy,
         unique_name,
     },
     kept::{channel, client},
@@ -32,17 +33,28 @@ struct Side {
     runtime: Runtime,
     deployment: Arc<Deployment>,
     client: Client,
+    /// By which the client reaches the servers, where the threads are in no network of their own.
+    _proxy: Option<Proxy>,
 }
 
 impl Side {
     fn of(deployment: &Arc<Deployment>, server: &'static str) -> Self {
-        let there = Arc::clone(deployment);
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(2).enable_all().on_thread_start(move || there.enter_the_network_of(server));
+        builder.worker_threads(2).enable_all();
+        let (mut url, mut proxy) = (deployment.url(), None);
+        if let Some(switch) = deployment.switch() {
+            let sides = switch.sides().map(|side| side.to_string());
+            let side = usize::from(deployment.address(server) == sides[1]);
+            let here = switch.entrance(side).to_string();
+            url = sides.iter().fold(url, |url, side| url.replace(side, &here));
+            proxy = Some(Proxy::into_network(switch, side, &deployment.ports()));
+        } else {
+            let there = Arc::clone(deployment);
+            builder.on_thread_start(move || there.enter_the_network_of(server));
+        }
         let runtime = builder.build().expect("a runtime starts");
-        let url = deployment.url();
         let client = runtime.block_on(runtime.spawn(async move { client(url).await })).expect("no panic");
-        Self { runtime, deployment: Arc::clone(deployment), client }
+        Self { runtime, deployment: Arc::clone(deployment), client, _proxy: proxy }
     }
 
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
@@ -86,6 +98,11 @@ impl Side {
         });
         waiter
     }
+}
+
+/// Servers of which these are apart by a switch.
+fn switched(start: fn(&Wishes) -> Deployment, apart: &'static [&'static str]) -> Arc<Deployment> {
+    Arc::new(start(&Wishes { apart, switched: true, ..Wishes::default() }))
 }
 
 /// Servers of which these are apart; none where nobody may do that.
@@ -177,22 +194,42 @@ fn both_sides_are_served_as_well_as_they_can(deployment: &Arc<Deployment>, kind:
     }
 }
 
-#[test]
-fn whoever_is_cut_off_with_an_old_master_leaves_it_once_a_sentinel_says_so_and_is_told_what_was_lost() {
-    const FAR: &[&str] = &["replica1", "replica2", "sentinel2", "sentinel3"];
-    let Some(deployment) = apart(Deployment::with, FAR) else { return };
+/// Who is on the other side.
+const FAR_OF_SENTINELS: &[&str] = &["replica1", "replica2", "sentinel2", "sentinel3"];
+const FAR_OF_A_CLUSTER: &[&str] = &["node1", "node2", "node3", "node4", "node5"];
+
+fn of_sentinels(deployment: &Arc<Deployment>) {
     let now = |deployment: &Deployment| deployment.master_by("sentinel2");
     let kind = Kind { master: "master", far: "sentinel2", now, name: unique_name, sharded: false, outlives: true };
-    both_sides_are_served_as_well_as_they_can(&deployment, &kind);
+    both_sides_are_served_as_well_as_they_can(deployment, &kind);
 }
 
-#[test]
-fn whoever_is_cut_off_with_a_shards_old_master_leaves_it_once_the_others_are_there_and_is_told_what_was_lost() {
-    const FAR: &[&str] = &["node1", "node2", "node3", "node4", "node5"];
-    let Some(cluster) = apart(Deployment::cluster_with, FAR) else { return };
+fn of_a_cluster(cluster: &Arc<Deployment>) {
     // Of the first three the fourth is the first's replica.
     let now = |cluster: &Deployment| if cluster.is_master("node3") { "node3".to_owned() } else { "node0".to_owned() };
     let sharded = cluster.flavour() != "redis62";
     let kind = Kind { master: "node0", far: "node3", now, name: || name_on("node0"), sharded, outlives: false };
-    both_sides_are_served_as_well_as_they_can(&cluster, &kind);
+    both_sides_are_served_as_well_as_they_can(cluster, &kind);
+}
+
+#[test]
+fn whoever_is_cut_off_with_an_old_master_leaves_it_once_a_sentinel_says_so_and_is_told_what_was_lost() {
+    let Some(deployment) = apart(Deployment::with, FAR_OF_SENTINELS) else { return };
+    of_sentinels(&deployment);
+}
+
+#[test]
+fn whoever_a_switch_cuts_off_with_an_old_master_leaves_it_once_a_sentinel_says_so_and_is_told_what_was_lost() {
+    of_sentinels(&switched(Deployment::with, FAR_OF_SENTINELS));
+}
+
+#[test]
+fn whoever_is_cut_off_with_a_shards_old_master_leaves_it_once_the_others_are_there_and_is_told_what_was_lost() {
+    let Some(cluster) = apart(Deployment::cluster_with, FAR_OF_A_CLUSTER) else { return };
+    of_a_cluster(&cluster);
+}
+
+#[test]
+fn whoever_a_switch_cuts_off_with_a_shards_old_master_leaves_it_once_the_others_are_there_and_is_told_what_was_lost() {
+    of_a_cluster(&switched(Deployment::cluster_with, FAR_OF_A_CLUSTER));
 }

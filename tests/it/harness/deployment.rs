@@ -14,7 +14,7 @@ use std::{
 use redis::{Client, Connection, FromRedisValue, RedisResult, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{eventually_async, watcher};
+use super::{eventually_async, switch::Switch, watcher};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers.sh");
 
@@ -30,6 +30,7 @@ pub(crate) struct Deployment {
     sentinel_password: Option<String>,
     tls: bool,
     shared: bool,
+    switch: Option<Switch>,
 }
 
 /// What servers shall be told before they start.
@@ -45,6 +46,8 @@ pub(crate) struct Wishes {
     pub(crate) named: bool,
     /// These are in a network that can be cut off from that of the others.
     pub(crate) apart: &'static [&'static str],
+    /// They are so by a switch of the tests, which needs no right.
+    pub(crate) switched: bool,
 }
 
 #[derive(Debug)]
@@ -109,6 +112,11 @@ impl Deployment {
         command.args([kind, &flavour()]).env("DOWN_AFTER", "1500").env("NODE_TIMEOUT", "1000");
         command.env("TLS", if wishes.tls { "1" } else { "0" }).env("APART", wishes.apart.join(" "));
         command.env("ADDRESS", wishes.host.unwrap_or("127.0.0.1")).env("NAMED", if wishes.named { "1" } else { "0" });
+        let switch = wishes.switched.then(Switch::new);
+        command.envs(switch.iter().flat_map(|switch| {
+            let [here, there] = switch.sides();
+            [("SWITCH", switch.address()), ("HERE", here), ("THERE", there)].map(|(what, at)| (what, at.to_string()))
+        }));
         command.envs(wishes.password.map(|password| ("PASSWORD", password)));
         command.envs(wishes.sentinel_password.map(|password| ("SENTINEL_PASSWORD", password)));
         // Away from a Ctrl-C: the end of its pipe tells the script.
@@ -124,6 +132,11 @@ impl Deployment {
                 break;
             }
             let (what, value) = line.split_once('=').unwrap_or_else(|| panic!("the script says {line:?}"));
+            if let Some(switch) = switch.as_ref().filter(|_| what == "UP") {
+                switch.take(value.parse().expect("an address"), kind == "cluster");
+                script.order("go on");
+                continue;
+            }
             match what.strip_prefix("PID_") {
                 Some(name) => drop(script.pids.insert(name.to_owned(), pid(value))),
                 None => drop(said.insert(what.to_owned(), value.to_owned())),
@@ -131,7 +144,18 @@ impl Deployment {
         }
         let password = wishes.password.map(str::to_owned);
         let sentinel_password = wishes.sentinel_password.map(str::to_owned);
-        Self { script: Mutex::new(script), said, password, sentinel_password, tls: wishes.tls, shared: false }
+        Self { script: Mutex::new(script), said, password, sentinel_password, tls: wishes.tls, shared: false, switch }
+    }
+
+    /// What is between its networks, where no rights were needed for that.
+    pub(crate) fn switch(&self) -> Option<&Switch> {
+        self.switch.as_ref()
+    }
+
+    /// The ports of all its servers.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        let ports = self.said.iter().filter(|(what, _)| what.starts_with("PORT_"));
+        ports.map(|(_, port)| port.parse().expect("a port is a number")).collect()
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -252,9 +276,10 @@ impl Deployment {
         self.try_connection(name).expect("the server takes a connection")
     }
 
-    pub(super) fn try_connection(&self, name: &str) -> RedisResult<Connection> {
+    /// The same to one that may end it.
+    pub(crate) fn try_connection(&self, name: &str) -> RedisResult<Connection> {
         let connection = self.client_of(name).get_connection_with_timeout(LOOK)?;
-        connection.set_read_timeout(Some(LOOK)).expect("a socket takes a timeout");
+        connection.set_read_timeout(Some(LOOK))?;
         Ok(connection)
     }
 
@@ -305,11 +330,17 @@ impl Deployment {
 
     /// Nothing passes any more between the servers that are apart and the others, and nobody is told.
     pub(crate) fn cut(&self) {
-        self.harmed().done("cut");
+        match &self.switch {
+            Some(switch) => switch.cut(),
+            None => self.harmed().done("cut"),
+        }
     }
 
     pub(crate) fn mend(&self) {
-        self.harmed().done("mend");
+        match &self.switch {
+            Some(switch) => switch.mend(),
+            None => self.harmed().done("mend"),
+        }
     }
 
     /// The calling thread is in the network of this server from now on, with all that it opens there. Where they are apart nobody

@@ -13,6 +13,7 @@ pub(crate) mod proxy;
 pub(crate) mod random;
 pub(crate) mod server;
 pub(crate) mod stepping;
+pub(crate) mod switch;
 pub(crate) mod traces;
 mod unique;
 pub(crate) mod usage;

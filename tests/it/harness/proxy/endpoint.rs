@@ -1,10 +1,14 @@
 //! Unix and TCP sockets as one kind of stream.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream},
 };
 
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -15,6 +19,8 @@ pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 pub(super) enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
+    /// As it is seen from another address of this machine.
+    TcpFrom(Ipv4Addr, SocketAddr),
 }
 
 impl Address {
@@ -22,6 +28,11 @@ impl Address {
         match self {
             Self::Unix(path) => Ok(unix(UnixStream::connect(path).await?)),
             Self::Tcp(address) => Ok(tcp(TcpStream::connect(address).await?)),
+            Self::TcpFrom(from, address) => {
+                let socket = TcpSocket::new_v4()?;
+                socket.bind((*from, 0).into())?;
+                Ok(tcp(socket.connect(*address).await?))
+            }
         }
     }
 }
@@ -38,7 +49,7 @@ impl Listener {
     pub(super) fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Unix(path) => UnixListener::bind(path).map(Self::Unix),
-            Address::Tcp(address) => {
+            Address::Tcp(address) | Address::TcpFrom(_, address) => {
                 let listener = std::net::TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
                 TcpListener::from_std(listener).map(Self::Tcp)

@@ -29,7 +29,7 @@ pub(crate) use self::{
     log::{Entry, Event},
     rule::{Action, Rule},
 };
-use super::{Server, unique_name};
+use super::{Server, switch::Switch, unique_name};
 
 /// A running proxy. Dropping it closes its listener and every connection.
 #[derive(Debug)]
@@ -100,6 +100,13 @@ impl Proxy {
         Self::start(pairs, None, Some([there.to_string(), here.to_string()]))
     }
 
+    /// The same for one of the two networks of a switch, behind which the servers with these ports are.
+    pub(crate) fn into_network(switch: &Switch, side: usize, ports: &[u16]) -> Self {
+        let (here, from, there) = (switch.entrance(side), switch.sides()[side], switch.address());
+        let ways = |port: &u16| (Address::Tcp((here, *port).into()), Address::TcpFrom(from, (there, *port).into()));
+        Self::start(ports.iter().map(ways), None, Some([there.to_string(), here.to_string()]))
+    }
+
     /// Listens at the first of each pair for who wants to the second.
     fn start(
         pairs: impl IntoIterator<Item = (Address, Address)>,
@@ -143,7 +150,7 @@ impl Proxy {
                 let pass = password.map(|password| format!("?pass={password}")).unwrap_or_default();
                 format!("redis+unix://{}{pass}", path.display())
             }
-            Address::Tcp(address) => {
+            Address::Tcp(address) | Address::TcpFrom(_, address) => {
                 let pass = password.map(|password| format!(":{password}@")).unwrap_or_default();
                 format!("redis://{pass}{address}/")
             }
