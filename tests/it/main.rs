@@ -39,6 +39,8 @@ mod forcing;
 mod full;
 mod guards;
 mod harness;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod interop;
 mod kept;
 mod labels;
@@ -107,4 +109,6 @@ const ROLES: &[Role] = &[
     ("hold", waiting::hold),
     ("weather_a_storm", storm::work),
     ("work_in_a_crowd", interop::work_in_a_crowd),
+    #[cfg(target_os = "linux")]
+    ("follow_a_name", hosts::follow_a_name),
 ];

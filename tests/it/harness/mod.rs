@@ -5,6 +5,8 @@ pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
 pub(crate) mod either;
+#[cfg(target_os = "linux")]
+pub(crate) mod hosts;
 pub(crate) mod lag;
 pub(crate) mod monitor;
 pub(crate) mod poll;

@@ -6,6 +6,7 @@ use std::{
     env,
     io::{BufRead, BufReader, Write, stdin, stdout},
     os::unix::process::CommandExt,
+    path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio, exit},
     sync::{
         Arc, Mutex, PoisonError,
@@ -17,6 +18,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+#[cfg(target_os = "linux")]
+use super::hosts::Hosts;
 use crate::ROLES;
 
 /// How long a line may take when the test names no bound.
@@ -46,9 +49,19 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a copy of this binary in a role.
     pub(crate) fn spawn(role: &str, args: &[&str]) -> Self {
+        Self::of(Command::new(this_program()), role, args)
+    }
+
+    /// One to which the names of hosts are those.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn spawn_among(hosts: &Hosts, role: &str, args: &[&str]) -> Self {
+        Self::of(hosts.command(&this_program()), role, args)
+    }
+
+    fn of(mut program: Command, role: &str, args: &[&str]) -> Self {
         assert!(ROLES.iter().any(|(name, _)| *name == role), "no role is called {role}");
         assert!(!args.iter().any(|arg| arg.contains(BETWEEN)), "an argument has the separator in it");
-        let mut child = Command::new(env::current_exe().expect("the test binary has a path"))
+        let mut child = program
             .args(["harness::process::child_process_entry", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(ARGS, args.join(&BETWEEN.to_string()))
@@ -136,6 +149,10 @@ impl Process {
         }
         self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+fn this_program() -> PathBuf {
+    env::current_exe().expect("the test binary has a path")
 }
 
 /// What is left of a line without what the test runner writes around a role that comes to its end.

@@ -91,6 +91,11 @@ impl Proxy {
         Self::start([(any_port(), Address::Tcp(server))], None, None)
     }
 
+    /// A proxy here before whatever listens there.
+    pub(crate) fn between(here: SocketAddr, there: SocketAddr) -> Self {
+        Self::start([(Address::Tcp(here), Address::Tcp(there))], None, None)
+    }
+
     /// One proxy before several servers on these ports of 127.0.0.1, which know each other: each has the same port of that
     /// address here, and whoever hears where another one is hears that address.
     pub(crate) fn to_all(ports: &[u16], here: Ipv4Addr) -> Self {
