@@ -61,6 +61,25 @@ fn moves(trace: &[Traced]) -> BTreeMap<Uuid, Duration> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_master_that_was_replaced_has_no_replicas_that_acknowledge_anything() {
+    for nodes in [1, 3] {
+        let store = EmbeddedStore::seeded(1).with_nodes(nodes);
+        store.set_replicas(2);
+        let client = Client::builder().embedded(&store).replica_acks(2, 100 * MS).connect().await.expect("it connects");
+        let mut names = names(&store, 0, "name");
+        let mut lock = || client.lock(names.next().expect("there is always another"));
+        let before = lock().lock().await.expect("both acknowledge it");
+        store.fail_over(0, Forget::Nothing, Rival::Lives(LEASE)).expect("there is such a node");
+        let answer = lock().try_lock().await;
+        assert!(matches!(answer, Err(Error::TooFewReplicas { acknowledged: 0, .. })), "{answer:?}");
+        // Whoever has a link to the next one has its replicas.
+        store.cut(&client).expect("a client of it");
+        let after = lock().lock().await.expect("both acknowledge it");
+        assert!(before.is_held() && after.is_held());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_new_master_does_not_know_is_told_to_all_holders_at_once_and_what_it_knows_stays() {
     for nodes in [1, 3] {
         let store = EmbeddedStore::seeded(1).with_nodes(nodes);

@@ -205,6 +205,12 @@ impl World {
         self.links(Route { client, node: self.hosts.node_of(key) }).map(|links| links.last_answer)
     }
 
+    /// Whether this client's next command for a key goes to a master that was replaced.
+    pub(super) fn leads_to_rival(&self, client: Uuid, key: &str) -> bool {
+        let member = self.members.get(&client);
+        member.is_some_and(|member| self.hosts.is_rival(member.links[self.hosts.node_of(key)].commands.host))
+    }
+
     pub(super) fn counts(&self, key: &str) -> bool {
         !self.hosts.is_moving(slot_of(key.as_bytes()))
     }

@@ -277,8 +277,9 @@ impl EmbeddedStore {
         self.store.with(|world| world.hosts.limit_memory(bytes));
     }
 
-    /// How many replicas acknowledge what is written, each at once; none to begin with. For clients with
-    /// [`replica_acks`](crate::ClientBuilder::replica_acks).
+    /// How many replicas acknowledge what is written, each at once; none to begin with. A master that was
+    /// [replaced](Self::fail_over) has none: they follow the next one, which may be made to forget what they acknowledged. For
+    /// clients with [`replica_acks`](crate::ClientBuilder::replica_acks).
     ///
     /// # Examples
     ///
