@@ -128,6 +128,7 @@
 //! | --- | --- | --- |
 //! | `min-replicas-to-write 1` with `min-replicas-max-lag 1` | every server | a master that is cut off refuses to write within two seconds |
 //! | `down-after-milliseconds` | sentinels | how soon a dead master is given up; shorter is sooner, and mistakes a busy one for a dead one |
+//! | `cluster-node-timeout` | nodes of a cluster | how soon a dead master is given up, and for how long one that is cut off goes on granting; a shorter one mistakes a busy node for a dead one |
 //! | `SENTINEL FAILOVER name COORDINATED` | Valkey 9.1 | the old master stops writing first |
 //! | clocks that agree | every server | from Redis 7.0 on, a lease that is replicated ends by the new master's clock |
 //!
