@@ -57,7 +57,7 @@
 //!
 //! Without `+subscribe` a failover is noticed up to a second later, and one event says so; without `sentinels` nobody but those
 //! in the URL is asked; without `myid` a sentinel that is reached by two addresses counts twice;
-//! without `client|setname` the one that asks has no name. At the master the rights are
+//! without `client|setname` neither has a name. At the master the rights are
 //! those of [`operating`](super::operating#rights): that it is one is said by `HELLO`, which needs no right, or by `+role`.
 //!
 //! # Cluster

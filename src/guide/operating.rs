@@ -42,7 +42,9 @@
 //! # Failover
 //!
 //! After a failover behind one address (a DNS name, a balancer) a client finds the new master by itself: a link that is cut, or
-//! that a replica answers with `READONLY`, is opened again, and the name is looked up anew. With sentinels it goes where they say.
+//! that a replica answers with `READONLY`, is opened again, and the name is looked up anew. A server that goes on answering as a master is not left because a name leads
+//! elsewhere by now. With sentinels a client goes where they say; their own names, and those that were given for a cluster, are
+//! looked up anew in the same way, those of a cluster where no node that is known answers any more.
 //!
 //! While a link is away it is tried again with growing pauses, for as long as the client lives. Calls answer
 //! [`Unreachable`](crate::Error::Unreachable) when their time is over, holders keep their locks until their leases are over,
