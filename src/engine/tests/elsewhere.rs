@@ -1,6 +1,6 @@
 //! Keys at several places: what happens at one of them says nothing of the others.
 
-use super::*;
+use super::{era::handing_over, *};
 
 /// The way to one place has become longer, while another one answers all the time.
 #[tokio::test(start_paused = true)]
@@ -29,11 +29,7 @@ async fn what_one_place_answers_says_nothing_of_the_way_to_another() {
 #[tokio::test(start_paused = true)]
 async fn what_is_handed_over_while_another_place_changes_its_server_is_not_undone() {
     let bench = Bench::new();
-    let (world, gate, lock) = (&bench.world, Gate::new(), bench.unpassable("a"));
-    let first = lock.lock().await.unwrap();
-    world.next(Verb::HandOver, [Fate::Held(gate.clone())]);
-    let waiter = start(lock.lock()).await;
-    let unlocking = start(async move { first.unlock().await }).await;
+    let (world, (gate, waiter, unlocking)) = (&bench.world, handing_over(&bench).await);
     world.forget_record();
     world.changes_elsewhere();
     sleep(2 * SECOND).await;

@@ -297,49 +297,49 @@ async fn a_lost_detached_hold_is_remembered_for_a_lease() {
     bench.nothing_is_left("a").await;
 }
 
+/// The first of three has the name for longer than a slice, until it is lost. Somebody elsewhere listens.
+async fn three_in_turn(bench: &Bench) -> (LockGuard, [JoinHandle<Result<LockGuard>>; 2]) {
+    bench.world.server(|server| server.others = 1);
+    let lock = bench.lock("a");
+    let first = lock.lock().lease(SLICE * 3).await.unwrap();
+    (first, [start(lock.lock()).await, start(lock.lock()).await])
+}
+
+/// The second of them has it, and its slice was over before: the third comes after those elsewhere.
+async fn begins_no_new_slice(bench: &Bench, second: LockGuard, third: JoinHandle<Result<LockGuard>>) {
+    bench.world.forget_record();
+    second.unlock().await.unwrap();
+    assert_eq!(bench.world.verbs(), [Verb::Release]);
+    drop(third.await.unwrap().unwrap());
+    bench.nothing_is_left("a").await;
+}
+
 /// The try left while the slice was over and nobody had the name between: what took it goes on with that slice.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_that_is_let_go_of_behind_the_next_try_begins_no_new_slice_for_it() {
     let bench = Bench::new();
-    let (world, lock) = (&bench.world, bench.lock("a"));
-    world.server(|server| server.others = 1);
-    let first = lock.lock().lease(SLICE * 3).await.unwrap();
-    let second = start(lock.lock()).await;
-    let third = start(lock.lock()).await;
+    let (first, [second, third]) = three_in_turn(&bench).await;
     // By then the server has ended the hold; on one link the release runs behind the try.
-    world.next(Verb::Acquire, [Fate::Delayed(2 * MS)]);
-    world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
+    bench.world.next(Verb::Acquire, [Fate::Delayed(2 * MS)]);
+    bench.world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
     assert_eq!(cause(&first.lost().await), Some(LostCause::Expired));
     turn().await;
-    assert_eq!(world.sent(Verb::Acquire).len(), 2, "the next one tries");
+    assert_eq!(bench.world.sent(Verb::Acquire).len(), 2, "the next one tries");
     drop(first);
-    let second = second.await.unwrap().unwrap();
-    world.forget_record();
-    second.unlock().await.unwrap();
-    assert_eq!(world.verbs(), [Verb::Release], "its slice was over before");
-    drop(third.await.unwrap().unwrap());
-    bench.nothing_is_left("a").await;
+    begins_no_new_slice(&bench, second.await.unwrap().unwrap(), third).await;
 }
 
 /// The server ended the hold by itself and told nobody, so nobody else came for the name.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_that_is_over_when_it_is_let_go_of_begins_no_new_slice_for_the_next_try() {
     let bench = Bench::new();
-    let (world, lock) = (&bench.world, bench.lock("a"));
-    world.server(|server| server.others = 1);
-    let first = lock.lock().lease(SLICE * 3).await.unwrap();
-    let second = start(lock.lock()).await;
-    let third = start(lock.lock()).await;
-    world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
+    let (first, [second, third]) = three_in_turn(&bench).await;
+    bench.world.next(Verb::Release, [Fate::Delayed(3 * MS)]);
     assert_eq!(cause(&first.lost().await), Some(LostCause::Expired));
     turn().await;
     drop(first);
     let freed = Instant::now();
     let second = second.await.unwrap().unwrap();
     assert_eq!(freed.elapsed(), 3 * MS, "nobody is let go first");
-    world.forget_record();
-    second.unlock().await.unwrap();
-    assert_eq!(world.verbs(), [Verb::Release], "its slice was over before");
-    drop(third.await.unwrap().unwrap());
-    bench.nothing_is_left("a").await;
+    begins_no_new_slice(&bench, second, third).await;
 }
