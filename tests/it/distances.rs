@@ -394,13 +394,16 @@ async fn shares(crews: &[Crew], section: Duration, span: Duration, seed: Option<
 async fn everybody_has_its_turn(crews: &[Crew]) {
     let processes = u32::try_from(crews.len()).expect("a few");
     // The clock of these tests goes by whole milliseconds: a tenth of one is none.
-    for (section, seeds) in [(1, 2), (20, 8), (100, 8), (1000, 8)] {
+    for (section, long, seeds) in [(1, 12, 2), (20, 40, 8), (100, 100, 8), (1000, 300, 8)] {
         let section = MS * section;
         let bound = |trip: Duration| Duration::from_secs(1) + 12 * (SLICE + section + trip) * processes;
-        // Nobody can wait for longer than it lasts.
-        let span = bound(MS * crews.iter().map(|crew| crew.0).max().unwrap_or_default()) * 4 / 3;
-        let alone = shares(&crews[..1], section, span, None).await[0].sections;
-        for seed in [None].into_iter().chain((0..seeds).map(Some)) {
+        // Nobody can wait for longer than it lasts. One run is long enough for whoever is kept out late to be seen, too.
+        let short = bound(MS * crews.iter().map(|crew| crew.0).max().unwrap_or_default()) * 4 / 3;
+        let long = short.max(Duration::from_secs(long));
+        let made_alone = async |span| shares(&crews[..1], section, span, None).await[0].sections;
+        let (in_long, in_short) = (made_alone(long).await, made_alone(short).await);
+        let runs = (0..seeds).map(|seed| (Some(seed), short, in_short));
+        for (seed, span, alone) in [(None, long, in_long)].into_iter().chain(runs) {
             let shares = shares(crews, section, span, seed).await;
             let what = format!("sections of {section:?}, seed {seed:?}: alone {alone}, {shares:?}");
             for share in &shares {
