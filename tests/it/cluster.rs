@@ -22,7 +22,7 @@ use crate::{
         server::free_port,
         traces::{Said, Traces},
     },
-    kept::{channel, connected},
+    kept::{channel, connected, poll_once},
     taking::SOON,
 };
 
@@ -40,7 +40,9 @@ async fn client(cluster: &Deployment) -> Client {
 async fn live(client: &Client, name: &str) {
     let lock = client.mutex(name);
     let guard = lock.lock().await.expect("a free lock");
-    let waiting = tokio::spawn(lock.lock().into_future());
+    let mut waiting = lock.lock().into_future();
+    assert!(poll_once(&mut waiting).await.is_pending());
+    let waiting = tokio::spawn(waiting);
     guard.extend(SOON).await.expect("it is held");
     guard.unlock().await.expect("it is held");
     waiting.await.expect("no panic").expect("it is free").unlock().await.expect("it is held");

@@ -64,6 +64,20 @@ async fn live(server: &Server, builder: ClientBuilder) {
     assert!(released.elapsed() < LOOK, "it was not woken");
 }
 
+/// The same on every node of a cluster.
+async fn live_on_all(cluster: &Deployment, holder: &Client, waiter: &Client) {
+    // Of so many names each node has some.
+    for name in (0..20).map(|_| unique_name()) {
+        let held = holder.lock(&name).lock().lease(LOOK * 6).await.expect("a free lock");
+        let waiting = tokio::spawn(waiter.mutex(&name).lock().into_future());
+        let (node, channel) = (home(&name), format!("redisson_lock__channel:{{{name}}}"));
+        let sharded = cluster.flavour() != "redis62";
+        eventually_async(LOOK, async || cluster.listeners_on(node, &channel, sharded) == 1).await;
+        held.unlock().await.expect("a hold of ours");
+        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
+    }
+}
+
 /// What is said where a certificate is not accepted: the same by either library.
 #[track_caller]
 fn not_accepted<T>(server: &Server, answer: Result<T>) {
@@ -124,16 +138,7 @@ async fn all_nodes_of_a_cluster_are_spoken_to_over_tls() {
     let client = Client::builder().cluster_nodes(nodes).command_timeout(LOOK).connect().await.expect("it lets us in");
     let other = Client::builder().cluster_nodes([cluster.client_of("node5")]).command_timeout(LOOK);
     let other = other.connect().await.expect("it lets us in");
-    // Of so many names each node has some.
-    for name in (0..20).map(|_| unique_name()) {
-        let held = client.lock(&name).lock().lease(LOOK * 6).await.expect("a free lock");
-        let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
-        let (node, channel) = (home(&name), format!("redisson_lock__channel:{{{name}}}"));
-        let sharded = cluster.flavour() != "redis62";
-        eventually_async(LOOK, async || cluster.listeners_on(node, &channel, sharded) == 1).await;
-        held.unlock().await.expect("a hold of ours");
-        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
-    }
+    live_on_all(&cluster, &client, &other).await;
     // Who trusts another issuer trusts none of them.
     let answer = Client::builder().url(cluster.url()).command_timeout(LOOK).connect().await;
     let Err(Error::Refused { op: Op::Connect, kind: RefusedKind::Certificate, .. }) = answer else {
@@ -147,14 +152,7 @@ async fn nodes_of_a_cluster_are_spoken_to_by_the_names_that_their_certificates_a
     let builder = || Client::builder().cluster_nodes([cluster.client_of("node1")]).command_timeout(LOOK);
     let (client, other) = (builder().connect().await, builder().connect().await);
     let (client, other) = (client.expect("it lets us in"), other.expect("it lets us in"));
-    // Of so many names each node has some.
-    for name in (0..20).map(|_| unique_name()) {
-        let held = client.lock(&name).lock().await.expect("a free lock");
-        let waiting = tokio::spawn(other.mutex(&name).lock().into_future());
-        tokio::task::yield_now().await;
-        held.unlock().await.expect("a hold of ours");
-        waiting.await.expect("no panic").expect("it is free").unlock().await.expect("a hold of ours");
-    }
+    live_on_all(&cluster, &client, &other).await;
     // By its number nobody knows that it is the one.
     let address = cluster.client_of("node1").get_connection_info().addr().clone();
     let redis::ConnectionAddr::TcpTls { port, insecure, tls_params, .. } = address else { panic!("it speaks TLS") };
