@@ -68,8 +68,8 @@ async fn a_server_that_is_away_is_said_once_and_once_that_it_is_back() {
     server.kill();
     eventually_async(SOON, async || !loud(&traces).is_empty()).await;
     let noticed = Instant::now();
-    // Both links try again and again meanwhile.
-    sleep(MS * 700).await;
+    // A link is tried for again and again meanwhile.
+    eventually_async(SOON, async || traces.events("no command link").len() >= 5).await;
     assert_eq!(loud(&traces).len(), 1, "{:?}", loud(&traces));
     let least = noticed.elapsed();
     server.restart_empty();
@@ -162,8 +162,10 @@ async fn a_server_that_falls_silent_under_a_waiter_is_said_to_be_away() {
     let froze = Instant::now();
     eventually_async(SOON, async || words(&traces).last().is_some_and(|(_, said)| said.contains("server"))).await;
     let noticed = Instant::now();
-    // Both links try again and again meanwhile.
-    sleep(MS * 1000).await;
+    // Both links are tried for again meanwhile.
+    let tried = || ["no command link", "no subscription link in time"].map(|in_vain| traces.events(in_vain).len());
+    let before = tried();
+    eventually_async(SOON, async || tried().iter().zip(before).all(|(now, before)| *now > before)).await;
     let said = loud(&traces);
     let [listening, lost] = &said[..] else { panic!("{said:?}") };
     assert!(listening.what.contains("subscriptions") && lost.what.contains("the server is lost"), "{said:?}");
@@ -174,7 +176,7 @@ async fn a_server_that_falls_silent_under_a_waiter_is_said_to_be_away() {
     server.thaw();
     eventually_async(SOON, async || loud(&traces).len() > 2).await;
     let most = froze.elapsed();
-    // And that is all.
+    // And that is all: what else there is to say is said once a link has lasted for so long, and nothing else tells that none is.
     sleep(LASTING).await;
     let said = loud(&traces);
     let [_, _, back] = &said[..] else { panic!("{said:?}") };
@@ -221,17 +223,19 @@ async fn a_loss_of_the_server_is_said_although_nobody_could_listen_before_and_ca
 async fn the_end_of_a_client_is_no_outage() {
     let traces = Traces::here();
     let server = Server::own();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
     client(server.url()).await.close().await;
     drop(client(server.url()).await);
-    // Whoever looked after a link has seen its end by then.
-    eventually_async(SOON, async || links(&server) == 1).await;
-    sleep(MS * 200).await;
+    // Whoever looked after a link has seen its end by then, and nobody is left who could say anything of it.
+    eventually_async(SOON, async || (links(&server), tasks()) == (1, before)).await;
     assert!(loud(&traces).is_empty(), "{:?}", loud(&traces));
 }
 
 /// The password is changed for a while, and all links are cut: what was asked for meanwhile never left.
 #[tokio::test]
 async fn what_cannot_be_sent_since_no_link_can_be_opened_is_sent_once_one_can() {
+    const RENEWED: Duration = Duration::from_millis(2900);
     let traces = Traces::here();
     let server = Server::builder().password("one").start();
     let url = format!("redis+unix://{}?pass=one", server.socket().display());
@@ -239,7 +243,7 @@ async fn what_cannot_be_sent_since_no_link_can_be_opened_is_sent_once_one_can() 
     let client = connected(builder().unreachable_after(SOON)).await;
     let (name, renewed, waited) = (unique_name(), unique_name(), unique_name());
     let guard = client.mutex(&name).lock().await.expect("a free lock");
-    let kept_on = connected(builder().watchdog_timeout(MS * 2900)).await;
+    let kept_on = connected(builder().watchdog_timeout(RENEWED)).await;
     let watched = kept_on.mutex(&renewed).lock().await.expect("a free lock");
     let mut raw = server.connection();
     let set = |raw: &mut redis::Connection, password: &str| {
@@ -260,12 +264,14 @@ async fn what_cannot_be_sent_since_no_link_can_be_opened_is_sent_once_one_can() 
     assert!(client.mutex(&waited).try_lock().await.is_err_and(|error| is_of_credentials(&error)));
     assert!(builder().connect().await.is_err_and(|error| is_of_credentials(&error)));
     let waiting = tokio::spawn(client.mutex(&waited).lock());
-    // Longer than a third of the other's lease: a renewal was due meanwhile.
-    sleep((MS * 1000).saturating_sub(changed.elapsed())).await;
+    let renewals = || traces.events("a renewal had no answer; it is tried again").len();
+    eventually_async(SOON, async || renewals() > 0).await;
     set(&mut raw, "one");
     eventually_async(SOON, async || kept(&server, &name).is_none()).await;
     let entered = waiting.await.expect("no panic").expect("it heals");
-    sleep(MS * 1000).await;
+    // Renewed since, and so not too late.
+    let left = || watched.expires_in().expect("it is held");
+    eventually_async(SOON, async || left() > RENEWED * 2 / 3).await;
     assert!(watched.is_held() && entered.is_held());
     assert!(changed.elapsed() < SOON);
 }

@@ -219,7 +219,7 @@ async fn a_failover_that_the_servers_were_asked_for_loses_nothing_and_is_over_so
         eventually_async(SOON, async || is(new, "connected")).await;
         let seen = new.count("hexists");
         let mut taker = Taker::start(&client, unique_name);
-        taker.takes_after(Instant::now() + MS * 200).await;
+        taker.takes_several().await;
         let (struck, lag) = (Instant::now(), Lag::watch());
         ask(old, &["FAILOVER", "TO", "127.0.0.1", &new.port().to_string()]);
         eventually_async(SOON, async || is(new, "master")).await;

@@ -25,8 +25,6 @@ use crate::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// For so long locks are taken before a blow.
-const BEFORE: Duration = Duration::from_millis(300);
 /// To one of the servers.
 type Done = fn(&Deployment, &str);
 const SENTINELS: [&str; 3] = ["sentinel1", "sentinel2", "sentinel3"];
@@ -115,7 +113,7 @@ async fn the_next_master_is_followed_when_one_dies_or_freezes_and_one_that_comes
         let waiter = tokio::spawn(ours.mutex(&waited).lock());
         is_listened_to(&deployment, &master, &waited).await;
         let mut taker = Taker::start(&ours, unique_name);
-        taker.takes_after(Instant::now() + BEFORE).await;
+        taker.takes_several().await;
         blow(&deployment, &master);
         let (struck, lag) = (Instant::now(), Lag::watch());
         let (next, switched) = successor(&deployment, &master, &SENTINELS).await;
@@ -147,7 +145,7 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         let waiter = tokio::spawn(client.mutex(&waited).lock());
         is_listened_to(&deployment, &master, &waited).await;
         let mut taker = Taker::start(&client, unique_name);
-        taker.takes_after(Instant::now() + BEFORE).await;
+        taker.takes_several().await;
         // Until the last failover is over for all of them, another one is refused.
         eventually_async(SOON, async || deployment.try_ask("sentinel1", &["SENTINEL", "FAILOVER", "m"])).await;
         successor(&deployment, &master, &SENTINELS).await;

@@ -18,8 +18,11 @@ const TOLD: Duration = Duration::from_millis(1500);
 const ALL_TOLD: Duration = Duration::from_secs(5);
 /// So much longer than the servers themselves a client takes at most.
 const BEHIND: Duration = Duration::from_secs(1);
-/// One lock is taken after the other, so far apart.
+/// One lock is taken after the other, so far apart that servers and test have time for what else they do: a rate, nobody waits for
+/// anything in it.
 const PACE: Duration = Duration::from_millis(5);
+/// So many locks are taken before a blow.
+const SEVERAL: usize = 30;
 
 /// A new name of those that are looked at.
 pub(crate) type Naming = fn() -> String;
@@ -37,9 +40,12 @@ pub(crate) fn lost_holds() -> usize {
 /// Takes one new lock after the other, for as long as nobody stops it.
 pub(crate) struct Taker {
     taking: JoinHandle<Vec<(Instant, LockGuard)>>,
-    latest: watch::Receiver<Option<Instant>>,
+    latest: watch::Receiver<Latest>,
     stop: watch::Sender<bool>,
 }
+
+/// How many were taken, and when the last one was.
+type Latest = Option<(usize, Instant)>;
 
 impl Taker {
     pub(crate) fn start(client: &Client, name: Naming) -> Self {
@@ -51,7 +57,7 @@ impl Taker {
                 match client.mutex(name()).try_lock().lease(SOON * 6).wait(SOON).await {
                     Ok(guard) => {
                         taken.push((Instant::now(), guard.expect("nobody else has it")));
-                        tell.send_replace(taken.last().map(|(at, _)| *at));
+                        tell.send_replace(taken.last().map(|(at, _)| (taken.len(), *at)));
                     }
                     Err(error) => assert!(error.is_transient(), "{error:?}"),
                 }
@@ -62,9 +68,18 @@ impl Taker {
         Self { taking: tokio::spawn(taking), latest, stop }
     }
 
+    /// It has taken several.
+    pub(crate) async fn takes_several(&mut self) {
+        self.goes_on(|taken, _| taken >= SEVERAL).await;
+    }
+
     /// It has taken one since.
     pub(crate) async fn takes_after(&mut self, instant: Instant) {
-        let taken = self.latest.wait_for(|latest| latest.is_some_and(|at| at > instant));
+        self.goes_on(|_, last| last > instant).await;
+    }
+
+    async fn goes_on(&mut self, until: impl Fn(usize, Instant) -> bool) {
+        let taken = self.latest.wait_for(|latest| latest.is_some_and(|(taken, last)| until(taken, last)));
         timeout(SOON, taken).await.expect("it goes on").expect("no panic");
     }
 
@@ -107,7 +122,7 @@ pub(crate) async fn all_is_told(
     println!("{} of {} lost, and told within {told:?}", lost.len(), guards.len());
     let bound = lag.added_to(if guards.len() <= 10_000 { TOLD } else { ALL_TOLD });
     assert!(told < bound, "{told:?}, where it was {bound:?} at most");
-    // As long as it may take until the last of them is asked for.
+    // As long as it may take until the last of them is asked for: that nobody else is told only the end of that time shows.
     sleep(bound.saturating_sub(linked.elapsed())).await;
     assert_eq!(guards.iter().filter(|guard| !guard.is_held()).count(), lost.len(), "nobody else was told so");
     lost.len()

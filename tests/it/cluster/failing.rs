@@ -1,6 +1,6 @@
 //! Masters that die, freeze or hand over: their successors are found, and who held a lock is told the truth.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use relatch::{Client, LockGuard};
@@ -12,9 +12,6 @@ use crate::{
     kept::channel,
     taking::{Taker, all_is_told, lost_holds, rounds, was_soon},
 };
-
-/// For so long locks are taken before a blow.
-const BEFORE: Duration = Duration::from_millis(300);
 
 fn of_the_first_shard() -> String {
     name_on("node0")
@@ -80,7 +77,7 @@ async fn the_next_master_is_found_when_one_dies_freezes_or_hands_over_and_one_th
         let waiter = tokio::spawn(ours.mutex(&waited).lock().into_future());
         eventually_async(SOON, async || cluster.listeners_on(master, &channel(&waited), sharded) == 1).await;
         let mut taker = Taker::start(&ours, of_the_first_shard);
-        taker.takes_after(Instant::now() + BEFORE).await;
+        taker.takes_several().await;
         let (struck, lag) = (Instant::now(), Lag::watch());
         let (next, switched) = blow.strike(&cluster, master).await;
         taker.takes_after(switched).await;

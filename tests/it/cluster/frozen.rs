@@ -83,8 +83,8 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     let bound = lag.added_to(before.1 * 2 + NOISE);
     assert!(during.1 < bound, "all but one in a hundred: {before:?} before, {during:?} now, {bound:?} at most");
     assert!(told < WATCHDOG + SLACK, "told after {told:?}");
-    // Theirs are renewed, released and waited for meanwhile.
-    tokio::time::sleep(WATCHDOG).await;
+    // Theirs were renewed meanwhile, for longer than they would last, and are released and waited for.
+    assert!(frozen.elapsed() > WATCHDOG * 2);
     assert!(elsewhere.iter().all(|guard| guard.is_held()) && theirs_there.is_held());
     let freed = Instant::now();
     theirs_there.unlock().await.expect("it is held");

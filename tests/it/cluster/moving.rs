@@ -14,7 +14,7 @@ use crate::{
     harness::{
         cluster::{name_in, name_on, slot},
         deployment::Deployment,
-        eventually_async,
+        eventually, eventually_async,
     },
     kept::{channel, connected, poll_once},
 };
@@ -46,8 +46,8 @@ async fn hand_on(held: LockGuard, waiter: JoinHandle<LockGuard>) -> LockGuard {
     entered
 }
 
-/// Waits until those who listen are through with their first tries: nothing runs there for longer than they rest in between. How many
-/// scripts ran by then.
+/// Waits until those who listen are through with their first tries: nothing runs there for longer than they rest in between, which
+/// only that time shows. How many scripts ran by then.
 async fn nobody_tries(cluster: &Deployment, node: &str) -> u64 {
     let mut ran = 0;
     eventually_async(SOON, async || {
@@ -249,15 +249,19 @@ async fn a_node_that_sends_a_command_on_when_its_time_is_over_has_refused_nothin
     live(&ours, &name).await;
     for waits in [true, false] {
         cluster.migrate(slot(&name), from, to);
+        let before = cluster.redirects(from);
         cluster.freeze(from);
         let lock = ours.mutex(&name);
         let asked = match waits {
             true => tokio::spawn(async move { lock.lock().await.map(Some) }),
             false => tokio::spawn(lock.try_lock().into_future()),
         };
+        // What lies in the socket of a node that stands still nothing shows. This thread, which does nothing else, has written it by
+        // then: the node says so itself, before anything else could be asked of it.
         sleep(50 * MS).await;
         cluster.thaw(from);
         std::thread::sleep(2 * TIMEOUT);
+        eventually(SOON, || cluster.redirects(from) > before);
         match asked.await.expect("no panic") {
             Ok(guard) => drop(guard.expect("it is free").unlock().await.expect("it is held")),
             // It had no more time.

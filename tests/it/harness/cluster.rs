@@ -128,6 +128,13 @@ impl Deployment {
         (replica, Instant::now())
     }
 
+    /// How often a node said that another one has what it was asked for.
+    pub(crate) fn redirects(&self, node: &str) -> u64 {
+        let info: String = self.ask(node, &["INFO", "errorstats"]);
+        let told = info.lines().find_map(|line| line.strip_prefix("errorstat_MOVED:count="));
+        told.map_or(0, |count| count.trim().parse().expect("a number"))
+    }
+
     /// How many listen to this channel of this name where the name is.
     pub(crate) fn listeners_on(&self, node: &str, channel: &str, sharded: bool) -> u64 {
         let asked = if sharded { "SHARDNUMSUB" } else { "NUMSUB" };

@@ -213,6 +213,15 @@ impl Proxy {
         self.log().into_iter().filter(asks).collect()
     }
 
+    /// Whether there is an answer to every request of clients in which this is one of the words.
+    pub(crate) fn has_answered(&self, word: &str) -> bool {
+        let answers = |entry: &Entry| match &entry.event {
+            Event::Reply { to, .. } => to.iter().any(|it| it == word.as_bytes()),
+            _ => false,
+        };
+        self.log().into_iter().filter(answers).count() == self.commands_of(word).len()
+    }
+
     /// The log starts anew.
     pub(crate) fn clear_log(&self) {
         self.shared.log.clear();
