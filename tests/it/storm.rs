@@ -1,7 +1,8 @@
 //! A fleet of processes on a few names while links, processes and servers fail at random: what they wrote down must
 //! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one,
 //! `RELATCH_STORM_SLICE_MS` gives all processes the same slice, `RELATCH_STORM_ON` (`one`, `sentinel` or `cluster`) says what
-//! the servers are. Where they are several, masters change: two processes keep their links and hold on meanwhile.
+//! the servers are. Where they are several, masters change: two processes keep their links and hold on meanwhile, each a name of
+//! its own as well, and are told what was lost.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -55,9 +56,15 @@ const STORM: Duration = Duration::from_secs(10);
 /// How many complaints are shown.
 const SHOWN: usize = 5;
 
-/// On a cluster each begins at another master.
+/// On a cluster each of the first begins at another master. Behind them is one for each of them that goes where that goes.
 fn name(number: usize) -> &'static str {
-    ["storm:shore", "storm:east", "storm:south"][number]
+    ["storm:shore", "storm:east", "storm:south", "{storm:shore}:kept", "{storm:east}:kept", "{storm:south}:kept"]
+        [number]
+}
+
+/// What a sheltered process has to itself.
+fn kept_by(process: u64) -> usize {
+    NAMES + usize::try_from(process).expect("a few") % NAMES
 }
 
 /// How long each process keeps a name to itself, in milliseconds.
@@ -118,10 +125,10 @@ fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str, kind
     let (chronicle, ends) = fleet.close(done);
     wrong.extend(ends);
     let findings = checker::check(chronicle);
-    let Findings { claims, raises, excused, ends, latest, .. } = &findings;
+    let Findings { claims, raises, excused, lost, ends, latest, .. } = &findings;
     let summary = format!(
         "seed {seed}, {storm:?} on {}: {claims} holds, {raises} counted, {excused} overlaps after losses of the server, \
-         growth {growth}\n  faults {faults}\n  ends {ends:?}\n  latest {latest:?}",
+         {lost} told of one, growth {growth}\n  faults {faults}\n  ends {ends:?}\n  latest {latest:?}",
         kind.word()
     );
     Outcome { wrong, findings, summary }

@@ -510,7 +510,13 @@ impl Book {
                 life.lines.push(line.clone());
             }
         }
-        let lost = |loss: &Loss| checker::Loss { name: loss.name, from: loss.at, until: loss.until(), told: None };
+        let lost = |loss: &Loss| checker::Loss {
+            name: loss.name,
+            from: loss.at,
+            until: loss.until(),
+            told: None,
+            whole: false,
+        };
         Chronicle {
             bounds: Bounds {
                 lease: longest,

@@ -153,14 +153,14 @@ fn strike_server(server: &Server, fault: &ServerFault, bystander: (&Runtime, &Cl
         }
         ServerFault::RestartEmpty => {
             server.restart_empty();
-            done.losses.push(Loss { name: None, from, until: monotonic(), told: None });
+            done.losses.push(Loss { name: None, from, until: monotonic(), told: None, whole: true });
         }
         ServerFault::Force(which) => {
             let (runtime, client) = bystander;
             let forced = runtime.block_on(client.lock(name(*which)).force_unlock());
             // Without an answer it may run later.
             let late = if forced.is_ok() { Duration::ZERO } else { LONGEST_HOLDUP };
-            done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late, told: None });
+            done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late, told: None, whole: false });
         }
     }
 }
@@ -192,7 +192,7 @@ fn ttls(connection: &mut redis::Connection) -> redis::RedisResult<Vec<(String, i
 }
 
 fn complaint(key: &str, ttl_ms: i64, longest: Duration) -> Option<String> {
-    let known = (0..super::NAMES).any(|known| name(known) == key);
+    let known = (0..2 * super::NAMES).any(|known| name(known) == key);
     let ends = (0..=longest.as_millis() as i64).contains(&ttl_ms) || ttl_ms == -2;
     (!known || !ends).then(|| format!("at {} the key {key} has a TTL of {ttl_ms} ms", monotonic().as_nanos()))
 }

@@ -3,6 +3,7 @@
 //! simulation as well as those of a storm.
 
 mod counts;
+mod lost;
 mod overlaps;
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,8 @@ pub(crate) struct Loss {
     pub(crate) until: Duration,
     /// How long after that whoever held it may believe in it, where the links were left alone. Others have their deadline.
     pub(crate) told: Option<Duration>,
+    /// Nothing that was there before is there afterwards.
+    pub(crate) whole: bool,
 }
 
 impl Loss {
@@ -102,6 +105,8 @@ pub(crate) struct Findings {
     pub(crate) raises: usize,
     /// Pairs of claims that overlap because the server had lost one of the holds.
     pub(super) excused: usize,
+    /// Holds that the server had lost, and whose holders were told in time.
+    pub(super) lost: usize,
     /// Ends by what was asked and how it ended.
     pub(super) ends: BTreeMap<String, usize>,
     /// The latest end of each kind, after the time that it was given; what was spent frozen does not count.
@@ -138,6 +143,7 @@ pub(crate) fn check(chronicle: Chronicle) -> Findings {
     findings.claims = claims.values().map(Vec::len).sum();
     for (name, claims) in &claims {
         overlaps::check(chronicle, *name, claims, &mut findings);
+        lost::check(chronicle, *name, claims, &mut findings);
     }
     counts::check(chronicle, &mut findings);
     waits::check(chronicle, &mut findings);
@@ -153,7 +159,7 @@ impl Chronicle {
                 let is_end = |line: &&Line| matches!(line.event, Event::Ended { number, .. } if number == asked);
                 let ended = life.lines.iter().find(is_end).map(|line| line.at).or(life.killed);
                 let until = ended.unwrap_or(Duration::MAX / 2) + self.bounds.holdup;
-                self.losses.push(Loss { name: Some(name), from: line.at, until, told: None });
+                self.losses.push(Loss { name: Some(name), from: line.at, until, told: None, whole: false });
             }
         }
         self

@@ -56,14 +56,20 @@ pub(super) fn harass_nodes(
             break;
         }
         *striker.done.faults.entry(step.fault.1.kind().to_owned()).or_default() += 1;
+        let lost_before = striker.done.losses.len();
         let expected = striker.strike(masters, &step.fault);
         let after = striker.whole();
         // Some were slow enough to be taken for dead.
         let unexpected = |other: &Masters| (0..NAMES).any(|name| other[name] != expected[name]);
         if after.as_ref().is_some_and(unexpected) {
             *striker.done.faults.entry("fail over by itself".to_owned()).or_default() += 1;
-            striker.lost(0..NAMES, seen);
+            striker.done.losses[lost_before..].iter_mut().for_each(|loss| loss.whole = false);
+            striker.lost(0..NAMES, seen, false);
         }
+        // Until everybody must have been told nothing else befalls them.
+        let whole = striker.done.losses[lost_before..].iter().filter(|loss| loss.whole);
+        let told = whole.map(|loss| loss.until + TOLD).max().unwrap_or_default();
+        sleep(told.saturating_sub(monotonic()));
         (seen, before) = (monotonic(), after);
         // What one fault took longer than planned does not bring the next ones all at once.
         due = due.max(Instant::now());
@@ -83,10 +89,11 @@ impl Striker<'_> {
         whole
     }
 
-    /// From then until now holds of these names may have been lost.
-    fn lost(&mut self, names: impl IntoIterator<Item = usize>, from: Duration) {
-        let loss = |name| Loss { name: Some(name), from, until: monotonic() + LEARNT, told: Some(TOLD) };
-        self.done.losses.extend(names.into_iter().map(loss));
+    /// From then until now holds of these names may have been lost, or all were.
+    fn lost(&mut self, names: impl IntoIterator<Item = usize>, from: Duration, whole: bool) {
+        let loss = |name| Loss { name: Some(name), from, until: monotonic() + LEARNT, told: Some(TOLD), whole };
+        // With each that which goes where it goes.
+        self.done.losses.extend(names.into_iter().flat_map(|name| [name, NAMES + name]).map(loss));
     }
 
     /// Which server has each name afterwards.
@@ -108,7 +115,7 @@ impl Striker<'_> {
                 deployment.kill(master);
                 sleep(*pause);
                 deployment.start(master);
-                self.lost(of_it, from);
+                self.lost(of_it, from, true);
             }
             NodeFault::LoseReplica(pause) => {
                 let server = replica();
@@ -121,7 +128,7 @@ impl Striker<'_> {
             NodeFault::FailOver { freezes, lags, back_after } => {
                 self.fail_over(master, *freezes, *lags);
                 let next = soon(NOTICED, || self.nodes.masters(Some(master)));
-                self.lost(of_it, from);
+                self.lost(of_it, from, false);
                 sleep(*back_after);
                 let deployment = &self.nodes.deployment;
                 if *freezes {
@@ -141,7 +148,7 @@ impl Striker<'_> {
                 let forced = runtime.block_on(client.lock(name(*which)).force_unlock());
                 // Without an answer it may run later.
                 let late = if forced.is_ok() { Duration::ZERO } else { LONGEST_HOLDUP };
-                let loss = Loss { name: Some(*which), from, until: monotonic() + late, told: None };
+                let loss = Loss { name: Some(*which), from, until: monotonic() + late, told: None, whole: false };
                 self.done.losses.push(loss);
             }
         }
@@ -188,7 +195,7 @@ impl Striker<'_> {
         let taken = soon(NOTICED, || ordered().then_some(()));
         let next = taken.and_then(|()| soon(NOTICED, || self.nodes.masters(None).filter(|next| next[which] != master)));
         if next.is_none() || by_force || self.nodes.kind == Kind::Sentinel {
-            self.lost((0..NAMES).filter(move |name| masters[*name] == master), from);
+            self.lost((0..NAMES).filter(move |name| masters[*name] == master), from, false);
         }
         // A node whose order came to nothing goes on as it was.
         next.unwrap_or(masters)

@@ -203,9 +203,9 @@ impl NodeFault {
             0..6 => Self::FlushScripts,
             6..12 => Self::KillClients("normal"),
             12..18 => Self::KillClients("pubsub"),
-            18..28 => Self::Stumble { master: random.below(2) == 0, pause: random.millis(20, 600) },
-            28..36 => Self::RestartEmpty(random.millis(0, 500)),
-            36..42 => Self::LoseReplica(random.millis(0, 2_000)),
+            18..26 => Self::Stumble { master: random.below(2) == 0, pause: random.millis(20, 600) },
+            26..37 => Self::RestartEmpty(random.millis(0, 500)),
+            37..42 => Self::LoseReplica(random.millis(0, 2_000)),
             42..68 => Self::FailOver {
                 freezes: random.below(2) == 0,
                 lags: random.below(3) == 0,
@@ -255,13 +255,16 @@ pub(super) fn for_server(seed: u64, names: usize) -> impl Iterator<Item = Step<S
     })
 }
 
-/// The faults of servers that belong together, and which name each is about.
+/// The faults of servers that belong together, and which name each is about. However few there are, by the first something is lost
+/// that must be told.
 pub(super) fn for_nodes(seed: u64, names: usize) -> impl Iterator<Item = Step<(usize, NodeFault)>> {
     let mut random = Random::new(seed, &[4]);
-    std::iter::repeat_with(move || Step {
+    let first = (0, NodeFault::RestartEmpty(random.millis(0, 500)));
+    let first = Step { after: random.millis(1_000, 2_000), fault: first };
+    std::iter::once(first).chain(std::iter::repeat_with(move || Step {
         after: random.millis(100, 2_000),
         fault: (random.below(names), NodeFault::draw(&mut random)),
-    })
+    }))
 }
 
 #[cfg(test)]

@@ -74,6 +74,29 @@ impl Section {
         Self { worker, task, number, name: which, lock, depth: deepest, random }
     }
 
+    /// Of a sheltered process and a name that it has to itself.
+    pub(super) fn kept(worker: Arc<Worker>, which: usize, (task, number): (u64, u64), random: &mut Random) -> Self {
+        let (lock, random) = (Either::Reentrant(worker.client.lock(name(which))), Random::new(random.next(), &[]));
+        Self { worker, task, number, name: which, lock, depth: 1, random }
+    }
+
+    /// Holds it for most of a fixed lease, which nobody renews: that it is lost is told or found out at the end.
+    pub(super) async fn keep(mut self) {
+        let asked = self.asked(self.worker.number(), What::Lock, None);
+        let (number, lease) = (asked.number, self.worker.longest_lease);
+        let answer = self.lock.acquire(Terms { lease: lease.into(), bound: None, wait: None }, None).await;
+        asked.end(&answer.as_ref().map_or_else(word, |_| GRANTED.to_owned()));
+        let Ok(Some(guard)) = answer else { return };
+        let mut held = Held { number, grip: Grip::Guard(guard), lost: false, bounded: true };
+        let until = Instant::now() + lease * 9 / 10;
+        while Instant::now() < until && !held.lost && !self.worker.rests() {
+            self.look(&mut held).await;
+            sleep(self.random.millis(5, 20)).await;
+        }
+        let Grip::Guard(guard) = held.grip else { return };
+        self.unlock(&guard).await;
+    }
+
     pub(super) async fn run(mut self) {
         let mut held = Vec::new();
         for _ in 0..self.depth {

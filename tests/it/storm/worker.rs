@@ -22,6 +22,7 @@ use tokio::{
 use super::{
     COMMAND, NAMES,
     counter::{Counter, Guard},
+    kept_by,
     log::Log,
     plan::Random,
     section::Section,
@@ -150,6 +151,11 @@ impl Worker {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether nothing more is to be asked for.
+    pub(super) fn rests(&self) -> bool {
+        self.rest.load(Ordering::Acquire)
+    }
+
     pub(super) fn guard(&self, number: u64) -> Guard {
         Guard { process: self.me.0, life: self.me.1, number }
     }
@@ -157,7 +163,15 @@ impl Worker {
     async fn go(self: Arc<Self>, task: u64) {
         let mut random = Random::new(self.seed, &[3, self.me.0, self.me.1, task]);
         let mut number = 0;
-        while !self.rest.load(Ordering::Acquire) {
+        if self.sheltered && task.is_multiple_of(TASKS) {
+            while !self.rests() {
+                Section::kept(Arc::clone(&self), kept_by(self.me.0), (task, number), &mut random).keep().await;
+                number += 1;
+                sleep(random.millis(0, 30)).await;
+            }
+            return;
+        }
+        while !self.rests() {
             let section = Section::draw(Arc::clone(&self), (task, number), &mut random);
             let dropped_after = random.once_in_a_while(ABANDONED).then(|| random.millis(0, 60));
             let limit = dropped_after.unwrap_or(Duration::MAX);

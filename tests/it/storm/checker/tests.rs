@@ -39,7 +39,7 @@ fn two(first: (u64, u64), second: (u64, u64)) -> Chronicle {
 }
 
 fn loss(from: u64, until: u64) -> Loss {
-    Loss { name: None, from: at(from), until: at(until), told: None }
+    Loss { name: None, from: at(from), until: at(until), told: None, whole: false }
 }
 
 #[track_caller]
@@ -127,6 +127,28 @@ fn a_hold_that_a_failover_lost_is_believed_in_until_its_holder_is_told_who_could
     chronicle.freezes.clear();
     chronicle.lives[0] = life(0, section(1, 0, 220));
     assert_eq!(content(&chronicle).excused, 1, "it was told in time");
+}
+
+#[test]
+fn what_the_server_has_lost_for_certain_is_told_in_time_to_a_holder_who_could_hear_it() {
+    let told = Some(Duration::from_millis(200));
+    let chronicle = |to, whole| Chronicle {
+        lives: vec![life(0, section(1, 5, to))],
+        losses: vec![Loss { told, whole, ..loss(10, 20) }],
+        sheltered: BTreeSet::from([0]),
+        ..Chronicle::default()
+    };
+    assert_eq!(content(&chronicle(220, true)).lost, 1);
+    complains(&chronicle(221, true), "believed in for 1ms too long", "the server loses all names");
+    content(&chronicle(221, false));
+    content(&Chronicle { sheltered: BTreeSet::new(), ..chronicle(221, true) });
+    content(&Chronicle {
+        losses: vec![Loss { name: Some(1), ..chronicle(0, true).losses[0] }],
+        ..chronicle(221, true)
+    });
+    content(&Chronicle { lives: vec![life(0, section(1, 10, 500))], ..chronicle(0, true) });
+    let freezes = vec![Freeze { process: 0, from: at(15), until: at(16) }];
+    assert_eq!(content(&Chronicle { freezes, ..chronicle(221, true) }).lost, 1, "it stood still meanwhile");
 }
 
 #[test]

@@ -66,7 +66,7 @@ async fn a_node_that_comes_back_elsewhere_under_its_name_is_found_there() {
 #[tokio::test]
 async fn nodes_that_share_a_name_are_several() {
     let (routes, name) = (routes(3000), at("redis.example", 6379));
-    let nodes = [[at("10.0.0.1", 6379), name.clone()], [at("10.0.0.2", 6379), name]];
+    let nodes = [[at("10.0.0.1", 6379), name.clone()], [at("10.0.0.2", 6379), name.clone()]];
     // The name is one node's alone at first.
     routes.take(&look(&[("a", &nodes[0])]));
     for _ in 0..2 {
@@ -76,6 +76,9 @@ async fn nodes_that_share_a_name_are_several() {
             [0, 1].map(|n| nodes[n][0].clone())
         );
     }
+    // Whose links lead there has it before all others.
+    routes.take(&look(&[("c", &[name.clone()]), ("a", &nodes[0])]));
+    assert_eq!(routes.moved(1, &name).unwrap().endpoint, name);
     routes.close();
 }
 
