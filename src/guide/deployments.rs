@@ -85,13 +85,14 @@
 //!   [`RespVersion::Resp2`](crate::RespVersion::Resp2) they are never sharded.
 //! - Who has which slot is asked of two or three nodes at a time, when a node sends a command on, a link is lost or stands still,
 //!   and each 10 s while anything is done. What a master says of its own slots counts less than what others say.
+//!   A node that is asked by another name than the others have for it says by `CLUSTER MYID` which one it is.
 //! - Names of several locks need not be in one slot: each has commands of its own.
 //!
 //! A user needs these rights at each node, beside those of [`operating`](super::operating#rights); where channels are sharded, in
 //! place of `+publish +subscribe +unsubscribe`. [`required_acl`](crate::Client::required_acl) has all of them:
 //!
 //! ```text
-//! +cluster|slots +asking +pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish +ping
+//! +cluster|slots +cluster|myid +asking +pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish +ping
 //! ```
 //!
 //! # What a failover loses

@@ -40,6 +40,7 @@
 //! | `info` | `a sentinel answers again` | the end of that | outage | `master` |
 //! | `warn` | `not all nodes of the cluster know sharded channels: releases are told to all nodes` | have all nodes of one version, and restart the clients then | client | `known`, `unknown` |
 //! | `warn` | `all nodes of the cluster know sharded channels by now: clients that connect from now on use them, and hear nothing from those that connected before, such as this one, which should be restarted` | restart all clients | client | |
+//! | `warn` | `a node of the cluster is older than sharded channels, which this client uses since it was not told so when it connected: clients that connect now hear nothing of its releases, which fail at that node; restart this client` | the node did not answer when the client connected, or came later | client | `server` |
 //! | `warn` | `a sentinel does not tell of failovers by itself; it is asked each second` | grant it `+subscribe` and its channels | client | `sentinel`, `error` |
 //! | `warn` | `that server cannot be spoken to` | what the sentinels name is no address for the driver | | `error` |
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |

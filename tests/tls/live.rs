@@ -12,7 +12,11 @@ use std::{
 use redis::{ClientTlsConfig, TlsCertificates};
 use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result};
 
-use crate::harness::{Deployment, Server, Wishes, cluster::home, eventually_async, unique_name};
+use crate::harness::{
+    Deployment, Server, Wishes,
+    cluster::{NODES, home, name_on, slot},
+    eventually_async, unique_name,
+};
 
 const MS: Duration = Duration::from_millis(1);
 /// How long a look, or a handshake, may take on a busy machine.
@@ -162,6 +166,30 @@ async fn nodes_of_a_cluster_are_spoken_to_by_the_names_that_their_certificates_a
     let Err(Error::Refused { op: Op::Connect, kind: RefusedKind::Certificate, .. }) = answer else {
         panic!("{answer:?}")
     };
+}
+
+/// As nodes tell one another by default: a redirect names a number, for which no certificate is good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_are_told_by_their_numbers_are_spoken_to_by_their_names_when_slots_move_and_masters_change() {
+    let cluster = Deployment::cluster_with(&Wishes { tls: true, named: true, ..Wishes::default() });
+    for node in NODES {
+        let () = cluster.ask(node, &["CONFIG", "SET", "cluster-preferred-endpoint-type", "ip"]);
+    }
+    let client = Client::builder().cluster_nodes([cluster.client_of("node1")]).command_timeout(LOOK);
+    let client = client.connect().await.expect("it lets us in");
+    let name = name_on("node0");
+    let live = async || {
+        let guard = client.mutex(&name).try_lock().wait(LOOK * 2).await.expect("its certificate is good");
+        guard.expect("it is free").unlock().await.expect("a hold of ours");
+    };
+    live().await;
+    cluster.begin_migration(slot(&name), "node0", "node1");
+    live().await;
+    cluster.end_migration(slot(&name), "node0", "node1");
+    live().await;
+    let (next, _) = cluster.hand_over("node1");
+    live().await;
+    assert!(cluster.scripts_run(next) > 0);
 }
 
 /// What those get who come later.

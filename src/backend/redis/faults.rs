@@ -265,6 +265,15 @@ pub(super) fn no_cluster_yet() -> Fault {
     fault(FaultKind::Unready, false, "the node knows of no node that has names: is its cluster set up?".to_owned())
 }
 
+/// Two of its nodes are told by one address, which can lead to one of them alone.
+pub(super) fn one_address(address: &str) -> Fault {
+    let why = format!(
+        "two masters of the cluster are told by one address, {address}: each needs one of its own, by cluster-announce-ip, \
+         cluster-announce-hostname or cluster-announce-port"
+    );
+    fault(FaultKind::Invalid, false, why)
+}
+
 /// A redirect that was followed no more: it may lead somewhere later.
 pub(super) fn astray(error: &ServerError, secrets: &Secrets) -> Fault {
     let words = format!("{}; its time was over, or too many nodes had sent it on", words_of(error));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use relatch::{Client, Error, LostCause, Op};
+use relatch::{Client, Error, LostCause, Op, ShardedPubSub};
 use tokio::time::timeout;
 
 use super::{MS, SOON, builder, is_sharded, live};
@@ -52,7 +52,7 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     let theirs_there = theirs.mutex(name_on("node1")).lock().await.expect("a free lock");
     let waiting = ours.mutex(theirs_there.name()).lock();
     let waiter = tokio::spawn(async move { waiting.await.expect("its turn") });
-    let (listened, sharded) = (channel(theirs_there.name()), is_sharded(&cluster, relatch::ShardedPubSub::Auto));
+    let (listened, sharded) = (channel(theirs_there.name()), is_sharded(&cluster, ShardedPubSub::Auto));
     eventually_async(SOON, async || cluster.listeners_on("node1", &listened, sharded) == 1).await;
     let elsewhere = join_all((0..100).map(|_| ours.mutex(name_on("node2")).lock().into_future())).await;
     let elsewhere: Vec<_> = elsewhere.into_iter().map(|guard| guard.expect("a free lock")).collect();
@@ -122,4 +122,26 @@ async fn whoever_connects_while_nobody_answers_waits_for_as_long_as_any_command_
             live(&ours, &name_on(node)).await;
         }
     }
+}
+
+/// What the one that stands still knows is not for the others to say.
+#[tokio::test]
+async fn who_wants_sharded_channels_connects_when_all_masters_have_said_that_they_know_them() {
+    let cluster = Deployment::of_cluster();
+    if !is_sharded(&cluster, ShardedPubSub::On) {
+        return;
+    }
+    // Nobody takes its place.
+    for node in NODES {
+        let () = cluster.ask(node, &["CONFIG", "SET", "cluster-node-timeout", "600000"]);
+    }
+    cluster.freeze("node0");
+    let of = |kind| builder(&cluster).sharded_pubsub(kind).connect();
+    let refused = of(ShardedPubSub::On).await;
+    assert!(matches!(refused, Err(Error::Unreachable { op: Op::Connect, .. })), "{refused:?}");
+    for kind in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        live(&of(kind).await.expect("the others serve"), &name_on("node1")).await;
+    }
+    cluster.thaw("node0");
+    live(&of(ShardedPubSub::On).await.expect("all know them"), &name_on("node0")).await;
 }

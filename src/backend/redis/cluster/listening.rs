@@ -11,20 +11,38 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::nodes::Member;
+use super::{nodes::Member, topology::OFTEN};
 use crate::backend::{Heard, Listener, Publish, Subscription};
 
 /// A slot whose commands were sent on to another node, for the time being, counts as migrating for so long after the last.
 const MIGRATING: Duration = Duration::from_secs(1);
+
+/// After so long whoever listened to a sharded channel does so at the node that its slot went to: it was told.
+const SHARDED_SETTLES: Duration = Duration::from_secs(1);
+
+/// After so long every client has looked who has which slots. Of a classic channel only the listeners of one node are counted, and
+/// some may listen elsewhere until then.
+const CLASSIC_SETTLES: Duration = Duration::from_secs(OFTEN.as_secs() * 3 / 2);
 
 /// All who listen.
 #[derive(Default)]
 pub(super) struct SlotListeners {
     listeners: Mutex<HashMap<u64, Arc<Relay>>>,
     next: AtomicU64,
-    /// Slots of which a part is at another node, and when that was seen last.
-    migrating: Mutex<HashMap<u16, Instant>>,
+    unsettled: Mutex<Unsettled>,
     kind: OnceLock<Publish>,
+}
+
+/// Where others may listen at another node than the one that has a slot.
+#[derive(Default)]
+struct Unsettled {
+    /// Slots of which a part is at another node, and when that was seen last.
+    migrating: HashMap<u16, Instant>,
+    /// Slots that went to another node a short time ago, and when the last of all did.
+    moved: HashMap<u16, Instant>,
+    last: Option<Instant>,
+    /// When this client began: what moved just before that it does not know.
+    began: Option<Instant>,
 }
 
 /// One listener, who hears through this of one node after the other.
@@ -83,6 +101,7 @@ impl SlotListeners {
 
     /// All servers know these.
     pub(super) fn listen_as(&self, kind: Publish) {
+        lock(&self.unsettled).began = Some(Instant::now());
         let _ = self.kind.set(kind);
     }
 
@@ -96,16 +115,39 @@ impl SlotListeners {
 
     /// Whether there is a migrating slot, which one must look at again.
     pub(super) fn has_migrating(&self) -> bool {
-        !lock(&self.migrating).is_empty()
+        !lock(&self.unsettled).migrating.is_empty()
     }
 
-    pub(super) fn is_migrating(&self, slot: u16) -> bool {
-        lock(&self.migrating).contains_key(&slot)
+    fn is_migrating(&self, slot: u16) -> bool {
+        lock(&self.unsettled).migrating.contains_key(&slot)
+    }
+
+    /// These slots went to other nodes.
+    pub(super) fn went(&self, slots: &[u16]) {
+        if slots.is_empty() {
+            return;
+        }
+        let (mut unsettled, now) = (lock(&self.unsettled), Instant::now());
+        unsettled.moved.extend(slots.iter().map(|slot| (*slot, now)));
+        unsettled.last = Some(now);
+    }
+
+    /// Whether all who listen in this slot do so at the node that has it, as far as is known.
+    pub(super) fn counts(&self, slot: u16) -> bool {
+        let unsettled = lock(&self.unsettled);
+        if unsettled.migrating.contains_key(&slot) {
+            return false;
+        }
+        let (last, settles) = match self.kind() {
+            Publish::Sharded => (unsettled.moved.get(&slot).copied(), SHARDED_SETTLES),
+            Publish::Classic => (unsettled.last, CLASSIC_SETTLES),
+        };
+        last.max(unsettled.began).is_none_or(|since| since.elapsed() > settles)
     }
 
     /// A part of this slot is at another node, where nobody listens.
     pub(super) fn migrates(&self, slot: u16) {
-        if lock(&self.migrating).insert(slot, Instant::now()).is_none() {
+        if lock(&self.unsettled).migrating.insert(slot, Instant::now()).is_none() {
             self.in_slot(slot).iter().for_each(|relay| relay.set_migrating(true));
         }
     }
@@ -113,8 +155,12 @@ impl SlotListeners {
     /// Everybody listens at the node that has the slot by now, and what has not been seen for long is over.
     pub(super) fn follow_slots(&self, owner: impl Fn(u16) -> Option<Arc<Member>>) {
         let migrated: Vec<u16> = {
-            let mut migrating = lock(&self.migrating);
-            let over = migrating.extract_if(|_, seen| seen.elapsed() > MIGRATING);
+            let mut unsettled = lock(&self.unsettled);
+            // Nobody reads a clock for what is long over.
+            unsettled.moved.retain(|_, at| at.elapsed() <= SHARDED_SETTLES);
+            unsettled.last.take_if(|at| at.elapsed() > CLASSIC_SETTLES);
+            unsettled.began.take_if(|at| at.elapsed() > CLASSIC_SETTLES);
+            let over = unsettled.migrating.extract_if(|_, seen| seen.elapsed() > MIGRATING);
             over.map(|(slot, _)| slot).collect()
         };
         for slot in migrated {
@@ -236,7 +282,7 @@ mod tests {
         while listening.next.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
-        lock(&listening.migrating).remove(&7);
+        lock(&listening.unsettled).migrating.remove(&7);
         drop(listeners);
         let _subscription = begins.join().unwrap();
         let relays = listening.in_slot(7);

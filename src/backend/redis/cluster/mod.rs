@@ -52,8 +52,9 @@ use crate::backend::{
     slot::slot,
 };
 
-/// Nodes are asked for so long whether they know sharded channels; the others decide for those that do not answer. Where none does,
-/// the first is waited for as long as connecting may take.
+/// Nodes are asked for so long whether they know sharded channels; where that is left open, the others decide for those that do not
+/// answer, and it is told when they turn out to be older. The first answer is waited for as long as connecting may take, and so are
+/// all of them where sharded channels are asked for.
 const CHANNELS: Duration = Duration::from_secs(1);
 
 /// A cluster. Dropping it closes it.
@@ -71,6 +72,10 @@ pub(crate) async fn connect(seeds: &[Target], options: Options<'_>) -> Result<Cl
     let left = options.command_timeout.saturating_sub(started.elapsed());
     let kind = publish_kind(&routes, options.sharded, left).await?;
     routes.listen_as(kind);
+    if kind == Publish::Sharded {
+        routes.upgrade.has_sharded();
+        routes.heard_version();
+    }
     if kind == Publish::Classic && options.sharded == ShardedPubSub::Auto && routes.speaks_resp3() {
         routes.upgrade.lacks_sharded();
     }
@@ -86,27 +91,34 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
     let mut asked = redis::cmd("PUBSUB");
     asked.arg("SHARDNUMSUB");
     let members = routes.members();
-    let mut answers: FuturesUnordered<_> =
-        members.iter().map(|member| member.node.greet_and_ask(&asked, within)).collect();
-    let (mut known, mut unknown, mut fault) = (0, 0, None);
+    let answer = async |node: &Node| (node.greet_and_ask(&asked, within).await, upgrade::knows_sharded(node));
+    let mut answers: FuturesUnordered<_> = members.iter().map(|member| answer(&member.node)).collect();
+    let (mut known, mut unknown, mut denied, mut fault) = (0, 0, None, None);
     let patience = Instant::now() + CHANNELS;
     loop {
         let answer = match known + unknown {
-            0 => answers.next().await,
-            _ => timeout_at(patience, answers.next()).await.ok().flatten(),
+            1.. if wanted != ShardedPubSub::On => timeout_at(patience, answers.next()).await.ok().flatten(),
+            _ => answers.next().await,
         };
-        let Some(answer) = answer else { break };
-        match answer.map(|reply| codec::value(reply, routes.secrets())) {
-            Ok(Ok(_)) => known += 1,
-            Ok(Err(other)) if other.kind == FaultKind::Other => unknown += 1,
+        let Some((answer, by_version)) = answer else { break };
+        match (answer.map(|reply| codec::value(reply, routes.secrets())), by_version) {
+            (Ok(Ok(_)), _) => known += 1,
+            (Ok(Err(other)), _) if other.kind == FaultKind::Other => unknown += 1,
             // Whoever may not ask does not know which channels the others take.
-            Ok(Err(other)) if !other.heals() && wanted == ShardedPubSub::Auto => return Err(other),
-            Ok(Err(other)) | Err(other) => fault = Some(other),
+            (Ok(Err(other)), _) if !other.heals() && wanted == ShardedPubSub::Auto => return Err(other),
+            (Ok(Err(other)), _) if !other.heals() => denied = Some(other),
+            (_, Some(true)) => known += 1,
+            (_, Some(false)) => unknown += 1,
+            (Ok(Err(other)) | Err(other), None) => fault = Some(other),
         }
     }
+    // Nobody can be reached who has any name.
+    if let (0, 0, Some(fault)) = (known, unknown, fault.as_ref().or(denied.as_ref())) {
+        return Err(fault.clone());
+    }
     match (known, unknown, fault) {
-        // Nobody can be reached who has any name.
-        (0, 0, Some(fault)) => Err(fault),
+        // Whoever asks for them gets them at all masters, or is told why not.
+        (_, 0, Some(fault)) if wanted == ShardedPubSub::On => Err(fault),
         (_, 1.., _) if wanted == ShardedPubSub::On => Err(faults::no_sharded_channels()),
         (_, 0, _) if !routes.speaks_resp3() => Err(faults::no_sharded_channels()),
         (_, 0, _) => Ok(Publish::Sharded),
@@ -244,7 +256,7 @@ impl Backend for Cluster {
         let versions: Vec<_> = self.0.members().iter().map(|member| member.node.known.now().version).collect();
         let asks = self.0.asks_for_channels().then_some("pubsub|shardnumsub");
         let rights = Rights::of_links(self.publish_kind()).and(rights::of_names(&clients, &versions));
-        rights.and(["cluster|slots", "asking"]).and(asks)
+        rights.and(["cluster|slots", "cluster|myid", "asking"]).and(asks)
     }
 
     fn born(&self) -> Option<Birth> {

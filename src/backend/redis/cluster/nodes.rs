@@ -44,6 +44,12 @@ impl Member {
         self.listeners.get_or_init(|| PubSub::start(&self.node, kind))
     }
 
+    /// Whether anybody ever listened here.
+    #[cfg(test)]
+    pub(super) fn is_listened_to(&self) -> bool {
+        self.listeners.get().is_some()
+    }
+
     /// A command is sent on to it, or some that are on their way there will be sent on by it.
     pub(super) fn is_asked(&self) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -62,6 +68,8 @@ impl Member {
 pub(super) struct Nodes {
     members: Vec<Option<Arc<Member>>>,
     by_endpoint: HashMap<Endpoint, u16>,
+    /// By which address one is to be used that may be told by this one; of those too that are none of ours yet.
+    used: HashMap<Endpoint, Endpoint>,
 }
 
 impl Nodes {
@@ -96,6 +104,15 @@ impl Nodes {
         }
         self.by_endpoint.insert(member.endpoint.clone(), member.place);
         self.members[place] = Some(member);
+    }
+
+    /// The address to be used where this one is told.
+    pub(super) fn to_be_used(&self, endpoint: Endpoint) -> Endpoint {
+        self.used.get(&endpoint).cloned().unwrap_or(endpoint)
+    }
+
+    pub(super) fn are_used_by(&mut self, used: HashMap<Endpoint, Endpoint>) {
+        self.used = used;
     }
 
     /// It is known under this address, too, unless another's links lead there.

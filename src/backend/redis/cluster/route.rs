@@ -31,6 +31,8 @@ pub(super) enum NextHop {
     Ask(u16, Endpoint),
     /// To whoever has the slot by then.
     Again(Duration),
+    /// The same; not before its keys are together is there anything new to be known of the slot.
+    Parted(Duration),
     /// To the same node, with the script itself.
     BySource,
 }
@@ -60,14 +62,17 @@ pub(super) fn next(words: &str, hop: Hop<'_>) -> NextHop {
             let told = told.zip(parts.next().and_then(|address| Endpoint::parse(address, hop.asked)));
             match told {
                 Some(_) if is_over => NextHop::Astray,
+                // It does not know the other one's address, which is no other port of its own.
+                Some((_, node)) if node == *hop.asked => again(hop).map_or(NextHop::Astray, NextHop::Again),
                 Some((slot, node)) if code == "MOVED" => NextHop::Moved(slot, node),
                 Some((slot, node)) => NextHop::Ask(slot, node),
                 None => NextHop::Done,
             }
         }
         _ if is_over => NextHop::Done,
-        "TRYAGAIN" | "CLUSTERDOWN" => again(hop),
-        _ if is_a_replicas(words) => again(hop),
+        "TRYAGAIN" => again(hop).map_or(NextHop::Done, NextHop::Parted),
+        "CLUSTERDOWN" => again(hop).map_or(NextHop::Done, NextHop::Again),
+        _ if is_a_replicas(words) => again(hop).map_or(NextHop::Done, NextHop::Again),
         _ => NextHop::Done,
     }
 }
@@ -77,9 +82,9 @@ pub(super) fn pause(visited: &[Endpoint], to: &Endpoint, hops: u32) -> Duration 
     if visited.contains(to) { FIRST_PAUSE * (1 << hops.min(HOPS)) } else { Duration::ZERO }
 }
 
-fn again(hop: Hop<'_>) -> NextHop {
-    let pause = FIRST_PAUSE * (1 << hop.hops);
-    if pause < hop.left { NextHop::Again(pause) } else { NextHop::Done }
+/// After how long; `None` where its time is over by then.
+fn again(hop: Hop<'_>) -> Option<Duration> {
+    Some(FIRST_PAUSE * (1 << hop.hops)).filter(|pause| *pause < hop.left)
 }
 
 /// Whether a replica would not run it, and ran nothing of it.
@@ -167,7 +172,9 @@ mod tests {
             ["TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served", "READONLY no", "MASTERDOWN Link", inside]
         {
             let pauses: Vec<_> = (0..6).map(|hops| after(words, hops, 3000 * MS)).collect();
-            let expected = [20, 40, 80, 160, 320].map(|ms| NextHop::Again(ms * MS));
+            let is_parted = words.starts_with("TRYAGAIN");
+            let next = if is_parted { NextHop::Parted } else { NextHop::Again };
+            let expected = [20, 40, 80, 160, 320].map(|ms| next(ms * MS));
             assert_eq!(pauses[..5], expected, "{words}");
             assert_eq!(pauses[5], NextHop::Done, "{words}");
         }
@@ -191,7 +198,17 @@ mod tests {
         }
         assert_eq!(after("MOVED nowhere", HOPS, Duration::ZERO), NextHop::Done, "it says nothing");
         assert_eq!(after("TRYAGAIN x", 0, 20 * MS), NextHop::Done, "the pause would outlast it");
-        assert_eq!(after("TRYAGAIN x", 0, 21 * MS), NextHop::Again(20 * MS));
+        assert_eq!(after("TRYAGAIN x", 0, 21 * MS), NextHop::Parted(20 * MS));
+    }
+
+    /// One that has no name to be told by is told as if it were where the other is.
+    #[test]
+    fn a_redirect_to_whoever_was_asked_says_that_others_know_better() {
+        for words in ["MOVED 7 ?:1", "ASK 7 :1", "MOVED 7 asked:1"] {
+            assert_eq!(after(words, 1, 3000 * MS), NextHop::Again(40 * MS), "{words}");
+            assert_eq!(after(words, HOPS, 3000 * MS), NextHop::Astray, "{words}");
+            assert_eq!(after(words, 0, 20 * MS), NextHop::Astray, "{words}");
+        }
     }
 
     #[test]

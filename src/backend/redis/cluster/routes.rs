@@ -18,7 +18,6 @@ use super::{
     nodes::{Member, Nodes},
     route::Endpoint,
     slots::{NOBODY, Slots},
-    topology::OFTEN,
     upgrade::Upgrade,
     views::Layout,
 };
@@ -56,14 +55,12 @@ pub(in crate::backend::redis) struct Routes {
     map: RwLock<Map>,
     /// Held by whoever makes a node.
     making: Mutex<()>,
-    listening: Arc<SlotListeners>,
+    pub(super) listening: Arc<SlotListeners>,
     /// Somebody has a reason to look who has which slots.
     pub(super) missed: RefreshTrigger,
     /// Something was sent since the last look.
     used: AtomicBool,
     pub(super) upgrade: Upgrade,
-    /// When a slot was seen to go to another node last.
-    moved: Mutex<Option<Instant>>,
 }
 
 struct Map {
@@ -103,7 +100,6 @@ impl Routes {
             missed: RefreshTrigger::new(),
             used: AtomicBool::new(false),
             upgrade: Upgrade::default(),
-            moved: Mutex::default(),
         }))
     }
 
@@ -183,22 +179,25 @@ impl Routes {
         let moved = self.numbers.begin(|number| {
             let mut map = self.map_mut();
             map.moved_at.insert(slot, Instant::now());
-            map.moved(slot, member.place, number)
+            let moved = map.moved(slot, member.place, number);
+            if moved {
+                self.listening.went(&[slot]);
+            }
+            moved
         });
         if moved {
             member.ever_owned.store(true, Ordering::Relaxed);
-            self.note_move();
             self.look();
         }
         Ok(member)
     }
 
-    /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here.
+    /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here. Who has
+    /// which slots is as it was, so nobody needs to look.
     pub(super) fn asks(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
         let member = self.member_at(to)?;
         self.rerouted(slot);
         self.listening.migrates(slot);
-        self.look();
         Ok(member)
     }
 
@@ -209,32 +208,37 @@ impl Routes {
     /// What a look found is in force from now on.
     pub(super) fn take(self: &Arc<Self>, layout: &Layout) {
         let masters = layout.masters.iter().map(|master| {
+            let first = master.endpoints.first()?;
             let known = self.with_map(|_, nodes| nodes.leading_to(&master.endpoints).cloned());
-            let first = master.endpoints.first();
-            known.or_else(|| self.member_leading_to(first?).inspect_err(unusable).ok())
+            // By another address than the one to be used no certificate may be good for it.
+            let serves = |it: &Arc<Member>| !self.tls || it.endpoint == *first || it.node.current.link().is_some();
+            known.filter(serves).or_else(|| self.member_leading_to(first).inspect_err(unusable).ok())
         });
         let masters: Vec<Option<Arc<Member>>> = masters.collect();
-        let (mut has_slots, mut begun) = (vec![false; masters.len()], false);
-        let any = self.numbers.begin(|number| {
+        let used = if self.tls { layout.other_addresses() } else { HashMap::new() };
+        let mut has_slots = vec![false; masters.len()];
+        self.numbers.begin(|number| {
             let mut map = self.map_mut();
+            map.nodes.are_used_by(used);
             for (member, master) in masters.iter().zip(&layout.masters) {
                 let Some(member) = member else { continue };
                 master.endpoints.iter().for_each(|at| map.nodes.also(at, member.place));
             }
-            let mut any = false;
-            begun = map.slots.owners().iter().any(|owner| *owner != NOBODY);
+            let (mut moved, begun) = (Vec::new(), map.slots.owners().iter().any(|owner| *owner != NOBODY));
             for (slot, owner) in (0..).zip(&layout.owners) {
                 let Some(member) = masters.get(usize::from(*owner)).and_then(Option::as_ref) else { continue };
                 has_slots[usize::from(*owner)] = true;
-                any |= map.moved(slot, member.place, number);
+                if map.moved(slot, member.place, number) {
+                    moved.push(slot);
+                }
             }
-            any
+            if begun {
+                self.listening.went(&moved);
+            }
+            !moved.is_empty()
         });
         for (member, _) in masters.iter().zip(has_slots).filter(|(_, has)| *has) {
             member.iter().for_each(|member| member.ever_owned.store(true, Ordering::Relaxed));
-        }
-        if any && begun {
-            self.note_move();
         }
         let idle = {
             let mut map = self.map_mut();
@@ -247,8 +251,14 @@ impl Routes {
 
     /// The node that is known by this address, or is from now on.
     fn member_at(self: &Arc<Self>, endpoint: &Endpoint) -> Result<Arc<Member>, Fault> {
-        let known = self.map().nodes.find(endpoint).cloned();
-        known.map_or_else(|| self.member_leading_to(endpoint), Ok)
+        let endpoint = self.to_be_used(endpoint.clone());
+        let known = self.map().nodes.find(&endpoint).cloned();
+        known.map_or_else(|| self.member_leading_to(&endpoint), Ok)
+    }
+
+    /// The address of the node that is told by this one.
+    pub(super) fn to_be_used(&self, endpoint: Endpoint) -> Endpoint {
+        self.map().nodes.to_be_used(endpoint)
     }
 
     /// The one whose links lead to this address.
@@ -313,7 +323,9 @@ impl Routes {
 
     /// A node said which version it is of.
     pub(in crate::backend::redis) fn heard_version(&self) {
-        self.upgrade.ended(&self.members());
+        let members = self.members();
+        self.upgrade.ended(&members);
+        self.upgrade.falls_short(&members);
     }
 
     pub(super) fn publish_kind(&self) -> Publish {
@@ -335,20 +347,9 @@ impl Routes {
         self.listening.follow_slots(|slot| self.member(slot));
     }
 
-    /// Whether the number that a publish in this slot answers with counts all who listen. Of a classic one only one node's
-    /// listeners are counted: until every client has had the time to look, some may listen elsewhere.
+    /// Whether the number that a publish in this slot answers with counts all who listen.
     pub(super) fn counts(&self, slot: u16) -> bool {
-        let moved = || self.moved.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed());
-        match self.publish_kind() {
-            Publish::Sharded => !self.listening.is_migrating(slot),
-            Publish::Classic => {
-                !self.listening.is_migrating(slot) && moved().is_none_or(|since| since > OFTEN + OFTEN / 2)
-            }
-        }
-    }
-
-    fn note_move(&self) {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.listening.counts(slot)
     }
 
     pub(super) fn close(&self) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout, timeout_at},
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     backend::{
         Fault,
-        redis::{faults, link::Link},
+        redis::{codec, faults, link::Link},
     },
     chance::Chance,
 };
@@ -74,6 +74,8 @@ pub(super) struct Topology {
     deposed: HashMap<String, Instant>,
     /// The places of those who are suspected, and since when it has been these.
     suspects: (Vec<u16>, Instant),
+    /// When it was looked last.
+    looked: Instant,
     missed: watch::Receiver<()>,
 }
 
@@ -81,7 +83,7 @@ impl Topology {
     pub(super) fn new(routes: Arc<Routes>) -> Self {
         let missed = routes.missed.times();
         let (masters, deposed, suspects) = (HashSet::new(), HashMap::new(), (Vec::new(), Instant::now()));
-        Self { routes, replicas: Vec::new(), masters, deposed, suspects, missed }
+        Self { routes, replicas: Vec::new(), masters, deposed, suspects, looked: Instant::now(), missed }
     }
 
     /// Looks until the backend is closed.
@@ -101,15 +103,15 @@ impl Topology {
             };
             let called = timeout(pause, self.missed.changed()).await.is_ok();
             self.routes.follow_slots();
-            if called || suspected || (pause == OFTEN && self.routes.is_used()) {
+            if called || suspected || (self.looked.elapsed() >= OFTEN && self.routes.is_used()) {
                 let started = Instant::now();
                 if let Err(fault) = self.look().await {
                     tracing::debug!(error = %fault.source, "no node says who has which names");
                 }
+                self.looked = Instant::now();
                 // All clients of a cluster lose a node in one moment.
                 sleep(PAUSE.saturating_sub(started.elapsed()) + Chance::System.part_of(PAUSE)).await;
             }
-            self.routes.follow_slots();
         }
     }
 
@@ -145,22 +147,28 @@ impl Topology {
         self.deposed.retain(|id, _| !now.contains(id));
         forget_the_oldest(&mut self.deposed);
         self.masters = now;
-        self.replicas.clone_from(&layout.replicas);
+        self.replicas = layout.replicas.iter().filter_map(|replica| replica.endpoints.first().cloned()).collect();
         self.routes.take(&layout);
+        self.routes.follow_slots();
     }
 
-    /// Whoever is not suspected first, by chance; then the replicas, the suspected, and those whom the user named.
+    /// Whoever is not suspected first, by chance, or one of those whom the user named; then the replicas, the suspected, and those
+    /// whom the user named.
     fn candidates(&self) -> Vec<Candidate> {
         let (suspected, mut members): (Vec<_>, Vec<_>) =
             self.routes.members().into_iter().partition(|member| member.node.is_suspect());
+        let is_nobody = members.is_empty();
         shuffle(&mut members);
         let mut replicas = self.replicas.clone();
         shuffle(&mut replicas);
         let members = members.into_iter().map(Candidate::Member);
         let replicas = replicas.into_iter().map(Candidate::Node);
-        // In among the first three is at least one that is not suspected, if there is any.
-        let seeds = (0..self.routes.seeds.len()).map(Candidate::Seed);
-        members.chain(replicas).chain(suspected.into_iter().map(Candidate::Member)).chain(seeds).collect()
+        let mut seeds: Vec<_> = (0..self.routes.seeds.len()).map(Candidate::Seed).collect();
+        // In among the first three is at least one that is not suspected, if there is any. Where there is none all nodes may have
+        // other addresses by now.
+        let first = is_nobody.then(|| seeds.remove(chosen(seeds.len())));
+        let suspected = suspected.into_iter().map(Candidate::Member);
+        first.into_iter().chain(members).chain(replicas).chain(suspected).chain(seeds).collect()
     }
 
     /// The first answers, or the most telling of the faults.
@@ -206,8 +214,7 @@ impl Topology {
 
     async fn ask(&self, candidate: Candidate, within: Duration) -> Result<View, Fault> {
         let routes = &self.routes;
-        let mut slots = redis::cmd("CLUSTER");
-        slots.arg("SLOTS");
+        let slots = cluster("SLOTS");
         let (endpoint, clients) = match &candidate {
             Candidate::Member(member) if member.node.current.link().is_some() => {
                 let reply = member.node.ask(&slots, within).await?;
@@ -220,20 +227,41 @@ impl Topology {
         let started = Instant::now();
         let link = Link::open(&clients, &routes.closed, within).await?;
         let mut connection = link.connection();
-        let left = within.saturating_sub(started.elapsed());
-        match timeout(left, connection.send_packed_command(&slots)).await {
-            Ok(Ok(reply)) => read(&reply, &endpoint, routes),
-            Ok(Err(error)) => Err(faults::failed(&error, false, &clients.secrets)),
-            Err(_) => Err(faults::timeout(within, false)),
+        let mut answer = async |question: Cmd| {
+            let left = within.saturating_sub(started.elapsed());
+            match timeout(left, connection.send_packed_command(&question)).await {
+                Ok(answer) => answer.map_err(|error| faults::failed(&error, false, &clients.secrets)),
+                Err(_) => Err(faults::timeout(within, false)),
+            }
+        };
+        let view = read(&answer(slots).await?, &endpoint, routes)?;
+        if view.names_the_asked() {
+            return Ok(view);
         }
+        // Who was asked by another name than the others know is told by what it calls itself, if it may say that.
+        let id = answer(cluster("MYID")).await.ok();
+        Ok(match id.as_ref().and_then(codec::text) {
+            Some(id) => view.said_by(id.to_owned()),
+            None => view,
+        })
     }
+}
+
+fn cluster(subcommand: &str) -> Cmd {
+    let mut cmd = redis::cmd("CLUSTER");
+    cmd.arg(subcommand);
+    cmd
 }
 
 fn read(reply: &Value, asked: &Endpoint, routes: &Routes) -> Result<View, Fault> {
     if let Value::ServerError(error) = reply {
         return Err(faults::no_slots(error, routes.secrets()));
     }
-    View::read(reply, asked, routes.is_tls()).ok_or_else(faults::no_cluster_yet)
+    let view = View::read(reply, asked, routes.is_tls()).ok_or_else(faults::no_cluster_yet)?;
+    match view.shared_address() {
+        Some(shared) => Err(faults::one_address(&shared.to_string())),
+        None => Ok(view),
+    }
 }
 
 /// How long nobody needs to look while the same nodes have been suspected for so long.
@@ -250,9 +278,13 @@ fn forget_the_oldest(deposed: &mut HashMap<String, Instant>) {
 
 fn shuffle<T>(all: &mut [T]) {
     for at in (1..all.len()).rev() {
-        let other = (Chance::System.share() * (at + 1) as f64) as usize;
-        all.swap(at, other.min(at));
+        all.swap(at, chosen(at + 1));
     }
+}
+
+/// One of so many.
+fn chosen(count: usize) -> usize {
+    ((Chance::System.share() * count as f64) as usize).min(count - 1)
 }
 
 #[cfg(test)]

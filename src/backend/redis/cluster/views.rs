@@ -1,6 +1,6 @@
 //! What each node says of all of them, and what follows from several such views. Pure: it asks nobody.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use redis::Value;
 use smallvec::SmallVec;
@@ -15,6 +15,8 @@ pub(super) const ASKED: usize = 3;
 #[derive(Clone, Debug)]
 pub(super) struct View {
     asked: Endpoint,
+    /// Who that is, where its address does not tell.
+    pub(super) id: Option<String>,
     shards: Vec<Shard>,
 }
 
@@ -24,7 +26,7 @@ struct Shard {
     first: u16,
     last: u16,
     master: NamedNode,
-    replicas: Vec<Endpoint>,
+    replicas: Vec<NamedNode>,
 }
 
 /// A node as another tells of it: its name, and its addresses, the one to be used first.
@@ -42,15 +44,40 @@ pub(super) struct Layout {
     /// [`NOBODY`]: nobody said.
     pub(super) owners: Box<[u16]>,
     /// All other nodes.
-    pub(super) replicas: Vec<Endpoint>,
+    pub(super) replicas: Vec<NamedNode>,
 }
 
 impl View {
     /// An answer to `CLUSTER SLOTS`. `by_name`: a name is wanted where there is one, for the sake of certificates.
     pub(super) fn read(reply: &Value, asked: &Endpoint, by_name: bool) -> Option<Self> {
         let Value::Array(rows) = reply else { return None };
-        let shards = rows.iter().map(|row| Shard::read(row, asked, by_name)).collect::<Option<Vec<_>>>()?;
-        (!shards.is_empty()).then(|| Self { asked: asked.clone(), shards })
+        let mut shards = rows.iter().map(|row| Shard::read(row, asked, by_name)).collect::<Option<Vec<_>>>()?;
+        tell_apart(&mut shards);
+        (!shards.is_empty()).then(|| Self { asked: asked.clone(), id: None, shards })
+    }
+
+    /// The node with this name said it.
+    pub(super) fn said_by(self, id: String) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
+    /// Whether it says which node it is that was asked.
+    pub(super) fn names_the_asked(&self) -> bool {
+        self.nodes().any(|node| node.endpoints.contains(&self.asked))
+    }
+
+    /// An address at which two masters are, neither of which has another.
+    pub(super) fn shared_address(&self) -> Option<&Endpoint> {
+        let mut ids: HashMap<&Endpoint, &str> = HashMap::new();
+        let mut masters = self.shards.iter().map(|shard| &shard.master);
+        masters.find_map(|master| {
+            let at = master.endpoints.first()?;
+            (*ids.entry(at).or_insert(&master.id) != master.id).then_some(at)
+        })
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &NamedNode> {
+        self.shards.iter().flat_map(Shard::nodes)
     }
 
     /// The master of each slot by its position, and that of whoever says so, if it is a master.
@@ -61,7 +88,11 @@ impl View {
             let owner = at(&|master| master.id == shard.master.id).unwrap_or(NOBODY);
             owners[usize::from(shard.first)..=usize::from(shard.last)].fill(owner);
         }
-        (owners, at(&|master| master.endpoints.contains(&self.asked)))
+        let is_the_asked = |master: &NamedNode| match &self.id {
+            Some(id) => master.id == *id,
+            None => master.endpoints.contains(&self.asked),
+        };
+        (owners, at(&is_the_asked))
     }
 
     fn names(&self, slot: usize) -> Option<&NamedNode> {
@@ -78,8 +109,32 @@ impl Shard {
         let (first, last) = (slot(first)?, slot(last)?);
         let master = NamedNode::read(master, asked, by_name)?;
         let replicas = replicas.iter().filter_map(|node| NamedNode::read(node, asked, by_name));
-        let replicas = replicas.flat_map(|node| node.endpoints.into_iter().take(1)).collect();
+        let replicas = replicas.collect();
         (first <= last).then_some(Self { first, last, master, replicas })
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &NamedNode> {
+        std::iter::once(&self.master).chain(&self.replicas)
+    }
+}
+
+/// An address that several nodes say leads to none of them for certain: it is left out where a node has another.
+fn tell_apart(shards: &mut [Shard]) {
+    let (mut ids, mut shared) = (HashMap::new(), HashSet::new());
+    for node in shards.iter().flat_map(Shard::nodes) {
+        for at in &node.endpoints {
+            if *ids.entry(at).or_insert(&node.id) != &node.id {
+                shared.insert(at.clone());
+            }
+        }
+    }
+    if shared.is_empty() {
+        return;
+    }
+    for node in shards.iter_mut().flat_map(|shard| std::iter::once(&mut shard.master).chain(&mut shard.replicas)) {
+        if !node.endpoints.iter().all(|at| shared.contains(at)) {
+            node.endpoints.retain(|at| !shared.contains(at));
+        }
     }
 }
 
@@ -88,20 +143,37 @@ impl NamedNode {
         let Value::Array(parts) = node else { return None };
         let [host, Value::Int(port), rest @ ..] = &parts[..] else { return None };
         let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
-        let preferred = Endpoint::of(codec::text(host).unwrap_or_default(), port, asked);
+        let host = codec::text(host).unwrap_or_default();
+        let preferred = Endpoint::of(host, port, asked);
         let id = rest.first().and_then(codec::text).map_or_else(|| preferred.to_string(), str::to_owned);
         let known = |what: &str| {
             let mut more = codec::pairs(rest.get(1)?).filter(|(name, _)| codec::text(name) == Some(what));
             let told = more.next().and_then(|(_, host)| codec::text(host));
             told.filter(|host| !matches!(*host, "" | "?")).map(|host| Endpoint { host: host.to_owned(), port })
         };
+        let (name, ip) = (known("hostname"), known("ip"));
+        // It has no name to be told by: that does not mean that it is where it was asked.
+        let preferred = Some(preferred).filter(|_| host != "?" || ip.is_none());
         let mut endpoints: Vec<_> = match by_name {
-            true => [known("hostname"), Some(preferred), known("ip")].into_iter().flatten().collect(),
-            false => [Some(preferred), known("ip"), known("hostname")].into_iter().flatten().collect(),
+            true => [name, preferred, ip].into_iter().flatten().collect(),
+            false => [preferred, ip, name].into_iter().flatten().collect(),
         };
         let mut seen = HashSet::new();
         endpoints.retain(|endpoint| seen.insert(endpoint.clone()));
         Some(Self { id, endpoints })
+    }
+
+    /// Another node knows it by these addresses. Whoever knows more of them knows better which is to be used.
+    fn is_also_at(&mut self, endpoints: &[Endpoint]) {
+        if endpoints.len() > self.endpoints.len() {
+            let fewer = std::mem::replace(&mut self.endpoints, endpoints.to_vec());
+            return self.is_also_at(&fewer);
+        }
+        for endpoint in endpoints {
+            if !self.endpoints.contains(endpoint) {
+                self.endpoints.push(endpoint.clone());
+            }
+        }
     }
 }
 
@@ -117,11 +189,7 @@ pub(super) fn layout(
     let mut masters: Vec<NamedNode> = Vec::new();
     for named in views.iter().flat_map(|view| &view.shards).map(|shard| &shard.master) {
         match masters.iter_mut().find(|known| known.id == named.id) {
-            Some(known) => {
-                let more = named.endpoints.iter().filter(|endpoint| !known.endpoints.contains(endpoint));
-                let more: Vec<_> = more.cloned().collect();
-                known.endpoints.extend(more);
-            }
+            Some(known) => known.is_also_at(&named.endpoints),
             None => masters.push(named.clone()),
         }
     }
@@ -145,9 +213,11 @@ pub(super) fn layout(
         votes.iter().max_by_key(|(owner, votes)| (*votes, is_present(*owner))).map_or(NOBODY, |(owner, _)| *owner)
     });
     let owners = owners.collect();
-    let replicas = views.iter().flat_map(|view| &view.shards).flat_map(|shard| shard.replicas.iter().cloned());
-    let replicas: HashSet<_> = replicas.collect();
-    Layout { masters, owners, replicas: replicas.into_iter().collect() }
+    let mut replicas: HashMap<&str, NamedNode> = HashMap::new();
+    for replica in views.iter().flat_map(|view| &view.shards).flat_map(|shard| &shard.replicas) {
+        replicas.entry(&replica.id).or_insert_with(|| replica.clone()).is_also_at(&replica.endpoints);
+    }
+    Layout { masters, owners, replicas: replicas.into_values().collect() }
 }
 
 impl Layout {
@@ -156,6 +226,20 @@ impl Layout {
         let owners: HashSet<u16> = self.owners.iter().copied().collect();
         let masters = (0..NOBODY).zip(&self.masters).filter(|(at, _)| owners.contains(at));
         masters.map(|(_, master)| master.id.clone()).collect()
+    }
+
+    /// For each address by which one node alone may be told, though another of it is to be used: that one.
+    pub(super) fn other_addresses(&self) -> HashMap<Endpoint, Endpoint> {
+        let nodes = || self.masters.iter().chain(&self.replicas);
+        let first: HashSet<_> = nodes().filter_map(|node| node.endpoints.first()).collect();
+        let mut others: HashMap<&Endpoint, Option<&Endpoint>> = HashMap::new();
+        for (used, rest) in nodes().filter_map(|node| node.endpoints.split_first()) {
+            for other in rest.iter().filter(|other| !first.contains(other)) {
+                let known = others.entry(other).or_insert(Some(used));
+                *known = known.filter(|known| *known == used);
+            }
+        }
+        others.into_iter().filter_map(|(other, used)| Some((other.clone(), used?.clone()))).collect()
     }
 }
 

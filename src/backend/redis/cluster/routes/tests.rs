@@ -174,3 +174,100 @@ async fn a_node_that_never_answered_was_not_heard_of_when_it_became_known() {
     cluster.0.member(0).unwrap().node.answers.note();
     assert!(cluster.last_answer("a") > started);
 }
+
+/// As under TLS, where certificates are made out to names.
+fn by_name() -> Arc<Routes> {
+    let mut routes = routes(3000);
+    Arc::get_mut(&mut routes).unwrap().tls = true;
+    routes
+}
+
+#[tokio::test]
+async fn a_node_that_is_told_by_its_number_is_used_by_the_name_that_its_certificate_is_good_for() {
+    let routes = by_name();
+    let [master, replica] = [1, 2].map(|n| [at(&format!("n{n}.example"), 6379), at(&format!("10.0.0.{n}"), 6379)]);
+    let replica = NamedNode { id: "b".to_owned(), endpoints: replica.to_vec() };
+    routes.take(&Layout { replicas: vec![replica.clone()], ..look(&[("a", &master)]) });
+    for member in [routes.asks(7, &replica.endpoints[1]), routes.moved(0, &replica.endpoints[1])] {
+        assert_eq!(member.unwrap().endpoint, replica.endpoints[0]);
+    }
+    routes.take(&look(&[("b", &replica.endpoints)]));
+    assert_eq!(routes.member(0).unwrap().endpoint, replica.endpoints[0]);
+    routes.close();
+}
+
+#[tokio::test]
+async fn a_node_that_was_told_by_its_number_before_its_name_was_known_is_used_by_that_later() {
+    let (routes, node) = (by_name(), [at("n1.example", 6379), at("10.0.0.1", 6379)]);
+    let first = routes.moved(0, &node[1]).unwrap();
+    assert_eq!(first.endpoint, node[1]);
+    for _ in 0..2 {
+        routes.take(&look(&[("a", &node)]));
+        assert_eq!(routes.member(0).unwrap().endpoint, node[0]);
+        assert!(first.node.current.is_closed(), "whoever waits for it asks anew");
+    }
+    assert_eq!(routes.moved(0, &node[1]).unwrap().endpoint, node[0]);
+    routes.close();
+}
+
+#[tokio::test]
+async fn a_node_with_a_link_keeps_it_by_whichever_address_it_is_known() {
+    let routes = by_name();
+    let port = free_port();
+    let _server = Server::with(&["--port", &port.to_string()]);
+    let node = [at("n1.example", port), at("127.0.0.1", port)];
+    let member = routes.moved(0, &node[1]).unwrap();
+    eventually("there is a link", || !member.node.is_suspect()).await;
+    routes.take(&look(&[("a", &node)]));
+    assert_eq!(routes.member(0).unwrap().endpoint, node[1]);
+    routes.close();
+}
+
+/// Whoever listens may not have come along yet.
+#[tokio::test(start_paused = true)]
+async fn who_listens_in_a_slot_is_counted_when_everybody_had_the_time_to_follow_it() {
+    const MS: Duration = Duration::from_millis(1);
+    for (kind, settles) in [(Publish::Sharded, MS * 1000), (Publish::Classic, MS * 15_000)] {
+        let (routes, nodes) = (routes(3000), [at("127.0.0.1", 1), at("127.0.0.1", 2)]);
+        let counts = || [0, 16_383].map(|slot| routes.counts(slot));
+        routes.take(&look(&[("a", &nodes[..1])]));
+        routes.listen_as(kind);
+        assert_eq!(counts(), [false; 2], "{kind:?}: it may have moved just before");
+        tokio::time::sleep(settles + MS).await;
+        assert_eq!(counts(), [true; 2], "{kind:?}");
+        routes.follow_slots();
+        assert_eq!(counts(), [true; 2], "{kind:?}");
+        for told in [true, false] {
+            match told {
+                true => drop(routes.moved(16_383, &nodes[1]).unwrap()),
+                false => routes.take(&look(&[("a", &nodes[..1])])),
+            }
+            // Of a classic one all that is known is that something moved.
+            assert_eq!(counts(), [kind == Publish::Sharded, false], "{kind:?} {told}");
+            tokio::time::sleep(settles).await;
+            assert!(!routes.counts(16_383), "{kind:?} {told}");
+            tokio::time::sleep(MS).await;
+            assert_eq!(counts(), [true; 2], "{kind:?} {told}");
+            routes.follow_slots();
+        }
+        routes.close();
+    }
+}
+
+/// It did not answer when this client connected, or came later.
+#[tokio::test]
+async fn a_node_that_is_older_than_the_channels_of_this_client_is_told_once() {
+    for (has, told) in [(true, [false, false, true, false]), (false, [false; 4])] {
+        let routes = routes(3000);
+        if has {
+            routes.upgrade.has_sharded();
+        }
+        let nodes = [1, 2].map(|port| Arc::clone(&routes.moved(port, &at("127.0.0.1", port)).unwrap().node));
+        let tells = |(n, version): (usize, _)| {
+            nodes[n].known.heard(&of_version(version));
+            routes.upgrade.falls_short(&routes.members())
+        };
+        assert_eq!([(0, "7.0"), (1, ""), (1, "6.2"), (0, "6.2")].map(tells), told);
+        routes.close();
+    }
+}
