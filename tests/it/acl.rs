@@ -14,6 +14,7 @@ use crate::{
         Server,
         deployment::Deployment,
         eventually_async,
+        server::free_port,
         traces::{Said, Traces},
         unique_name,
     },
@@ -208,12 +209,20 @@ async fn what_a_client_says_it_needs_is_enough_for_sentinels_and_their_master() 
     assert_eq!(line, Some(&*sentinel));
 }
 
+/// Whether replicas are to know of each grant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replicas {
+    None,
+    One,
+}
+
 /// Everything that could say which right is missing, whatever comes of it: errors, and events.
-async fn said_without(server: &Server, url: &str, traces: &Traces) -> String {
+async fn said_without(server: &Server, (url, replicas): (&str, Replicas), traces: &Traces) -> String {
     let mut errors = Vec::new();
     let builder = || {
         let builder = Client::builder().url(url).name_prefix(PREFIX).command_timeout(COMMAND).handover_slice(LOOK);
-        builder.watchdog_timeout(COMMAND * 3).unreachable_after(COMMAND * 3)
+        let builder = builder.watchdog_timeout(COMMAND * 3).unreachable_after(COMMAND * 3);
+        if replicas == Replicas::One { builder.replica_acks(1, COMMAND) } else { builder }
     };
     match (let_in_or_not(builder()).await, let_in_or_not(builder()).await) {
         (Ok(one), Ok(other)) => {
@@ -285,22 +294,20 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
 /// a refusal, too.
 const SILENT: [&str; 4] = ["type", "ping", "client|setname", "client|setinfo"];
 
-#[tokio::test]
-async fn each_right_is_needed_and_one_that_is_missing_names_itself() {
-    let (server, url) = server();
-    let acl = required(Client::builder().url(server.url())).await;
+/// By one who lacks it, which of these rights nothing names.
+async fn unnamed(server: &Server, at: (&str, Replicas), rules: &str, lacks: impl Fn(&str) -> bool) -> Vec<String> {
     redis::cmd("SET").arg("app:text").arg("no lock").exec(&mut server.connection()).expect("SET answers");
     let mut unnamed = Vec::new();
-    for right in acl.data.split(' ') {
+    for right in rules.split(' ').filter(|right| lacks(right)) {
         let Some((kind, what)) = right.split_at_checked(1).filter(|(kind, _)| ["+", "&", "~"].contains(kind)) else {
             continue;
         };
-        grant(&server, acl.data.split(' ').filter(|kept| *kept != right));
+        grant(server, rules.split(' ').filter(|kept| *kept != right));
         redis::cmd("ACL").arg("LOG").arg("RESET").exec(&mut server.connection()).expect("ACL LOG answers");
         server.flush_scripts();
         let traces = Traces::here();
-        let said = said_without(&server, &url, &traces).await;
-        eventually_async(LOOK, async || !denied(&server).is_empty()).await;
+        let said = said_without(server, at, &traces).await;
+        eventually_async(LOOK, async || !denied(server).is_empty()).await;
         let named = match kind {
             "~" => "the key is",
             "&" => "channel",
@@ -310,5 +317,37 @@ async fn each_right_is_needed_and_one_that_is_missing_names_itself() {
             unnamed.push(format!("{right}: {said}"));
         }
     }
+    unnamed
+}
+
+#[tokio::test]
+async fn each_right_is_needed_and_one_that_is_missing_names_itself() {
+    let (server, url) = server();
+    let acl = required(Client::builder().url(server.url())).await;
+    let unnamed = unnamed(&server, (&url, Replicas::None), &acl.data, |_| true).await;
+    assert!(unnamed.is_empty(), "{}", unnamed.join("\n\n"));
+}
+
+/// Over the link on which replicas are waited for, too: nothing else goes over it.
+#[tokio::test]
+async fn a_right_that_is_missing_for_a_grant_that_replicas_are_to_know_of_names_itself() {
+    let (server, url) = server();
+    let socket = server.socket().display().to_string();
+    let port = free_port();
+    redis::cmd("CONFIG").arg("SET").arg("port").arg(port).exec(&mut server.connection()).expect("the port is free");
+    let _replica = Server::builder().line(format!("replicaof 127.0.0.1 {port}")).start();
+    let builder = || Client::builder().url(format!("redis+unix://{socket}")).replica_acks(1, LOOK);
+    connected(builder())
+        .await
+        .lock("app:first")
+        .lock()
+        .await
+        .expect("the replica comes")
+        .unlock()
+        .await
+        .expect("it is held");
+    let acl = required(builder()).await;
+    let of_grants = ["+hincrby", "+hexists", "+pexpire", "+pttl", "+hget", "+evalsha", "+eval", "+wait", "~app:*"];
+    let unnamed = unnamed(&server, (&url, Replicas::One), &acl.data, |right| of_grants.contains(&right)).await;
     assert!(unnamed.is_empty(), "{}", unnamed.join("\n\n"));
 }

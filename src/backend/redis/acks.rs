@@ -97,7 +97,7 @@ impl Node {
         let answer = match codec::value(reply, self.secrets()) {
             Ok(answer) => answer,
             Err(fault) if fault.kind == FaultKind::WrongType => return Err(self.in_place_of_a_lock(&cmd, fault).await),
-            Err(fault) => return Err(fault),
+            Err(fault) => return Err(faults::denied(fault, script, codec::key(&cmd))),
         };
         Ok((answer, Box::pin(async move { counted.await.unwrap_or_else(|_| Err(self.current.over(true))) })))
     }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{
     codec,
     command::{LinkAccess, Timer},
+    faults,
     node::Node,
     task::Task,
 };
@@ -30,7 +31,6 @@ impl Node {
             return Vec::new();
         }
         let (started, count) = (Instant::now(), scripts.len());
-        let secrets = self.secrets().clone();
         let replies = match self.link_access() {
             Ok(access @ LinkAccess::Open(..)) => {
                 self.run_many_by(access, started, &pipeline, &scripts, within, &dispatches).await
@@ -43,12 +43,7 @@ impl Node {
             }
             Err(fault) => Err(fault),
         };
-        match replies {
-            Ok(replies) => {
-                replies.into_iter().map(|reply| reply.and_then(|reply| codec::value(reply, &secrets))).collect()
-            }
-            Err(fault) => vec![Err(fault); count],
-        }
+        replies.unwrap_or_else(|fault| vec![Err(fault); count])
     }
 
     async fn run_many_by(
@@ -59,7 +54,7 @@ impl Node {
         scripts: &[&'static Script],
         within: Duration,
         dispatches: &Dispatches,
-    ) -> Result<Vec<Result<redis::Value, Fault>>, Fault> {
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
         let mut timer = Timer::started(started, within);
         let (link, turn) = match access {
             LinkAccess::Open(link, turn) => (link, turn),
@@ -106,17 +101,21 @@ impl Node {
         if replies.iter().flatten().any(codec::is_of_two_slots) {
             link.parts_slots();
         }
-        match self.routes() {
+        let commands = || pipeline.cmd_iter().zip(scripts.iter().copied());
+        let replies = match self.routes() {
             Some(routes) if replies.iter().flatten().any(codec::is_refusal) => {
-                let commands = pipeline.cmd_iter().zip(scripts.iter().copied());
-                let sent_on = replies.into_iter().zip(commands).map(|(reply, command)| {
+                let sent_on = replies.into_iter().zip(commands()).map(|(reply, command)| {
                     let routes = &routes;
                     async move { routes.redirected(self, reply?, command, timer, (dispatches, scripts.len())).await }
                 });
-                Ok(join_all(sent_on).await)
+                join_all(sent_on).await
             }
-            _ => Ok(replies),
-        }
+            _ => replies,
+        };
+        let answer = |(reply, (cmd, script)): (Result<_, Fault>, (&Cmd, _))| {
+            codec::value(reply?, self.secrets()).map_err(|fault| faults::denied(fault, script, codec::key(cmd)))
+        };
+        Ok(replies.into_iter().zip(commands()).map(answer).collect())
     }
 }
 
