@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -382,4 +383,38 @@ async fn each_shard_of_a_cluster_has_its_own_replicas_and_a_slot_those_where_it_
     }
     cluster.thaw(replica);
     ours.lock(&other).lock().await.expect("its replica goes on").unlock().await.expect("it is held");
+}
+
+/// A server with a replica.
+fn pair() -> (Server, Server) {
+    let master = Server::builder().tcp().start();
+    let replica = Server::builder().line(format!("replicaof 127.0.0.1 {}", master.port())).start();
+    (master, replica)
+}
+
+/// What the name stands for, for whoever asks from now on.
+fn lead_to(name: &Path, server: &Server) {
+    let next = name.with_extension("next");
+    std::os::unix::fs::symlink(server.socket(), &next).expect("nobody else has it");
+    std::fs::rename(next, name).expect("it is there");
+}
+
+/// Those who have links to the old server keep them, and it goes on answering.
+#[tokio::test]
+async fn a_name_that_leads_to_another_server_parts_no_grant_from_its_release() {
+    let [(old, _old), (new, _new)] = [pair(), pair()];
+    let name = old.socket().with_file_name("name");
+    lead_to(&name, &old);
+    let builder = || Client::builder().url(format!("redis+unix://{}", name.display())).replica_acks(1, PATIENCE);
+    let ours = connected(builder()).await;
+    lead_to(&name, &new);
+    let before = old.count("evalsha");
+    for _ in 0..3 {
+        let lock = ours.lock(unique_name());
+        let guard = timeout(SOON, lock.lock()).await.expect("its turn").expect("a free lock");
+        assert_eq!(new.keys(), [lock.name()]);
+        assert_eq!(guard.unlock().await.expect("it is held there"), Released::Freed);
+        assert!(new.keys().is_empty());
+    }
+    assert_eq!(old.count("evalsha"), before);
 }

@@ -13,14 +13,15 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::{
     sync::{mpsc, oneshot},
     task::unconstrained,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use super::{
     codec,
     command::{LinkAccess, Timer},
     faults,
-    link::Link,
+    info::Info,
+    link::{Cause, Link},
     node::Node,
     waiting::Over,
 };
@@ -182,14 +183,23 @@ impl Asker {
             }
             let within = until.saturating_duration_since(Instant::now()).min(self.node.command_timeout);
             let clients = self.node.aim.now();
-            let opened = tokio::select! {
+            let opened = async {
+                let link = Link::open(&clients, &self.node.closed, within).await?;
+                let leads_there = leads_where(&link, &beside, Instant::now() + within).await;
+                Ok((link, leads_there))
+            };
+            let opened: Result<_, Fault> = tokio::select! {
                 biased;
                 () = beside.gone() => continue,
-                opened = Link::open(&clients, &self.node.closed, within) => opened,
+                opened = opened => opened,
             };
-            let link = opened.map_err(|fault| Fault { unopened: true, ..fault })?;
-            link.set_number(beside.number());
-            return Ok(Own { link, beside });
+            let (link, leads_there) = opened.map_err(|fault| Fault { unopened: true, ..fault })?;
+            if leads_there {
+                link.set_number(beside.number());
+                return Ok(Own { link, beside });
+            }
+            // Its name leads elsewhere by now. Who acquires there must let go there.
+            beside.end(Cause::Elsewhere);
         }
     }
 
@@ -204,6 +214,20 @@ impl Asker {
             }
         }
     }
+}
+
+/// Whether the one leads to the server to which the other does, as far as that says which it is. Each time that it is asked, where
+/// several answer behind one address.
+async fn leads_where(link: &Link, beside: &Link, until: Instant) -> bool {
+    let mut question = redis::cmd("INFO");
+    question.arg("server");
+    let run_id = async |link: &Link| {
+        let mut connection = link.connection();
+        let reply = timeout_at(until, connection.send_packed_command(&question)).await.ok()?.ok()?;
+        Info::of(&reply).birth.map(|birth| birth.run_id)
+    };
+    let (here, there, again) = tokio::join!(run_id(link), run_id(beside), run_id(beside));
+    here.is_none() || there.is_none() || there != again || here == there
 }
 
 impl Own {
