@@ -365,3 +365,29 @@ async fn a_store_without_that_node_or_without_a_past_says_so() {
     store.fail_over(0, Forget::Nothing, Rival::Dead).expect("it has everything");
     assert_eq!(EmbeddedStore::new().with_nodes(0).node_of("report"), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_a_node_are_waited_for_whatever_becomes_of_another_one_and_not_when_its_own_link_is_another() {
+    let store = EmbeddedStore::seeded(7).with_nodes(2);
+    let client = Client::builder().embedded(&store).replica_acks(1, SECOND).connect().await.expect("it refuses nobody");
+    let (mut here, mut there) = (names(&store, 0, "here"), names(&store, 1, "there"));
+    for own in [false, true] {
+        store.set_replicas(0);
+        let name = here.next().expect("half of all names");
+        let granted = tokio::spawn(client.lock(&name).try_lock().into_future());
+        sleep(100 * MS).await;
+        assert_eq!(store.hash(&name).len(), 1, "it is counted who knows of it");
+        if own {
+            store.fail_over(0, Forget::Nothing, Rival::Dead).expect("there is such a node");
+        } else {
+            store.migrate(there.next().expect("half of all names"), 10 * MS).expect("there is such a node");
+            store.fail_over(1, Forget::Nothing, Rival::Dead).expect("there is such a node");
+        }
+        sleep(500 * MS).await;
+        store.set_replicas(1);
+        match granted.await.expect("no panic") {
+            Ok(guard) => assert!(guard.is_some() && !own),
+            Err(error) => assert!(own && matches!(error, Error::Unreachable { .. }), "{error:?}"),
+        }
+    }
+}

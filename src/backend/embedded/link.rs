@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{
-    sync::watch,
+    sync::watch::{self, error::RecvError},
     task::coop,
     time::{Instant, sleep},
 };
@@ -159,17 +159,24 @@ impl Backend for Link {
     /// Over the one link that there is, which waits for nobody. Replicas follow the node's master, and no other that was one.
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
         let answers = self.exchange(slice::from_ref(call), self.command_timeout);
-        let (store, mut eras) = (Arc::clone(&self.store), self.signals.eras.subscribe());
-        let (client, key) = (self.client, call.keys.first().copied().unwrap_or_default().to_owned());
+        let (store, client, mut eras) = (Arc::clone(&self.store), self.client, self.signals.eras.subscribe());
+        let key = call.keys.first().copied().unwrap_or_default().to_owned();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(closed(true)))?;
-            eras.mark_unchanged();
+            let number = store.look(|world| world.link(client, &key));
             let counted: Acknowledged = Box::pin(async move {
                 let mut count = store.replicas.subscribe();
                 let of_master = |count| if store.look(|world| world.leads_to_rival(client, &key)) { 0 } else { count };
+                // Of the links to other nodes nothing hangs.
+                let dropped = async {
+                    while store.look(|world| world.link(client, &key)) == number {
+                        eras.changed().await?;
+                    }
+                    Ok::<_, RecvError>(())
+                };
                 tokio::select! {
                     biased;
-                    Ok(()) = eras.changed() => Err(Fault::of(FaultKind::Dropped, true, "the link was dropped")),
+                    Ok(()) = dropped => Err(Fault::of(FaultKind::Dropped, true, "the link was dropped")),
                     Ok(count) = count.wait_for(|count| replicas.wanted <= of_master(*count)) => Ok(*count),
                     () = sleep(replicas.within) => Ok(of_master(*store.replicas.borrow())),
                 }
