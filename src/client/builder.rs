@@ -40,7 +40,7 @@ use crate::{
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     target: Option<Result<Target>>,
-    nodes_like: Option<Box<server::DriverClient>>,
+    nodes_like: Option<Box<server::Unshown>>,
     pub(super) watchdog_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) unreachable_after: Duration,
@@ -165,7 +165,7 @@ impl ClientBuilder {
     ///
     /// See [`sentinels`](Self::sentinels).
     pub fn nodes_like(mut self, client: server::DriverClient) -> Self {
-        self.nodes_like = Some(Box::new(client));
+        self.nodes_like = Some(Box::new(server::Unshown(client)));
         self
     }
 

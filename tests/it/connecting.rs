@@ -78,6 +78,16 @@ fn named(port: u16, socket: &str) -> Vec<ClientBuilder> {
     urls.iter().map(|url| Client::builder().url(url)).chain(objects).flat_map(both).collect()
 }
 
+#[test]
+fn a_builder_shows_nothing_of_the_credentials_that_it_has_for_nodes_that_are_found() {
+    let info = redis::IntoConnectionInfo::into_connection_info("redis://any.host:1/").expect("a good url");
+    let settings = info.redis_settings().clone().set_username(NAME).set_password(PASSWORD);
+    let like = redis::Client::open(info.set_redis_settings(settings)).expect("a good description");
+    let of_sentinels = Client::builder().sentinels("m", [like.clone()]).nodes_like(like.clone());
+    let of_cluster = Client::builder().cluster_nodes([like.clone()]).nodes_like(like);
+    nothing_of_it(&format!("{of_sentinels:?} {of_cluster:?}"));
+}
+
 #[tokio::test]
 async fn what_a_server_repeats_of_the_credentials_is_shown_nowhere() {
     let traces = Traces::here();

@@ -41,6 +41,16 @@ pub(crate) struct Target {
     option: &'static str,
 }
 
+/// A client object of the user's, of which nothing is shown: a credential may stand in its address.
+#[derive(Clone)]
+pub(crate) struct Unshown(pub(crate) Client);
+
+impl fmt::Debug for Unshown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
 impl Address {
     /// From the driver's client for the one server.
     pub(crate) fn of_client(client: &Client) -> Result<Self, Error> {

@@ -64,7 +64,7 @@ pub(in crate::backend) mod testing;
 
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;
-pub(crate) use address::Address;
+pub(crate) use address::{Address, Unshown};
 pub(crate) use connect::connect;
 pub(crate) use options::Options;
 pub use options::{RespVersion, ShardedPubSub};

@@ -40,7 +40,7 @@ impl ClientBuilder {
         match target? {
             Target::Server(address) => {
                 let address = match &self.nodes_like {
-                    Some(like) => address.with_nodes_like(like)?,
+                    Some(like) => address.with_nodes_like(&like.0)?,
                     None => *address,
                 };
                 runtime::with_sockets()?;
