@@ -49,7 +49,8 @@
 //! While a link is away it is tried again with growing pauses, for as long as the client lives. Calls answer
 //! [`Unreachable`](crate::Error::Unreachable) when their time is over, holders keep their locks until their leases are over,
 //! and releases and renewals are sent when the link is back. The log says once that it is lost (`warn`), and once that it is
-//! back and for how long it was away (`info`): see [`tracing`](super::tracing).
+//! back and for how long it was away (`info`), or, on a cluster, that other nodes have its names by now: see
+//! [`tracing`](super::tracing).
 //!
 //! Redis replicates asynchronously. A failover can lose the newest writes, a lock among them; the holder hears of it within
 //! 1.5 s of its new link. `min-replicas-to-write 1` makes that rarer, and so does

@@ -34,6 +34,7 @@
 //! | `warn` | `the link to the server is lost; connecting again until it is back` | until a link is back that lasts for a second | outage | `server`, `cause` |
 //! | `warn` | `the link for subscriptions is lost; waiting for locks by polling until it is back` | the same, where the link for commands is well; if that is lost later, it is said, too | outage | `server`, `cause` |
 //! | `info` | `the server is back` | the end of that, and of the other where both links are back | outage | `server`, `away_ms` |
+//! | `info` | `other nodes have what the server had; it is not waited for any more` | the end of that on a cluster, after a failover | outage | `server` |
 //! | `info` | `the link for subscriptions is back` | the end of that where the server was there | outage | `server`, `away_ms` |
 //! | `info` | `the sentinels have another server for the master` | a failover: [`deployments`](super::deployments) | | `master`, `at` |
 //! | `warn` | `no sentinel answers; the master is followed again when one does` | locks go on at the server that was the master | outage | `master` |

@@ -252,6 +252,32 @@ async fn the_rights_that_a_client_asks_for_are_enough() {
     }
 }
 
+#[tokio::test]
+async fn what_all_nodes_deny_is_said_once() {
+    let cluster = Deployment::of_cluster();
+    let (traces, free) = (Traces::here(), client(&cluster).await);
+    let rules = free.required_acl("*").expect("a good pattern").data;
+    let (ssubscribe, old) =
+        (if is_sharded(&cluster, ShardedPubSub::Auto) { "+ssubscribe" } else { "+subscribe" }, traces.all().len());
+    let words = format!("ACL SETUSER ann reset on >s3cret {rules}");
+    let words: Vec<_> = words.split(' ').filter(|word| !["+info", ssubscribe].contains(word)).collect();
+    NODES.iter().for_each(|node| cluster.ask::<()>(node, &words));
+    let ours = connected(Client::builder().url(cluster.url().replace("://", "://ann:s3cret@"))).await;
+    for node in MASTERS {
+        let held = free.mutex(name_on(node)).lock().lease(SOON).await.expect("it is free");
+        let waiting = tokio::spawn(ours.mutex(held.name()).lock().into_future());
+        let is_denied = |word: &str| cluster.denied(node).iter().any(|denied| denied == word);
+        eventually_async(SOON, async || is_denied("info") && is_denied(&ssubscribe[1..])).await;
+        held.unlock().await.expect("it is held");
+        waiting.await.expect("no panic").expect("it asks again").unlock().await.expect("it is held");
+    }
+    for denied in ["the server denies INFO", "the server denies a right to a channel"] {
+        let said: Vec<_> =
+            traces.all().into_iter().skip(old).filter(|said| said.is_ours() && said.what.starts_with(denied)).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+    }
+}
+
 fn is_sharded(cluster: &Deployment, sharded: ShardedPubSub) -> bool {
     sharded != ShardedPubSub::Off && cluster.flavour() != "redis62"
 }

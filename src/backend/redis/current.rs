@@ -123,6 +123,10 @@ impl Current {
         }
     }
 
+    pub(super) fn is_retired(&self) -> bool {
+        self.state().retired
+    }
+
     /// Why nothing is sent here any more.
     pub(super) fn over(&self, may_have_run: bool) -> Fault {
         if self.state().retired { faults::retired(may_have_run) } else { faults::closed(may_have_run) }

@@ -31,15 +31,7 @@ const ROUND_TRIPS: u32 = 3;
 /// Keeps a node's link until the backend is closed. It leads to where the node aimed before all of these changes.
 pub(super) async fn keep(node: CloseOnDrop, changes: watch::Receiver<Arc<Clients>>, first: Option<Kept>) {
     let node = &node.0;
-    let mut keeper = Keeper {
-        node,
-        backoff: Backoff::default(),
-        answered: false,
-        asks_of_memory: true,
-        before: None,
-        tells_of_denial: true,
-        warns: true,
-    };
+    let mut keeper = Keeper { node, backoff: Backoff::default(), answered: false, asks_of_memory: true, before: None };
     node.closed.run_until_cancelled(keeper.replace(changes, first)).await;
 }
 
@@ -52,10 +44,6 @@ struct Keeper<'a> {
     asks_of_memory: bool,
     /// What the last one that answered said, and when its link was over.
     before: Option<(Info, Option<Instant>)>,
-    /// It was not said yet that it denies that question.
-    tells_of_denial: bool,
-    /// The server's policy for full memory is still to be warned of.
-    warns: bool,
 }
 
 impl Keeper<'_> {
@@ -175,10 +163,10 @@ impl Keeper<'_> {
         Some(())
     }
 
-    fn denies(&mut self, reply: &redis::Value) {
+    fn denies(&self, reply: &redis::Value) {
         if let redis::Value::ServerError(error) = reply
             && error.code() == "NOPERM"
-            && std::mem::take(&mut self.tells_of_denial)
+            && self.node.said.info_is_denied()
         {
             let node = self.node;
             tracing::debug!(
@@ -199,9 +187,9 @@ impl Keeper<'_> {
     }
 
     /// By this policy, if by any.
-    fn drops(&mut self, policy: Option<&'static str>) {
+    fn drops(&self, policy: Option<&'static str>) {
         let node = self.node;
-        if let Some(policy) = policy.filter(|_| std::mem::take(&mut self.warns)) {
+        if let Some(policy) = policy.filter(|_| node.said.drops_locks()) {
             tracing::warn!(
                 server = %node.aim.now().address(),
                 policy,

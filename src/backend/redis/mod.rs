@@ -14,6 +14,7 @@
 //! | `aside` | what is asked over a connection of its own |
 //! | `info` | how a server's answer about itself is read |
 //! | `outage` | says that a server is away, and that it is back |
+//! | `said` | what is said once a client |
 //! | `acks` | scripts whose writes replicas are to have, over a link of their own |
 //! | `many` | the same for many commands in one pipeline |
 //! | `current` | which link is the current one, and who sends first where there is none |
@@ -51,6 +52,7 @@ mod options;
 mod outage;
 mod pubsub;
 mod rights;
+mod said;
 mod secrets;
 mod sentinel;
 mod spare;

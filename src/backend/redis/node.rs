@@ -31,6 +31,7 @@ use super::{
     link::{Answers, Cause, Kept, Link},
     options::{Clients, Options},
     outage::Outage,
+    said::SaidOnce,
     secrets::Secrets,
     spare::Spared,
     task::Task,
@@ -64,6 +65,7 @@ pub(super) struct Node {
     /// When something was last found that had been waiting for too long.
     stalled: Mutex<Option<Instant>>,
     pub(super) known: KnownServer,
+    pub(super) said: Arc<SaidOnce>,
     /// Once somebody asks for them.
     pub(super) acks: OnceLock<Acks>,
 }
@@ -122,6 +124,7 @@ impl Node {
             outage: Outage::none(),
             elsewhere: watch::Sender::new(Instant::now()),
             closed,
+            said: routes.as_ref().and_then(Weak::upgrade).map(|routes| Arc::clone(&routes.said)).unwrap_or_default(),
             routes,
             stalled: Mutex::default(),
             known: KnownServer::default(),
@@ -379,12 +382,9 @@ impl Node {
     /// Says when the server is away, until the backend is closed.
     async fn tell(self: Arc<Self>) {
         self.closed.run_until_cancelled(self.outage.tell(self.aim.name())).await;
-    }
-
-    /// Another node has what this one had: nothing is sent here any more, and what is under way ends now.
-    pub(super) fn retire(&self) {
-        self.current.retire();
-        self.closed.cancel();
+        if self.current.is_retired() {
+            self.outage.end(self.aim.name());
+        }
     }
 
     /// The server is there from now on: links to where it was are given up at once.

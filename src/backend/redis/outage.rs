@@ -1,7 +1,10 @@
 //! Says that a server is away, and that it is back: once each, however many links there are and however often one is tried
 //! for. It opens none.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::{
     sync::watch::{self, Receiver, error::RecvError},
@@ -18,7 +21,11 @@ const TOGETHER: Duration = Duration::from_millis(100);
 const APART: Duration = Duration::from_secs(5);
 
 /// Which links there are, as far as they are wanted.
-pub(super) struct Outage(watch::Sender<Links>);
+pub(super) struct Outage {
+    links: watch::Sender<Links>,
+    /// One was told whose end was not.
+    is_told: AtomicBool,
+}
 
 /// What a link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +88,12 @@ impl Links {
 
 impl Outage {
     pub(super) fn none() -> Self {
-        Self(watch::Sender::new(Links::all()))
+        Self { links: watch::Sender::new(Links::all()), is_told: AtomicBool::new(false) }
     }
 
     /// A link is over, or does not come.
     pub(super) fn lost(&self, part: Part, cause: Cause) {
-        self.0.send_if_modified(|links| {
+        self.links.send_if_modified(|links| {
             let times = links.part(part);
             let lost = std::mem::replace(&mut times.is_there, false);
             if lost {
@@ -98,7 +105,7 @@ impl Outage {
 
     /// A link is there, or is wanted no more.
     pub(super) fn back(&self, part: Part) {
-        self.0.send_if_modified(|links| {
+        self.links.send_if_modified(|links| {
             let times = links.part(part);
             let back = !std::mem::replace(&mut times.is_there, true);
             if back {
@@ -110,16 +117,28 @@ impl Outage {
 
     /// Says it, for as long as it is polled. `server` is told whenever something is said.
     pub(super) async fn tell(&self, server: &str) {
-        let mut links = self.0.subscribe();
+        let mut links = self.links.subscribe();
         let mut told = Links::all();
-        while let Ok(over) = next(&mut links, server, told).await {
+        while let Ok(over) = next(&mut links, server, told, &self.is_told).await {
             told = over;
+        }
+    }
+
+    /// Nobody waits for the server any more, and says it no more either.
+    pub(super) fn end(&self, server: &str) {
+        if self.is_told.swap(false, Ordering::Relaxed) {
+            tracing::info!(server, "other nodes have what the server had; it is not waited for any more");
         }
     }
 }
 
 /// From one outage's beginning to its end: what there is by then. Whatever was lost by `told` is told.
-async fn next(links: &mut Receiver<Links>, server: &str, told: Links) -> Result<Links, RecvError> {
+async fn next(
+    links: &mut Receiver<Links>,
+    server: &str,
+    told: Links,
+    is_told: &AtomicBool,
+) -> Result<Links, RecvError> {
     links.wait_for(|links| links.lost() > told.lost()).await?;
     let (mut lost, mut alone_since) = (told.commands.lost, None);
     // Elapsed or not: what there is then counts.
@@ -129,6 +148,7 @@ async fn next(links: &mut Receiver<Links>, server: &str, told: Links) -> Result<
         if now.commands.lost == lost {
             let since = *alone_since.get_or_insert_with(|| {
                 let cause = now.subscriptions.cause;
+                is_told.store(true, Ordering::Relaxed);
                 tracing::warn!(
                     server,
                     ?cause,
@@ -139,6 +159,7 @@ async fn next(links: &mut Receiver<Links>, server: &str, told: Links) -> Result<
             let server_is_lost = |links: &Links| (links.commands.lost > lost).then_some(links.commands.at);
             now = at_the_time(links, |links| server_is_lost(links).or_else(|| links.last_at())).await?;
             if now.commands.lost == lost {
+                is_told.store(false, Ordering::Relaxed);
                 tracing::info!(
                     server,
                     away_ms = ms(now.subscriptions.back - since),
@@ -148,8 +169,10 @@ async fn next(links: &mut Receiver<Links>, server: &str, told: Links) -> Result<
             }
         }
         let (since, cause) = (now.commands.at, now.commands.cause);
+        is_told.store(true, Ordering::Relaxed);
         tracing::warn!(server, ?cause, "the link to the server is lost; connecting again until it is back");
         now = at_the_time(links, Links::server_lasts_at).await?;
+        is_told.store(false, Ordering::Relaxed);
         tracing::info!(server, away_ms = ms(now.commands.back - since), "the server is back");
         if now.subscriptions.is_there {
             return Ok(now);

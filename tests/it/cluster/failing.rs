@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{SOON, client, is_sharded, live};
 use crate::{
-    harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag},
+    harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag, traces::Traces},
     kept::channel,
     taking::{Taker, all_is_told, lost_holds, rounds, was_soon},
 };
@@ -123,4 +123,20 @@ async fn every_hold_that_the_new_master_of_a_shard_never_heard_of_is_told_and_no
     assert!(others.iter().all(LockGuard::is_held));
     let entered = timeout(SOON, waiter).await.expect("it is free there").expect("no panic").expect("its turn");
     entered.unlock().await.expect("it is held");
+}
+
+#[tokio::test]
+async fn a_master_that_is_away_is_said_to_be_waited_for_until_another_node_has_its_names() {
+    let cluster = Deployment::of_cluster();
+    let traces = Traces::here();
+    let ours = client(&cluster).await;
+    live(&ours, &of_the_first_shard()).await;
+    cluster.kill("node0");
+    live(&ours, &of_the_first_shard()).await;
+    let is_lost = || traces.events("the link to the server is lost; connecting again until it is back");
+    let is_over = || traces.events("other nodes have what the server had; it is not waited for any more");
+    eventually_async(SOON, async || is_over().len() == 1).await;
+    assert_eq!(is_lost().len(), 1);
+    assert_eq!(is_lost()[0].field("server"), is_over()[0].field("server"));
+    assert!(is_over()[0].field("server").contains(&cluster.port("node0").to_string()));
 }

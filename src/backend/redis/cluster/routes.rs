@@ -31,6 +31,7 @@ use crate::backend::{
         faults,
         node::Node,
         options::{Clients, Options, RespVersion, ShardedPubSub},
+        said::SaidOnce,
         secrets::Secrets,
     },
 };
@@ -61,6 +62,8 @@ pub(in crate::backend::redis) struct Routes {
     /// Something was sent since the last look.
     used: AtomicBool,
     pub(super) upgrade: Upgrade,
+    /// By its nodes together.
+    pub(in crate::backend::redis) said: Arc<SaidOnce>,
 }
 
 struct Map {
@@ -100,6 +103,7 @@ impl Routes {
             missed: RefreshTrigger::new(),
             used: AtomicBool::new(false),
             upgrade: Upgrade::default(),
+            said: Arc::default(),
         }))
     }
 
@@ -192,11 +196,11 @@ impl Routes {
         Ok(member)
     }
 
-    /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here. Who has
-    /// which slots is as it was, so nobody needs to look.
+    /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here.
     pub(super) fn asks(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
         let member = self.member_at(to)?;
         self.rerouted(slot);
+        // Who has which slots is as it was: nobody needs to look.
         self.listening.migrates(slot);
         Ok(member)
     }
@@ -335,11 +339,6 @@ impl Routes {
     pub(super) fn subscribe(&self, slot: u16, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let member = self.member(slot);
         self.listening.subscribe(slot, channel, listener, member)
-    }
-
-    /// Whether there are migrating slots, which are to be looked at again soon.
-    pub(super) fn has_migrating(&self) -> bool {
-        self.listening.has_migrating()
     }
 
     /// Whoever listens does so at the node that has the slot.

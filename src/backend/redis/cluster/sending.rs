@@ -31,6 +31,12 @@ impl Node {
         self.routes().is_some()
     }
 
+    /// Another node has what this one had: nothing is sent here any more, and what is under way ends now.
+    pub(super) fn retire(&self) {
+        self.current.retire();
+        self.closed.cancel();
+    }
+
     /// The answer to a command that another node did not want, or this one not yet. `asking`: this one has the key, and not
     /// the slot.
     pub(super) async fn again(

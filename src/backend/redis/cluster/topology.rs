@@ -97,7 +97,7 @@ impl Topology {
             self.suspect();
             let suspected = !self.suspects.0.is_empty();
             let pause = match suspected {
-                _ if self.routes.has_migrating() => SUSPECTED,
+                _ if self.routes.listening.has_migrating() => SUSPECTED,
                 true => while_suspected(self.suspects.1.elapsed()),
                 false => OFTEN,
             };

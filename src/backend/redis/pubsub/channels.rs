@@ -12,7 +12,7 @@ use super::{
 use crate::{
     backend::{
         Fault, FaultKind, Heard, Listener,
-        redis::{faults, link::Cause, secrets::Secrets},
+        redis::{faults, link::Cause, said::SaidOnce, secrets::Secrets},
     },
     chance::Chance,
     name::Field,
@@ -45,8 +45,7 @@ pub(super) struct Channels {
     /// Some more of them are another node's, which nobody was told yet.
     moved: bool,
     secrets: Secrets,
-    /// It was said which right is missing.
-    denial_is_known: bool,
+    said: Arc<SaidOnce>,
 }
 
 #[derive(Default)]
@@ -75,7 +74,7 @@ enum Stage {
 }
 
 impl Channels {
-    pub(super) fn new(secrets: Secrets) -> Self {
+    pub(super) fn new(secrets: Secrets, said: Arc<SaidOnce>) -> Self {
         Self {
             by_name: HashMap::new(),
             forbidden: false,
@@ -87,7 +86,7 @@ impl Channels {
             moved_pause: MOVED_AGAIN,
             moved: false,
             secrets,
-            denial_is_known: false,
+            said,
         }
     }
 
@@ -264,7 +263,7 @@ impl Channels {
             }
             (Verb::Subscribe, Some(fault)) if faults::is_of_a_cluster(&fault) => self.went(&name),
             (Verb::Subscribe, Some(fault)) => {
-                denied(&mut self.denial_is_known, &name, &fault);
+                denied(&self.said, &name, &fault);
                 let words = fault.source.to_string().to_lowercase();
                 self.forbidden |= ["'subscribe'", "`subscribe`", "'ssubscribe'", "`ssubscribe`"]
                     .iter()
@@ -279,7 +278,7 @@ impl Channels {
             // Refused or not, nobody here listens any more.
             (Verb::Unsubscribe, refusal) => {
                 channel.stage = Stage::Silent;
-                refusal.iter().for_each(|fault| denied(&mut self.denial_is_known, &name, fault));
+                refusal.iter().for_each(|fault| denied(&self.said, &name, fault));
             }
         }
         self.reconcile(&name, requests);
@@ -320,8 +319,8 @@ impl Channels {
 }
 
 /// Which right is missing, if that is why: said once.
-fn denied(is_known: &mut bool, channel: &str, fault: &Fault) {
-    if fault.kind == FaultKind::Permission && !std::mem::replace(is_known, true) {
+fn denied(said: &SaidOnce, channel: &str, fault: &Fault) {
+    if fault.kind == FaultKind::Permission && said.channel_is_denied() {
         tracing::warn!(channel = %Field(channel), error = %fault.source, "the server denies a right to a channel");
     }
 }

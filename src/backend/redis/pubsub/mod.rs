@@ -52,7 +52,7 @@ impl PubSub {
     /// Beside the command link of this node, and for as long as that.
     pub(super) fn start(node: &Arc<Node>, kind: Publish) -> Self {
         let (sender, orders) = mpsc::unbounded_channel();
-        let channels = Channels::new(node.secrets.clone());
+        let channels = Channels::new(node.secrets.clone(), Arc::clone(&node.said));
         let (node, elsewhere, changes) = (Arc::clone(node), node.elsewhere.subscribe(), node.aim.changes());
         let runtime = node.runtime.clone();
         runtime.spawn(async move {
