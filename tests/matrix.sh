@@ -18,6 +18,8 @@ suite() {
     done
     shift
     said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet --test it "$@" 2>&1) || failed=1
+    # Who runs none has lost them.
+    grep -q '^test result: ok. [1-9]' <<<"$said" || failed=1
     printf '%-28s %s\n' "$name" "$(grep '^test result' <<<"$said" || tail -n 20 <<<"$said")"
 }
 

@@ -210,6 +210,14 @@ else
     left_out "public surface, oldest versions" "rustup toolchain install nightly --profile minimal"
 fi
 
+# What takes too long for every day, unless it is asked for.
+[ -n "${RELATCH_FAILOVERS:-}" ] || left_out "failovers of each kind, three in a row" "RELATCH_FAILOVERS=3"
+[ -n "${RELATCH_LOST_HOLDS:-}" ] || left_out "10 000 holds lost in one failover" "RELATCH_LOST_HOLDS=10000"
+[ -n "${RELATCH_HALF_MOVED:-}" ] || left_out "a slot that is half moved for a minute" "RELATCH_HALF_MOVED=60"
+[ "${RELATCH_STORM_SECS:-0}" -ge 600 ] || left_out "storms of ten minutes" "RELATCH_STORM_SECS=600"
+left_out "a storm on sentinels" "RELATCH_STORM_ON=sentinel cargo test --features embedded --test it storm::no_two -- --nocapture"
+left_out "every lock on Redis 6.2, 8.2 and Valkey 9.1, and on a cluster over TLS" "tests/matrix.sh"
+
 echo
 printf '%s\n' ${summary[@]+"${summary[@]}"}
 if [ "$failed" != 0 ]; then
