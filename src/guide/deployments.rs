@@ -69,6 +69,10 @@
 //! # }
 //! ```
 //!
+//! Under TLS a node is spoken to by its host name where it tells one (`cluster-announce-hostname`), whatever
+//! `cluster-preferred-endpoint-type` says, and else by the address that it tells: its certificate must be good for that. An address
+//! that several nodes tell counts for none of them that has another; two masters that have no other are refused when connecting.
+//!
 //! One of the nodes that answers is enough: it names the others. The credentials and TLS are those of all nodes; whoever has client
 //! objects of the driver gives them to [`cluster_nodes`](crate::ClientBuilder::cluster_nodes). A client has a connection to each
 //! master, and one more from the first time that somebody waits for a lock there. A name has its lock where its slot is, and goes where the slot goes: while it

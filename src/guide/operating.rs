@@ -3,8 +3,9 @@
 //! # Which server
 //!
 //! One Redis with Lua scripts, on its own or as a master with replicas, with or without sentinels, or a cluster:
-//! [`deployments`](super::deployments). The tests run on Redis 7.0; of Redis 6.2, 8.2 and Valkey 9.1 it is recorded what they say
-//! when they refuse something.
+//! [`deployments`](super::deployments). All tests run on Redis 7.0. What every lock does is tested on Redis 6.2, 8.2 and
+//! Valkey 9.1 as well, alone, by sentinels and on a cluster: by `tests/matrix.sh`, which is run by hand. What they say when they
+//! refuse something is recorded.
 //!
 //! # Rights
 //!

@@ -6,11 +6,13 @@
 //!
 //! | option | default | bounds | what it is |
 //! | --- | --- | --- | --- |
-//! | `url`, or `redis_client` | – | `redis://`, `redis+unix://`, `redis-sentinel://`, with TLS `rediss://`, `rediss-sentinel://` | where the server is; or the driver's own client object, with its TLS and credentials |
+//! | `url`, or `redis_client` | – | `redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, with TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | where the server is; or the driver's own client object, with its TLS and credentials |
 //! | `sentinels` | – | one or more | where sentinels are, as the driver's client objects, and what they call their master: [`deployments`](super::deployments) |
+//! | `cluster_nodes` | – | one or more | where some nodes of a cluster are, as the driver's client objects |
 //! | `nodes_like` | the first of them | – | how the servers that are found are spoken to, as a client object |
 //! | `label` | `host:pid` | 1 to 64 characters from `!` to `~` | how an operator knows this client's connections: `relatch:LABEL:CLIENT` in `CLIENT LIST` |
 //! | `protocol` | the newest | RESP2, RESP3 | which protocol is spoken; goes before the URL's `?protocol=` |
+//! | `sharded_pubsub` | `Auto` | `Auto`, `On`, `Off` | whether a cluster tells of releases over sharded channels; all its clients must do the same: [`deployments`](super::deployments#cluster) |
 //! | `embedded` (feature) | – | – | a store in this process instead; of several targets the last one counts |
 //! | `watchdog_timeout` | 30 s | 100 ms to 365 days | the lease of a hold that is renewed, and how long the locks of a dead process stay |
 //! | `command_timeout` | 3 s | 1 ms to 365 days | how long one command may take |

@@ -277,9 +277,10 @@ impl EmbeddedStore {
         self.store.with(|world| world.hosts.limit_memory(bytes));
     }
 
-    /// How many replicas acknowledge what is written, each at once; none to begin with. A master that was
-    /// [replaced](Self::fail_over) has none: they follow the next one, which may be made to forget what they acknowledged. For
-    /// clients with [`replica_acks`](crate::ClientBuilder::replica_acks).
+    /// How many replicas acknowledge what is written, each at once; none to begin with. For clients with
+    /// [`replica_acks`](crate::ClientBuilder::replica_acks). It is a number and no copy of anything: what
+    /// [`fail_over`](Self::fail_over) forgets is forgotten, however many of them acknowledged it. A master that was replaced has
+    /// none: they follow the next one.
     ///
     /// # Examples
     ///
