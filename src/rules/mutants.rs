@@ -265,8 +265,8 @@ static ALL: &[Mutant] = &[
     lua(
         "hand-over-tells",
         &reentrant::HAND_OVER,
-        "redis.pcall(publish, channel, '0')",
-        "-1",
+        "local listeners = redis.pcall(publish, channel, '0')",
+        "local listeners = -1",
         "nobody is told that a hand-over leaves the lock a shorter life",
     ),
     lua(

@@ -297,7 +297,7 @@ fn a_write_that_is_refused_halfway_leaves_no_hold_behind() {
         let bench = &mut Bench::new();
         bench.call_as(&format!("~* &* {rights}"));
         bench.check(&ACQUIRE, "free | me:7 40000 | NOPERM | free");
-        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | NOPERM | free | | {-1, -1}");
+        bench.check(&HAND_OVER, "me:7=1 ttl=20000 | me:7 me:8 40000 PUBLISH channel | NOPERM | free | 0 | {-1, -1}");
     }
 }
 
