@@ -344,6 +344,7 @@ impl fmt::Display for Op {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Befell;
     use std::io;
 
     fn source() -> Arc<dyn StdError + Send + Sync> {
@@ -351,7 +352,7 @@ mod tests {
     }
 
     fn fault(kind: FaultKind) -> Fault {
-        Fault { kind, may_have_run: false, unopened: false, source: source() }
+        Fault { kind, may_have_run: false, befell: Befell::Command, source: source() }
     }
 
     fn lock() -> Arc<str> {
@@ -468,7 +469,7 @@ mod tests {
     fn an_unexpected_reply_names_its_script_and_stays_short() {
         let reply = UnexpectedReply::new("reentrant/release", &"x".repeat(70_000));
         let (kind, source) = (FaultKind::Unexpected, Arc::new(reply));
-        let fault = Fault { kind, may_have_run: true, unopened: false, source };
+        let fault = Fault { kind, may_have_run: true, befell: Befell::Command, source };
         let error = Error::from_fault(fault, &lock(), Op::Release);
         let Error::Protocol { script, reply } = &error else { panic!("{error:?}") };
         assert_eq!(*script, "reentrant/release");

@@ -10,9 +10,18 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Whether the script may have run all the same.
     pub(crate) may_have_run: bool,
-    /// It befell the opening of a link: nobody said anything of the script.
-    pub(crate) unopened: bool,
+    pub(crate) befell: Befell,
     pub(crate) source: Arc<dyn StdError + Send + Sync>,
+}
+
+/// What a fault befell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Befell {
+    Command,
+    /// The opening of a link: nobody said anything of the script.
+    Opening,
+    /// The same of a link beside another, over which the server may answer everything else.
+    OpeningApart,
 }
 
 impl Fault {
@@ -26,7 +35,7 @@ impl Fault {
         Self {
             kind,
             may_have_run,
-            unopened: false,
+            befell: Befell::Command,
             source: Arc::from(Box::<dyn StdError + Send + Sync>::from(why.into())),
         }
     }
@@ -34,13 +43,19 @@ impl Fault {
     /// An answer that this script does not give.
     pub(crate) fn unexpected(script: &'static str, reply: &impl fmt::Debug) -> Self {
         let source = Arc::new(UnexpectedReply::new(script, reply));
-        Self { kind: FaultKind::Unexpected, may_have_run: true, unopened: false, source }
+        Self { kind: FaultKind::Unexpected, may_have_run: true, befell: Befell::Command, source }
+    }
+
+    /// Whether there was no answer at all, rather than one that says that the server cannot now. One that answers everything else
+    /// is not silent.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self.kind, FaultKind::Timeout | FaultKind::Dropped) && self.befell != Befell::OpeningApart
     }
 
     /// Whether the same command may succeed when it is sent again. What could not be opened may be opened later: only what a
     /// server says of a command ends it.
     pub(crate) fn heals(&self) -> bool {
-        self.kind.heals() || self.unopened
+        self.kind.heals() || self.befell != Befell::Command
     }
 }
 

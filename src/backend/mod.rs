@@ -25,7 +25,7 @@ mod slot;
 
 pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::Dispatch;
-pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use fault::{Befell, Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
 pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};
 pub(crate) use reply::{Reply, decode};

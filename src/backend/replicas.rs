@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Fault, FaultKind, Pending};
+use super::{Befell, Fault, FaultKind, Pending};
 
 /// A server looks for waits that are over no more often than this.
 const LATE: Duration = Duration::from_millis(100);
@@ -41,6 +41,6 @@ impl Fault {
     /// No more than so many replicas have it.
     pub(crate) fn too_few_replicas(acknowledged: u32, wanted: u32) -> Self {
         let source = Arc::new(TooFewReplicas { acknowledged, wanted });
-        Self { kind: FaultKind::TooFewReplicas, may_have_run: true, unopened: false, source }
+        Self { kind: FaultKind::TooFewReplicas, may_have_run: true, befell: Befell::Command, source }
     }
 }

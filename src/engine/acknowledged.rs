@@ -70,11 +70,25 @@ fn asked(
     replicas: Replicas,
     dispatch: &Arc<Dispatch>,
 ) -> impl Future<Output = Option<Asking>> + Unpin + use<> {
-    let (tell, told) = oneshot::channel();
-    let (turn, asked) = (half.takes_turn(), half.asked(dispatch));
-    let (engine, place, ask) = (&place.engine, place.clone(), ask.clone());
+    let (mut tell, told) = oneshot::channel();
+    let ((apart, turn), engine) = (half.goes_apart(), &place.engine);
+    let (asked, place, ask) = (half.asked(dispatch), place.clone(), ask.clone());
     engine.spawn(Box::pin(async move {
-        let answer = queued(&place, &ask, contender, asked, replicas).await;
+        let tries = place.tries();
+        // Nobody stands in line for whoever is gone.
+        let place_in_line = tokio::select! {
+            biased;
+            () = tell.closed() => None,
+            place_in_line = tries.acknowledged() => place_in_line,
+        };
+        let answer = match &place_in_line {
+            Some(_) => sent(&place, &ask, contender, asked, replicas).await,
+            None => None,
+        };
+        drop(place_in_line);
+        if answer.as_ref().is_none_or(|(_, answer)| answer.as_ref().err().is_none_or(|fault| !fault.may_have_run)) {
+            apart.ends();
+        }
         // What is to be released may be released from now on.
         drop(turn);
         drop(tell.send(answer));
@@ -82,10 +96,8 @@ fn asked(
     told.map(Result::ok)
 }
 
-/// A try that waits for its place, and leaves when it has one.
-async fn queued(place: &Place, ask: &Ask, contender: u64, asked: SentTry, replicas: Replicas) -> Asking {
-    let tries = place.tries();
-    let _place_in_line = tries.queued(place.distance().tries()).await?;
+/// A try that has its place.
+async fn sent(place: &Place, ask: &Ask, contender: u64, asked: SentTry, replicas: Replicas) -> Asking {
     let (number, dispatch) = (asked.number, Arc::clone(&asked.dispatch));
     let departure = Departure::now(place, ask, contender, asked)?;
     let lease = departure.term.lease;

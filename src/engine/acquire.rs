@@ -244,8 +244,8 @@ impl ContenderSlot {
         })
     }
 
-    /// The output of a try that waits in line, unless the caller's wait is over first: for ever is as long as the server
-    /// answers anybody.
+    /// The output of a try that waits in line, unless the caller's wait is over first. Whoever asks once waits for its turn, and
+    /// then as long as a try may take; it and whoever waits for ever wait for as long as the server answers anybody.
     pub(super) async fn in_line<T>(
         &self,
         ask: &Ask,
@@ -256,9 +256,13 @@ impl ContenderSlot {
         loop {
             let (settings, distance) = (engine.settings(), self.place.distance());
             // It may have left meanwhile.
-            let asked = self.place.update(|state, _| state.tries_since()).unwrap_or(started);
+            let left = self.place.update(|state, _| state.tries_since());
+            let asked = left.unwrap_or(started);
             let until = match ask.patience {
-                Patience::Once => distance.cut_off(started + settings.longest_try(), asked),
+                Patience::Once => {
+                    let heard = left.unwrap_or_else(|| started.max(self.place.last_answer()));
+                    distance.cut_off(heard + settings.longest_try(), asked)
+                }
                 Patience::Until(until) => distance.cut_off(until, asked) + settings.in_line(),
                 Patience::ForEver => {
                     let heard = started.max(self.place.last_answer());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::tries::TRIES;
-use crate::backend::RoundTrip;
+use crate::backend::{Replicas, RoundTrip};
 
 /// However near the server is, a try that is on its way when a wait ends may still be answered within this time.
 pub(super) const GRACE: Duration = Duration::from_millis(15);
@@ -84,9 +84,15 @@ impl Distance {
         lease < self.shortest() * LEASE
     }
 
-    /// Why no answer came within a lease.
-    pub(super) fn of_late_answers(self, lease: Duration) -> String {
+    /// Why no answer came within a lease, and where replicas are to know of it no word of theirs.
+    pub(super) fn of_late_answers(self, lease: Duration, replicas: Option<Replicas>) -> String {
         let why = format!("no answer within the lease of {lease:?} that it was for");
+        if let Some(replicas) = replicas.filter(|replicas| lease <= replicas.told_within()) {
+            let within = replicas.within;
+            return format!(
+                "{why}: replica_acks waits for replicas for up to {within:?}, and a lease should be longer"
+            );
+        }
         if !self.is_too_far_for(lease) {
             return why;
         }
@@ -167,9 +173,14 @@ mod tests {
         let far = Distance::new(Some(trip), TIMEOUT);
         assert!(far.is_too_far_for(199 * MS) && !far.is_too_far_for(200 * MS) && !at(None).is_too_far_for(MS));
         assert!(!far.at_most(49 * MS).is_too_far_for(199 * MS) && far.at_most(60 * MS).is_too_far_for(199 * MS));
-        let why = far.of_late_answers(100 * MS);
+        let why = far.of_late_answers(100 * MS, None);
         assert!(why.contains("100ms") && why.contains("50ms") && why.contains("4 round trips"), "{why}");
-        assert!(!far.of_late_answers(200 * MS).contains("50ms"));
+        assert!(!far.of_late_answers(200 * MS, None).contains("50ms"));
+        // Replicas may take longer than the way.
+        let within = |within| Some(Replicas { wanted: 1, within });
+        let why = far.of_late_answers(100 * MS, within(300 * MS));
+        assert!(why.contains("replica_acks") && why.contains("300ms") && !why.contains("50ms"), "{why}");
+        assert!(!far.of_late_answers(300 * MS, within(100 * MS)).contains("replica_acks"));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     HoldNumber,
+    apart::{ApartTry, GoesBehind},
     outcome::Outcome,
     parked::SentTry,
     reap::{OldCopies, reap_step},
@@ -24,7 +25,7 @@ use crate::{
 /// | --- | --- |
 /// | granted in time | nothing: the hold takes it over, and whether it is unclean |
 /// | every try was answered busy, or never left | nothing |
-/// | a try has no answer yet | release, then reap, unless the release is answered on the same link |
+/// | a try has no answer yet | release, then reap, unless the release is answered on the same link, or waited for the try |
 /// | an answer came too late | release |
 /// | an earlier try had none, the last was answered | release if it was granted; reap, unless both were on one link |
 #[derive(Debug)]
@@ -39,14 +40,14 @@ pub(crate) struct HalfBuilt {
     /// It may have held the key there before it was granted.
     repeated: bool,
     old_copies: OldCopies,
-    /// Of a try that goes another way than its release: that waits for its turn.
-    turn: Option<Arc<Semaphore>>,
+    /// The try, where it goes another way than its release.
+    apart: Option<Arc<ApartTry>>,
 }
 
 impl HalfBuilt {
     pub(super) fn new(place: Place, number: HoldNumber, lease: Duration) -> Self {
-        let (in_flight, turn, old_copies) = (None, None, OldCopies::None);
-        Self { place, number, lease, in_flight, uncertain: false, repeated: false, old_copies, turn }
+        let (in_flight, apart, old_copies) = (None, None, OldCopies::None);
+        Self { place, number, lease, in_flight, uncertain: false, repeated: false, old_copies, apart }
     }
 
     pub(super) fn number(&self) -> HoldNumber {
@@ -61,15 +62,15 @@ impl HalfBuilt {
 
     /// The try that is about to leave, for whoever undoes it if its future is not polled any more.
     pub(super) fn asked(&self, dispatch: &Arc<Dispatch>) -> SentTry {
-        let (dispatch, old_copies) = (Arc::clone(dispatch), self.old_copies);
-        SentTry { number: self.number, lease: self.lease, dispatch, old_copies }
+        let (dispatch, old_copies, apart) = (Arc::clone(dispatch), self.old_copies, self.apart.clone());
+        SentTry { number: self.number, lease: self.lease, dispatch, old_copies, apart }
     }
 
-    /// What is released of it waits until this is dropped, if its try is not answered before.
-    pub(super) fn takes_turn(&mut self) -> Option<OwnedSemaphorePermit> {
-        let turn = Arc::new(Semaphore::new(1));
-        self.turn = Some(Arc::clone(&turn));
-        turn.try_acquire_owned().ok()
+    /// The try goes another way than its release will: that waits until this turn is over.
+    pub(super) fn goes_apart(&mut self) -> (Arc<ApartTry>, Option<OwnedSemaphorePermit>) {
+        let (apart, turn) = ApartTry::new();
+        self.apart = Some(Arc::clone(&apart));
+        (apart, turn)
     }
 
     /// Whether it may hold the key on the server.
@@ -90,7 +91,7 @@ impl HalfBuilt {
     }
 
     fn answered(&mut self) {
-        (self.in_flight, self.turn) = (None, None);
+        (self.in_flight, self.apart) = (None, None);
         if self.old_copies.have_run(|| self.place.link()) {
             self.old_copies = OldCopies::None;
         }
@@ -101,7 +102,7 @@ impl HalfBuilt {
         let dispatch = self.in_flight.take();
         if may_have_run {
             self.uncertain = true;
-            self.old_copies.add(dispatch.and_then(|dispatch| dispatch.left_on()));
+            self.old_copies.add_try(dispatch.as_deref(), self.apart.as_deref());
         }
     }
 
@@ -151,7 +152,7 @@ impl Drop for HalfBuilt {
                 let why = Why::ended(self.number, self.lease, old_copies);
                 state.release(place, why, Arc::new(Outcome::default()), now())
             });
-            job.commands = self.turn.take();
+            job.behind = GoesBehind::a_try(self.apart.take());
             drop(job); // goes on in the background
         } else if old_copies != OldCopies::None {
             place.update(|state, _| state.reaps.add(self.number, self.lease, place, now()));

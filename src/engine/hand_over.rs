@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     HoldNumber, Moved,
+    apart::GoesBehind,
     clock::Moment,
     commands::one_at_a_time,
     date::Date,
@@ -133,7 +134,7 @@ impl State {
         let Some(waiter) = next else {
             let (turn, outcome) = (self.slice.turn_of_last(turn), Arc::new(Outcome::default()));
             let mut job = self.release(place, Why::of(&hold, turn, now), outcome, now);
-            job.commands = hold.counting.take_commands();
+            job.behind = GoesBehind::commands(hold.counting.take_commands());
             self.promote(place, fx);
             return Ending::Release(job);
         };
@@ -332,7 +333,7 @@ impl Drop for HandOver {
         let job = place.update(|state, fx| {
             let now = place.engine.clock().now();
             let mut job = state.release(place, why, Arc::clone(&self.outcome), now);
-            job.commands = self.commands.take();
+            job.behind = GoesBehind::commands(self.commands.take());
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
                 state.reaps.add(to, self.lease, place, now);

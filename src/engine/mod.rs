@@ -74,6 +74,7 @@ mod acquire;
 mod acquisition;
 mod admit;
 mod alarm;
+mod apart;
 mod ask;
 mod batches;
 mod by_place;

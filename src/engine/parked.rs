@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{
     HoldNumber,
     admit::{Contender, ContenderSlot},
+    apart::{ApartTry, GoesBehind},
     clock::Moment,
     date::Date,
     effects::{Effects, LogEvent},
@@ -59,6 +60,7 @@ pub(super) struct SentTry {
     pub(super) dispatch: Arc<Dispatch>,
     /// Those of its earlier tries.
     pub(super) old_copies: OldCopies,
+    pub(super) apart: Option<Arc<ApartTry>>,
 }
 
 /// By when a contender is polled again, if it is polled at all.
@@ -156,12 +158,14 @@ impl State {
         // It may stand first among those who are to be nudged: whoever contends from now on is to hear of the next one.
         fx.nudge();
         // What was answered busy left nothing.
-        if let Some(SentTry { number, lease, dispatch, mut old_copies }) = asked.filter(|_| trying.is_some())
+        if let Some(SentTry { number, lease, dispatch, mut old_copies, apart }) = asked.filter(|_| trying.is_some())
             && !dispatch.withdraw()
         {
-            old_copies.add(dispatch.left_on());
+            old_copies.add_try(Some(&dispatch), apart.as_deref());
             let why = Why::ended(number, lease, old_copies);
-            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
+            let mut job = self.release(place, why, Arc::new(Outcome::default()), now);
+            job.behind = GoesBehind::a_try(apart);
+            fx.release(job);
         }
         self.promote(place, fx);
     }

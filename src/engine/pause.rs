@@ -16,7 +16,7 @@ use super::{
     wake::Hearing,
 };
 use crate::{
-    backend::{Fault, FaultKind},
+    backend::Fault,
     chance::Chance,
     error::{Error, Op, Result},
 };
@@ -291,7 +291,7 @@ impl ContenderSlot {
         let place = &self.place;
         let settings = place.engine.settings();
         let now = place.engine.clock().now();
-        let silent = matches!(fault.kind, FaultKind::Timeout | FaultKind::Dropped);
+        let silent = fault.is_silence();
         let heard = silent.then(|| place.last_answer());
         let since = place.update(|state, _| {
             let since = state.trouble.as_ref().map_or(asked, |trouble| trouble.since);

@@ -14,10 +14,11 @@ use tokio::time::Instant;
 
 use super::{
     HoldNumber, Letting,
+    apart::ApartTry,
     registry::{Entry, Place, State},
 };
 use crate::{
-    backend::Pending,
+    backend::{Dispatch, Pending},
     name::Field,
     rules::{Rule, without},
 };
@@ -45,12 +46,19 @@ impl OldCopies {
     }
 
     /// One more, which left on this link if it is known.
-    pub(super) fn add(&mut self, link: Option<u64>) {
+    fn add(&mut self, link: Option<u64>) {
         *self = match (*self, link) {
             (Self::None, Some(link)) => Self::On(link),
             (Self::On(known), Some(link)) if known == link => Self::On(link),
             _ => Self::Anywhere,
         };
+    }
+
+    /// One more that has no answer, unless whoever asked knows that it is over.
+    pub(super) fn add_try(&mut self, dispatch: Option<&Dispatch>, apart: Option<&ApartTry>) {
+        if !apart.is_some_and(ApartTry::is_over) {
+            self.add(dispatch.and_then(Dispatch::left_on));
+        }
     }
 
     /// Whether all of them have run by now: a command that left later was answered, and `link` is the link now, which had

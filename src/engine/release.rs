@@ -3,14 +3,12 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 pub(crate) use super::why::Why;
 use super::{
     HoldNumber, Letting, Published,
+    apart::GoesBehind,
     commands::one_at_a_time,
     inline::Inline,
     outcome::{Outcome, Released, Rest},
@@ -92,7 +90,7 @@ impl State {
             until: now + why.lease + why.late,
         });
         let Why { number, old_copies, .. } = why;
-        ReleaseJob { place: place.clone(), number, old_copies, commands: None, outcome, waiting: true }
+        ReleaseJob { place: place.clone(), number, old_copies, behind: GoesBehind::Nothing, outcome, waiting: true }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -200,8 +198,7 @@ pub(crate) struct ReleaseJob {
     number: HoldNumber,
     /// Those of its acquire, which may have left before it on the same link.
     old_copies: OldCopies,
-    /// The hold's count-changing commands go before it, one at a time.
-    pub(super) commands: Option<Arc<Semaphore>>,
+    pub(super) behind: GoesBehind,
     outcome: Arc<Outcome>,
     /// Not started yet; a started one does not start itself again when its runtime ends.
     waiting: bool,
@@ -227,7 +224,8 @@ impl ReleaseJob {
     /// Sends it here and now, unless it has to wait for its turn among its hold's commands.
     pub(super) fn start(mut self) {
         self.waiting = false;
-        let (engine, waits) = (Arc::clone(&self.place.engine), self.commands.is_some());
+        let engine = Arc::clone(&self.place.engine);
+        let waits = !matches!(self.behind, GoesBehind::Nothing);
         if waits {
             engine.spawn(Box::pin(self.send()));
         } else {
@@ -266,13 +264,15 @@ impl ReleaseJob {
 
     /// Sends until there is an answer to all of it, or the first fault.
     async fn answered(&mut self) -> Result<Result<Released, Error>, Fault> {
-        let _turn = one_at_a_time(&self.place, self.commands.clone()).await;
+        let _turn = one_at_a_time(&self.place, self.behind.turn()).await;
         loop {
+            // What was over before this leaves is undone by it.
+            let is_over = self.behind.is_over();
             let answer = Sending::new(&self.place, self.number).send().await?;
             if let Letting::Done { holds: 0, published: Published::No } = answer {
                 self.place.engine.cannot_tell();
             }
-            let have_run = self.old_copies.have_run(|| self.place.link());
+            let have_run = is_over || self.old_copies.have_run(|| self.place.link());
             let answered = self.place.update(|state, fx| {
                 fx.nudge();
                 if have_run {
@@ -306,7 +306,7 @@ impl Drop for ReleaseJob {
                 place: self.place.clone(),
                 number: self.number,
                 old_copies: self.old_copies,
-                commands: self.commands.take(),
+                behind: std::mem::take(&mut self.behind),
                 outcome: Arc::clone(&self.outcome),
                 waiting: false,
             };

@@ -172,7 +172,8 @@ impl SoFar {
 /// Its answers came later than its own lease.
 fn late_answer(place: &Place, ask: &Ask) -> Error {
     let lease = place.engine.lease(ask.lease);
-    let fault = Fault::of(FaultKind::Timeout, true, place.distance().of_late_answers(lease));
+    let why = place.distance().of_late_answers(lease, place.engine.settings().replicas);
+    let fault = Fault::of(FaultKind::Timeout, true, why);
     Error::from_fault(fault, place.name(), Op::Acquire)
 }
 

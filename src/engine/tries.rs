@@ -11,12 +11,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 /// So many of each half are in flight where the server is near.
 pub(super) const TRIES: usize = 64;
 
+/// So many of those whose grants replicas are to know of: they share questions over a link of their own, on which nobody else
+/// stands behind them.
+pub(super) const ACKNOWLEDGED_TRIES: usize = 4096;
+
 /// One half is for callers that poll their own try, who may stop polling and keep their place; the other for those that come
 /// when the first is taken, whose tries run in the background and always end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tries {
     at_hand: Places,
     queued: Places,
+    acknowledged: Semaphore,
 }
 
 /// Places for one half.
@@ -47,9 +52,21 @@ impl Tries {
         Arc::clone(&self.queued.free).acquire_owned().await.ok()
     }
 
+    /// A place for one whose grant replicas are to know of, once there is one.
+    pub(super) async fn acknowledged(&self) -> Option<SemaphorePermit<'_>> {
+        self.acknowledged.acquire().await.ok()
+    }
+
     #[cfg(test)]
-    pub(super) fn free(&self) -> [&Semaphore; 2] {
-        [&self.at_hand.free, &self.queued.free]
+    pub(super) fn free(&self) -> [&Semaphore; 3] {
+        [&self.at_hand.free, &self.queued.free, &self.acknowledged]
+    }
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        let (at_hand, queued) = Default::default();
+        Self { at_hand, queued, acknowledged: Semaphore::new(ACKNOWLEDGED_TRIES) }
     }
 }
 

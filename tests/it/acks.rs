@@ -16,6 +16,7 @@ use crate::{
         Server,
         cluster::{MASTERS, name_in, name_on, slot},
         deployment::{Deployment, Wishes},
+        detour::Detour,
         eventually_async,
         lag::Lag,
         proxy::{
@@ -161,6 +162,64 @@ async fn nobody_but_who_acquires_waits_for_a_replica_that_stands_still_and_many_
     assert!(longest < MS * 300 + late && took < within + late, "{longest:?}, {took:?}, {late:?}");
     // Whoever came too late for the first question shares the second one.
     assert!(all < (within + MS * 100) * 3 + late, "{all:?}, {late:?}");
+}
+
+/// One of two replicas is so far from the master, each way.
+async fn with_a_far_replica(each_way: Duration) -> (Deployment, Detour) {
+    let servers = Deployment::of_replicas();
+    let detour = Detour::to(servers.port("master"), each_way);
+    let () = servers.ask("replica1", &["REPLICAOF", "127.0.0.1", &detour.port().to_string()]);
+    all_follow(&servers).await;
+    (servers, detour)
+}
+
+/// More than share one question.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_free_locks_that_are_asked_for_at_once_are_all_granted_however_far_a_replica_is() {
+    const NAMES: u32 = 10_000;
+    for each_way in [MS * 5, MS * 50] {
+        let (servers, _detour) = with_a_far_replica(each_way).await;
+        let ours = Arc::new(client(&servers, 2, MS * 1000).await);
+        let asked = Instant::now();
+        let tries: Vec<_> =
+            (0..NAMES).map(|_| tokio::spawn(ours.mutex(unique_name()).try_lock().into_future())).collect();
+        let mut guards = Vec::new();
+        for answer in join_all(tries).await {
+            guards.push(answer.expect("no panic").expect("the servers answer").expect("it is free"));
+        }
+        let took = asked.elapsed();
+        let one_by_one = each_way * 2 * (NAMES / 64);
+        println!("{NAMES} with a replica {:?} away: {took:?}", each_way * 2);
+        assert!(each_way < MS * 50 || took < one_by_one / 2, "{took:?}");
+        assert_eq!(servers.ask::<u32>("replica1", &["DBSIZE"]), NAMES);
+        for unlocked in join_all(guards.iter().map(LockGuard::unlock)).await {
+            assert!(matches!(unlocked, Ok(Released::Freed)));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_go_while_their_try_is_on_its_way_cost_a_release_each_and_nothing_later() {
+    let servers = Deployment::of_replicas();
+    let proxy = Proxy::tcp_to_address(SocketAddr::from((Ipv4Addr::LOCALHOST, servers.port("master"))));
+    let builder = Client::builder().url(proxy.url()).replica_acks(1, PATIENCE).watchdog_timeout(MS * 24_000);
+    let ours = connected(builder).await;
+    ours.lock(unique_name()).lock().await.expect("a free lock").unlock().await.expect("it is held");
+    let before = servers.scripts_run("master");
+    proxy.rule(script("acquire"), Action::DelayRequest(MS * 20));
+    let names: Vec<_> = (0..20).map(|_| unique_name()).collect();
+    let lease = SOON * 180;
+    let tries = names.iter().map(|name| tokio::spawn(ours.mutex(name).lock().lease(lease).into_future()));
+    let tries: Vec<_> = tries.collect();
+    eventually_async(SOON, async || proxy.count(&script("acquire")) > names.len()).await;
+    tries.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(tries);
+    for name in &names {
+        is_gone(&servers, "master", name).await;
+    }
+    // A third of a watchdog's lease is when what may run late would be looked for first.
+    tokio::time::sleep(MS * 8_500).await;
+    assert_eq!(servers.scripts_run("master") - before, 2 * names.len() as u64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,13 +6,14 @@ mod mutants;
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use relatch::{Client, EmbeddedStore, Error, LockGuard, Owner, embedded::Weather};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     embedded::client,
     harness::traces::{Said, Traces},
-    kept::poll_once,
+    kept::{connected, poll_once},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -222,10 +223,28 @@ async fn whoever_waits_a_while_beside_a_busy_task_of_its_own_process_hears_no_er
 }
 
 /// More than are under way at once: some leave from the line.
+/// Where replicas are asked, too.
+async fn acknowledged_client(store: &EmbeddedStore, trip: Duration) -> Client {
+    store.set_replicas(1);
+    let far = connected(Client::builder().embedded(store).replica_acks(1, MS * 100)).await;
+    store.set_weather_of(&far, link(trip)).expect("a client of this store");
+    far.lock("another").lock().await.expect("the server answers").unlock().await.expect("it is held");
+    far
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_that_are_given_up_on_their_way_cost_a_release_each_and_nothing_later() {
+    given_up_on_their_way(|store| Box::pin(far_client(store, 2 * MS, true))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_are_given_up_on_their_way_to_replicas_cost_a_release_each_and_nothing_later() {
+    given_up_on_their_way(|store| Box::pin(acknowledged_client(store, 2 * MS))).await;
+}
+
+async fn given_up_on_their_way(client: impl for<'a> Fn(&'a EmbeddedStore) -> BoxFuture<'a, Client>) {
     let (store, names, day) = (EmbeddedStore::new(), 128, Duration::from_secs(24 * 3600));
-    let far = far_client(&store, 2 * MS, true).await;
+    let far = client(&store).await;
     let before = store.calls(&far).expect("a client of it");
     let tries: Vec<_> =
         (0..names).map(|n| tokio::spawn(far.mutex(format!("{n}")).lock().lease(day).into_future())).collect();

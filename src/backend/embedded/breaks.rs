@@ -6,7 +6,8 @@ use std::{collections::VecDeque, mem, sync::Arc};
 use uuid::Uuid;
 
 use super::{
-    member::{Hearing, Lane, Links, Member, Route, ServerState, Split, Stage, Upward},
+    cargo::Upward,
+    member::{Hearing, Links, Member, Route, ServerState, Split, Stage},
     trace::{Happening, Purpose},
     traffic::{closed, dropped, silent},
     world::{Event, News, World},
@@ -35,7 +36,7 @@ impl World {
         }
         let host = link.host;
         link.stage = Stage::Waiting;
-        (link.there, link.back) = (Lane::default(), Lane::default());
+        link.clear();
         links.path.held_back.retain(|(_, what)| what.purpose() != purpose);
         if links.path.split == Split::Parted {
             self.lose_held(route, purpose);

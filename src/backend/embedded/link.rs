@@ -65,9 +65,13 @@ impl Link {
         if self.signals.round_trips.len() == 1 { 0 } else { self.store.look(|world| world.hosts.node_of(key)) }
     }
 
-    fn exchange(&self, calls: &[Call<'_>], within: Duration) -> impl Future<Output = Answers> + Send + use<> {
+    fn exchange(
+        &self,
+        packet: Packet,
+        dispatches: Dispatches,
+        within: Duration,
+    ) -> impl Future<Output = Answers> + Send + use<> {
         let (store, client) = (Arc::clone(&self.store), self.client);
-        let (packet, dispatches) = (Packet::of(calls), Dispatches::of(calls));
         async move {
             let answers = match sent(&store, client, &packet, dispatches, within) {
                 Sent::Answered(answers) => answers,
@@ -101,7 +105,7 @@ fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatche
         Err((dispatches, deadline, link)) => match dispatches.leave(link) {
             Ok(()) => store.with(|world| {
                 let sent = world.send(client, packet, &dispatches, deadline);
-                dispatches.are_with(link);
+                packet.is_with(&dispatches, link);
                 sent
             }),
             Err(fault) => Sent::Answered(packet.fails(&fault)),
@@ -148,17 +152,22 @@ impl Line for Link {
 
 impl Backend for Link {
     fn run(&self, call: &Call<'_>) -> Answer {
-        let answers = self.exchange(slice::from_ref(call), self.command_timeout);
+        let answers = self.exchange(Packet::of(slice::from_ref(call)), Dispatches::of([call]), self.command_timeout);
         backend::answer(async move { answers.await.pop().unwrap_or_else(|| Err(closed(true))) })
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
-        if calls.is_empty() { Box::pin(async { Vec::new() }) } else { Box::pin(self.exchange(calls, within)) }
+        match calls {
+            [] => Box::pin(async { Vec::new() }),
+            calls => Box::pin(self.exchange(Packet::of(calls), Dispatches::of(calls), within)),
+        }
     }
 
-    /// Over the one link that there is, which waits for nobody. Replicas follow the node's master, and no other that was one.
+    /// Over the one link that there is, which waits for nobody: but not in the order of what else goes there. Replicas follow the
+    /// node's master, and no other that was one.
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
-        let answers = self.exchange(slice::from_ref(call), self.command_timeout);
+        let (packet, dispatches) = (Packet::of(slice::from_ref(call)).apart(), Dispatches::of([call]));
+        let answers = self.exchange(packet, dispatches, self.command_timeout);
         let (store, client, mut eras) = (Arc::clone(&self.store), self.client, self.signals.eras.subscribe());
         let key = call.keys.first().copied().unwrap_or_default().to_owned();
         Box::pin(async move {

@@ -15,10 +15,10 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    clock::after,
-    packet::{Answers, Packet},
+    cargo::{Downward, Lanes, Upward},
+    packet::{Answers, Packet, PacketOrder},
     trace::Purpose,
-    weather::{Passage, Weather},
+    weather::Weather,
 };
 use crate::backend::{Listener, RoundTrips, backoff::Backoff, dispatch::Dispatches};
 
@@ -100,8 +100,8 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     pub(super) opened: Instant,
     pub(super) backoff: Backoff,
-    pub(super) there: Lane,
-    pub(super) back: Lane,
+    /// For what keeps the order of the link, and for what does not.
+    ways: [Lanes; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +111,6 @@ pub(super) enum Stage {
     Replacing,
     /// To be replaced as soon as anything can pass.
     Waiting,
-}
-
-/// One direction of a link: what set out first arrives first.
-#[derive(Debug, Default)]
-pub(super) struct Lane {
-    pub(super) under_way: usize,
-    pub(super) last: Option<Instant>,
 }
 
 /// A command that left and was not answered.
@@ -221,22 +214,6 @@ pub(super) struct Armed {
     pub(super) copies: VecDeque<Duration>,
 }
 
-/// What goes to the store.
-#[derive(Debug)]
-pub(super) enum Upward {
-    Run { flight: u64, packet: Packet, reply: Passage },
-    Listen { channel: Arc<str>, ticket: u64 },
-    Unlisten { channel: Arc<str> },
-}
-
-/// What comes from the store.
-#[derive(Debug)]
-pub(super) enum Downward {
-    Answer { flight: u64, answers: Answers },
-    Confirm { channel: Arc<str>, ticket: u64 },
-    Message { channel: Arc<str>, bytes: Arc<[u8]> },
-}
-
 impl Member {
     pub(super) fn new(
         id: Uuid,
@@ -319,15 +296,7 @@ impl Route {
 
 impl Link {
     fn new(now: Instant, host: u64, number: u64) -> Self {
-        Self {
-            number,
-            host,
-            stage: Stage::Up,
-            opened: now,
-            backoff: Backoff::default(),
-            there: Lane::default(),
-            back: Lane::default(),
-        }
+        Self { number, host, stage: Stage::Up, opened: now, backoff: Backoff::default(), ways: Default::default() }
     }
 
     /// This one, for whatever travels on it.
@@ -335,31 +304,24 @@ impl Link {
         Wire { node, host: self.host, number: self.number }
     }
 
+    pub(super) fn lanes(&mut self, order: PacketOrder) -> &mut Lanes {
+        &mut self.ways[usize::from(order == PacketOrder::Apart)]
+    }
+
+    /// Whether nothing of this order is on its way.
+    pub(super) fn is_clear(&self, order: PacketOrder) -> bool {
+        let Lanes { there, back } = &self.ways[usize::from(order == PacketOrder::Apart)];
+        there.is_empty() && back.is_empty()
+    }
+
+    /// Nothing is on its way any more.
+    pub(super) fn clear(&mut self) {
+        self.ways = Default::default();
+    }
+
     /// Whether this is the link of that number, and still there.
     pub(super) fn is(&self, number: u64) -> bool {
         self.stage == Stage::Up && self.number == number
-    }
-}
-
-impl Lane {
-    /// When something arrives that sets out now; `None`: at once.
-    pub(super) fn enter(&mut self, now: Instant, delay: Duration) -> Option<Instant> {
-        if delay.is_zero() && self.under_way == 0 {
-            return None;
-        }
-        let at = after(now, delay).max(self.last.unwrap_or(now));
-        self.under_way += 1;
-        self.last = Some(at);
-        Some(at)
-    }
-
-    /// Whether nothing is on its way here.
-    pub(super) fn is_empty(&self) -> bool {
-        self.under_way == 0
-    }
-
-    pub(super) fn leave(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
     }
 }
 
@@ -373,23 +335,5 @@ impl Path {
     /// Whether nothing comes through.
     pub(super) fn is_blocked(&self) -> bool {
         self.split == Split::Parted || self.server == ServerState::Frozen
-    }
-}
-
-impl Upward {
-    pub(super) fn purpose(&self) -> Purpose {
-        match self {
-            Self::Run { .. } => Purpose::Commands,
-            Self::Listen { .. } | Self::Unlisten { .. } => Purpose::Messages,
-        }
-    }
-}
-
-impl Downward {
-    pub(super) fn purpose(&self) -> Purpose {
-        match self {
-            Self::Answer { .. } => Purpose::Commands,
-            Self::Confirm { .. } | Self::Message { .. } => Purpose::Messages,
-        }
     }
 }

@@ -11,7 +11,7 @@
 //! | `link` | the seam: one client's commands and subscriptions |
 //! | `world` | all that a store is, under one mutex, and what happens at the servers |
 //! | `hosts`, `clock` | which servers there are and what each had a while ago; their time |
-//! | `member` | one client as the store sees it: its links, and what is on its way |
+//! | `member`, `cargo` | one client as the store sees it: its links; what is on its way over them |
 //! | `traffic`, `parked` | commands from the first poll to the answer, those that wait for a link first |
 //! | `breaks` | links that break, are given up and are replaced |
 //! | `subscribers` | subscriptions |
@@ -22,6 +22,7 @@
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
 mod breaks;
+mod cargo;
 mod clock;
 mod hosts;
 mod link;

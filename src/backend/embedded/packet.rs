@@ -5,14 +5,26 @@ use std::{sync::Arc, time::Duration};
 use super::server::{Reply, Server};
 use crate::backend::redis::words;
 use crate::{
-    backend::{Arg, Call, Fault, FaultKind, Value},
+    backend::{Arg, Call, Fault, FaultKind, Value, dispatch::Dispatches},
     rules::as_it_runs,
     script::Script,
 };
 
 /// What goes over a link at once: one call, or the calls of a pipeline. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Packet(Arc<[OwnedCall]>);
+pub(super) struct Packet {
+    calls: Arc<[OwnedCall]>,
+    pub(super) order: PacketOrder,
+}
+
+/// What a packet may overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketOrder {
+    /// Nothing that left before it on its link.
+    OfLink,
+    /// Whatever is not such a one, too.
+    Apart,
+}
 
 /// A call that outlives its caller's borrows.
 #[derive(Debug)]
@@ -27,20 +39,31 @@ pub(super) type Answers = Vec<Result<Value, Fault>>;
 
 impl Packet {
     pub(super) fn of(calls: &[Call<'_>]) -> Self {
-        Self(calls.iter().map(OwnedCall::of).collect())
+        Self { calls: calls.iter().map(OwnedCall::of).collect(), order: PacketOrder::OfLink }
+    }
+
+    pub(super) fn apart(self) -> Self {
+        Self { order: PacketOrder::Apart, ..self }
+    }
+
+    /// They are on their way on this link: where that keeps them in order, nothing that leaves from now on comes before them.
+    pub(super) fn is_with(&self, dispatches: &Dispatches, link: u64) {
+        if self.order == PacketOrder::OfLink {
+            dispatches.are_with(link);
+        }
     }
 
     pub(super) fn calls(&self) -> &[OwnedCall] {
-        &self.0
+        &self.calls
     }
 
     pub(super) fn is_single(&self) -> bool {
-        self.0.len() == 1
+        self.calls.len() == 1
     }
 
     /// The same fault for each call.
     pub(super) fn fails(&self, fault: &Fault) -> Answers {
-        vec![Err(fault.clone()); self.0.len()]
+        vec![Err(fault.clone()); self.calls.len()]
     }
 }
 

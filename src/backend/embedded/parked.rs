@@ -123,7 +123,7 @@ impl World {
             Ok(flight) => self.awaited(client, flight, caller),
             Err(answers) => self.news.push_back(News::Answer(caller, answers)),
         }
-        first.dispatches.are_with(link);
+        packet.is_with(&first.dispatches, link);
     }
 
     /// A parked command has waited for long enough.

@@ -121,13 +121,13 @@ impl World {
         match event {
             Event::Arrives { client, wire, what } => {
                 if let Some(link) = self.travelled(client, wire, what.purpose()) {
-                    link.there.leave();
+                    link.lanes(what.order()).there.leave();
                 }
                 self.arrive(client, wire, what);
             }
             Event::Returns { client, wire, what } => {
                 if let Some(link) = self.travelled(client, wire, what.purpose()) {
-                    link.back.leave();
+                    link.lanes(what.order()).back.leave();
                 }
                 self.come_back(client, wire, what);
             }

@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use super::{
     breaks::Cause,
-    member::{Channel, Downward, Hearing, Route, Stage, Upward},
+    cargo::{Downward, Upward},
+    member::{Channel, Hearing, Route, Stage},
     trace::{Happening, Purpose},
     weather::{Passage, Then},
     world::{News, World},

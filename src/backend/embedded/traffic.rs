@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::{
     breaks::Cause,
+    cargo::{Downward, Upward},
     clock::after,
-    member::{AnswerSlot, Downward, Flight, Links, Member, Route, Split, Stage, Upward, Wire},
-    packet::{Answers, Packet},
+    member::{AnswerSlot, Flight, Links, Member, Route, Split, Stage, Wire},
+    packet::{Answers, Packet, PacketOrder},
     trace::{Happening, Purpose, Road},
     weather::{Fate, Passage, Then},
     world::{Event, News, World},
@@ -88,7 +89,7 @@ impl World {
         deadline: Instant,
     ) -> Result<u64, Answers> {
         let route = Route { client, node: self.hosts.node_for(packet) };
-        if self.is_plain(route) {
+        if self.is_plain(route, packet.order) {
             return Err(self.exchange(route, packet));
         }
         let now = self.now();
@@ -133,11 +134,11 @@ impl World {
     }
 
     /// Whether nothing befalls this client's next command, which then need not be followed on its way: it is answered at once.
-    fn is_plain(&self, route: Route) -> bool {
+    fn is_plain(&self, route: Route, order: PacketOrder) -> bool {
         self.weather_of(route.client).is_none()
             && self.members.get(&route.client).is_some_and(|member| {
                 let link = &member.links[route.node].commands;
-                let is_free = link.stage == Stage::Up && link.there.is_empty() && link.back.is_empty();
+                let is_free = link.stage == Stage::Up && link.is_clear(order);
                 is_free && member.armed.is_nothing() && !self.blocks(route, link.host)
             })
     }
@@ -196,7 +197,7 @@ impl World {
         let Some(links) = self.links_mut(route) else { return };
         let link = links.of(what.purpose());
         let (wire, client) = (link.wire(route.node), route.client);
-        match link.there.enter(now, delay) {
+        match link.lanes(what.order()).there.enter(now, delay) {
             Some(at) => drop(self.plan(at, Event::Arrives { client, wire, what })),
             None => self.arrive(client, wire, what),
         }
@@ -235,7 +236,9 @@ impl World {
                 let road = if is_current { Road::Link } else { Road::OldLink };
                 let answers = self.execute(client, wire.host, &packet, road);
                 match reply {
-                    Passage::Arrives if is_current => self.send_back(route, Downward::Answer { flight, answers }),
+                    Passage::Arrives if is_current => {
+                        self.send_back(route, Downward::Answer { flight, answers, order: packet.order });
+                    }
                     Passage::Arrives => {}
                     Passage::Lost => self.note(client, || Happening::Unanswered),
                 }
@@ -270,7 +273,7 @@ impl World {
         let Some(links) = self.links_mut(route) else { return };
         let link = links.of(what.purpose());
         let (wire, client) = (link.wire(route.node), route.client);
-        match link.back.enter(now, delay) {
+        match link.lanes(what.order()).back.enter(now, delay) {
             Some(at) => drop(self.plan(at, Event::Returns { client, wire, what })),
             None => self.come_back(client, wire, what),
         }
@@ -288,7 +291,7 @@ impl World {
             return links.path.held_back.push_back((wire, what));
         }
         match what {
-            Downward::Answer { flight, answers } => self.settle(route, flight, answers),
+            Downward::Answer { flight, answers, .. } => self.settle(route, flight, answers),
             Downward::Confirm { channel, ticket } => self.confirm(client, &channel, ticket),
             Downward::Message { channel, bytes } => self.hear(client, &channel, &bytes),
         }

@@ -16,9 +16,10 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
+    cargo::{Downward, Upward},
     clock::Clock,
     hosts::Hosts,
-    member::{Downward, Member, Route, Signals, Upward, Wire},
+    member::{Member, Route, Signals, Wire},
     packet::{self, Answers, Packet},
     ran::Ran,
     server::{Published, Reply},

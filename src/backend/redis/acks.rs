@@ -1,6 +1,6 @@
 //! Scripts whose writes replicas are to have: they go over a link of their own, and right behind them the question how many have
 //! what was written over it. A server answers nothing else over a link on which it waits for replicas, so many scripts share
-//! one question, and what comes meanwhile waits for the next one.
+//! one question: all that are there when it is asked, and what comes meanwhile waits for the next one.
 
 use std::{
     future::poll_fn,
@@ -26,13 +26,10 @@ use super::{
     waiting::Over,
 };
 use crate::{
-    backend::{self, Acknowledged, Call, Fault, FaultKind, Replicas, dispatch::Dispatches},
+    backend::{self, Acknowledged, Befell, Call, Fault, FaultKind, Replicas, dispatch::Dispatches},
     lease::whole_ms,
     script::Script,
 };
-
-/// So many scripts share one question at most.
-const BATCH: usize = 128;
 
 /// Where a node is asked for scripts whose writes replicas are to have.
 pub(super) struct Acks(mpsc::UnboundedSender<Caller>);
@@ -68,6 +65,8 @@ struct Own {
 struct Asker {
     node: Arc<Node>,
     own: Option<Own>,
+    /// It was said that there is no link for it, though there is one for everything else.
+    says_so: Option<Instant>,
 }
 
 impl AckRequest {
@@ -81,6 +80,16 @@ impl AckRequest {
 }
 
 impl Node {
+    /// When it last answered a script over any of its links, or began to be one.
+    pub(super) fn last_answer(&self) -> Instant {
+        self.answers.last().max(self.acks_answers.last())
+    }
+
+    /// The same, if it ever did.
+    pub(super) fn answered(&self) -> Option<Instant> {
+        self.answers.ever().max(self.acks_answers.ever())
+    }
+
     /// The script's answer, wherever it is answered, and how many replicas there have what it wrote.
     pub(super) async fn run_acknowledged(
         self: Arc<Self>,
@@ -126,7 +135,7 @@ impl Acks {
     /// Until the node is closed. As many wait as tries are under way.
     fn of(node: &Arc<Node>) -> Self {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let mut asker = Asker { node: Arc::clone(node), own: None };
+        let mut asker = Asker { node: Arc::clone(node), own: None, says_so: None };
         node.runtime.spawn(async move {
             let closed = asker.node.closed.clone();
             closed.run_until_cancelled(asker.serve(&mut told)).await;
@@ -139,9 +148,8 @@ impl Asker {
     async fn serve(&mut self, told: &mut mpsc::UnboundedReceiver<Caller>) {
         while let Some(first) = told.recv().await {
             let mut batch = vec![first];
-            while batch.len() < BATCH
-                && let Ok(next) = told.try_recv()
-            {
+            // However many there are, so that each stands behind one question at most.
+            while let Ok(next) = told.try_recv() {
                 batch.push(next);
             }
             // Again for those whose script was not known.
@@ -193,13 +201,37 @@ impl Asker {
                 () = beside.gone() => continue,
                 opened = opened => opened,
             };
-            let (link, leads_there) = opened.map_err(|fault| Fault { unopened: true, ..fault })?;
+            let (link, leads_there) = opened.map_err(|fault| self.is_away(&beside, fault))?;
+            self.is_back();
             if leads_there {
                 link.set_number(beside.number());
                 return Ok(Own { link, beside });
             }
             // Its name leads elsewhere by now. Who acquires there must let go there.
             beside.end(Cause::Elsewhere);
+        }
+    }
+
+    /// No link could be opened. Said once, unless the one for everything else is over, too: others say that.
+    fn is_away(&mut self, beside: &Link, fault: Fault) -> Fault {
+        if beside.is_gone() {
+            return Fault { befell: Befell::Opening, ..fault };
+        }
+        if self.says_so.is_none() {
+            self.says_so = Some(Instant::now());
+            tracing::warn!(
+                server = %self.node.aim.name(),
+                error = %fault.source,
+                "no second link to the server, on which replicas are waited for: no lock is granted until there is one"
+            );
+        }
+        Fault { befell: Befell::OpeningApart, ..fault }
+    }
+
+    fn is_back(&mut self) {
+        if let Some(since) = self.says_so.take() {
+            let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(server = %self.node.aim.name(), away_ms, "the second link to the server is there again");
         }
     }
 
@@ -380,7 +412,7 @@ fn number(reply: Value, node: &Node) -> Result<u32, Fault> {
 fn noted<T>(node: &Node, outcome: RedisResult<T>) -> Result<T, Fault> {
     match outcome {
         Ok(reply) => {
-            node.answers.note();
+            node.acks_answers.note();
             Ok(reply)
         }
         Err(error) => Err(faults::failed(&error, true, node.secrets())),

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{faults, link::Link};
-use crate::backend::Fault;
+use crate::backend::{Befell, Fault};
 
 /// Draws the numbers of links, for all nodes of one backend together: they grow.
 pub(super) struct Numbers {
@@ -135,7 +135,7 @@ impl Current {
     /// Why there is no link. Whatever it was, there may be one later.
     pub(super) fn fault(&self) -> Fault {
         let why = self.state().fault.clone();
-        Fault { unopened: true, ..why.unwrap_or_else(faults::no_link) }
+        Fault { befell: Befell::Opening, ..why.unwrap_or_else(faults::no_link) }
     }
 
     /// What there is right now. Once somebody found nothing, all that come later find nothing until they have sent.

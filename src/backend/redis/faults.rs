@@ -11,7 +11,7 @@ use super::{
     words::{self, Meaning},
 };
 use crate::{
-    backend::{Fault, FaultKind},
+    backend::{Befell, Fault, FaultKind},
     name::Shown,
     script::Script,
 };
@@ -309,7 +309,7 @@ impl fmt::Display for Words {
 impl StdError for Words {}
 
 fn fault(kind: FaultKind, may_have_run: bool, words: String) -> Fault {
-    Fault { kind, may_have_run, unopened: false, source: self::words(words) }
+    Fault { kind, may_have_run, befell: Befell::Command, source: self::words(words) }
 }
 
 fn words(words: String) -> Arc<dyn StdError + Send + Sync> {

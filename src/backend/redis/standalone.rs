@@ -57,7 +57,7 @@ impl Line for Standalone {
     }
 
     fn last_answer(&self, _: &str) -> Instant {
-        self.node.answers.last()
+        self.node.last_answer()
     }
 
     fn round_trip(&self, _: &str) -> Option<RoundTrip> {

@@ -18,8 +18,10 @@ impl ClientBuilder {
     ///
     /// Where fewer do, the lock is given back, and tried for again as long as the caller waits: `try_lock()` answers
     /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) at once, with a wait at its end, and `lock()` after
-    /// [`unreachable_after`](Self::unreachable_after). An acquisition that has been granted waits for the replicas whatever its own
-    /// wait is, so all may take twice this time longer, and a server tells up to 100 ms late that the time is over.
+    /// [`unreachable_after`](Self::unreachable_after). Acquisitions that come while others wait for replicas wait for those first, and
+    /// then share one question; one that has been granted waits whatever its own wait is. So all may take twice this time longer.
+    /// A server tells up to 100 ms late that the time is over, and one that falls silent meanwhile is given up another
+    /// [`command_timeout`](Self::command_timeout) later. A lease should be longer than all that.
     ///
     /// It makes it rarer that a failover forgets a lock that somebody has, and does not rule it out: see
     /// [`deployments`](crate::guide::deployments#acknowledged-by-replicas). It is about grants alone. Renewals, releases,

@@ -50,6 +50,8 @@ async fn each_try_has_a_number_of_its_own_and_waits_for_the_answer_to_the_releas
         let released = world.sent(Verb::Release).into_iter().find(|release| release.numbers == before.numbers);
         assert!(released.unwrap().at + 50 * MS <= next.at, "{:?}", world.record());
     }
+    // What is looked for is answered at once from now on.
+    world.heal();
     drop(guard);
     bench.nothing_is_left("a").await;
 }
@@ -99,4 +101,206 @@ async fn whoever_waits_for_replicas_when_the_client_is_closed_hears_that_at_once
     assert!(matches!(waiter.await.unwrap(), Err(Error::Closed)));
     assert!(asked.elapsed() < SECOND, "{:?}", asked.elapsed());
     assert_eq!(bench.world.holder("a"), None);
+}
+
+/// Long after a watch for what may run late would have begun: one that goes on is seen by its releases.
+async fn is_looked_for_no_more(bench: &Bench, releases: usize) {
+    assert_eq!(bench.engine.watched().count(), 0);
+    sleep(LEASE * 4).await;
+    assert_eq!(bench.world.sent(Verb::Release).len(), releases, "{:?}", bench.world.verbs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_while_its_try_is_on_its_way_is_released_once_and_looked_for_no_more() {
+    let bench = bench();
+    let world = &bench.world;
+    world.always(Verb::Acquire, Fate::Slow(50 * MS));
+    let mut dropped = Vec::new();
+    for n in 0..40 {
+        dropped.push(start(bench.lock(&n.to_string()).lock().lease(LEASE * 100)).await);
+    }
+    dropped.iter().for_each(JoinHandle::abort);
+    sleep(100 * MS).await;
+    assert_eq!(world.sent(Verb::Acquire).len(), 40);
+    is_looked_for_no_more(&bench, 40).await;
+    bench.nothing_is_left("0").await;
+}
+
+/// Its answer is there, and nobody has looked at it.
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_after_its_answer_came_is_released_once_and_looked_for_no_more() {
+    let bench = bench();
+    let world = &bench.world;
+    world.always(Verb::Acquire, Fate::Slow(50 * MS));
+    let mut asked = bench.lock("a").lock().lease(LEASE * 100);
+    assert!(polled(&mut asked, 1).await.is_none());
+    sleep(60 * MS).await;
+    drop(asked);
+    turn().await;
+    assert_eq!((world.verbs(), world.holder("a")), (vec![Verb::Acquire, Verb::Release], None));
+    is_looked_for_no_more(&bench, 1).await;
+    bench.nothing_is_left("a").await;
+}
+
+/// An answer that never came may stand for a script that runs late.
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_and_was_never_answered_is_looked_for_until_it_can_be_there_no_more() {
+    let bench = bench();
+    let world = &bench.world;
+    world.next(Verb::Acquire, [Fate::Late(10 * SECOND)]);
+    let asked = start(bench.lock("a").lock()).await;
+    asked.abort();
+    sleep(COMMAND_TIMEOUT + SECOND).await;
+    assert_eq!((bench.engine.watched().count(), world.sent(Verb::Release).len()), (1, 1));
+    sleep(7 * SECOND).await;
+    assert!(world.holder("a").is_none(), "what ran late is released");
+    sleep(2 * LEASE).await;
+    assert_eq!(bench.engine.watched().count(), 0);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_parked_while_replicas_are_waited_for_costs_one_release_and_others_their_turn() {
+    let bench = bench();
+    let world = &bench.world;
+    let mut parked = bench.lock("a").lock().lease(LEASE * 100);
+    assert!(polled(&mut parked, 2).await.is_none());
+    world.server(|server| server.replicas = 1);
+    let asked = Instant::now();
+    let next = timeout(LEASE, bench.lock("a").lock()).await.expect("it is passed over").unwrap();
+    assert!(asked.elapsed() < LEASE, "{:?}", asked.elapsed());
+    assert_eq!(world.sent(Verb::Release).len(), 1);
+    next.unlock().await.unwrap();
+    assert_eq!(bench.engine.watched().count(), 0);
+    // Polled again it lets go of what it had, whoever did that before, and starts over.
+    parked.await.unwrap().unlock().await.unwrap();
+    is_looked_for_no_more(&bench, 4).await;
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forced_open_while_replicas_are_waited_for_is_told_to_whoever_gets_it() {
+    let bench = bench();
+    let world = &bench.world;
+    world.server(|server| server.replicas = 1);
+    let waiter = start(bench.lock("a").lock()).await;
+    sleep(WITHIN / 2).await;
+    assert!(bench.lock("a").0.force_unlock().await.unwrap());
+    assert_eq!(world.holder("a"), None);
+    let guard = waiter.await.unwrap().unwrap();
+    assert_eq!(cause(&guard.lost().await), Some(LostCause::Forced));
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+/// The replicas that counted it are those of another server.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_while_replicas_are_waited_for_is_asked_for_the_lock_under_another_number() {
+    let bench = bench();
+    let world = &bench.world;
+    world.server(|server| server.replicas = 1);
+    let waiter = start(bench.lock("a").lock()).await;
+    sleep(WITHIN / 2).await;
+    era::forget(world, ["a".to_owned()]);
+    let guard = waiter.await.unwrap().unwrap();
+    let tries = world.sent(Verb::Acquire);
+    assert_eq!(tries.len(), 1, "since then: {:?}", world.record());
+    assert_eq!(number_of(world, "a"), tries[0].numbers[0]);
+    assert!(guard.is_held());
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_answers_whoever_waits_for_replicas_and_leaves_nothing() {
+    let bench = Bench::with(|settings| settings.replicas = Some(Replicas { wanted: 1, within: 5 * SECOND }));
+    let waiter = start(bench.lock("a").lock()).await;
+    let (engine, asked) = (Arc::clone(&bench.engine), Instant::now());
+    let shutdown = ends(engine.shutdown(SECOND)).await;
+    assert!(matches!(waiter.await.unwrap(), Err(Error::Closed)));
+    assert!(shutdown.is_clean() && asked.elapsed() < SECOND, "{shutdown:?}, {:?}", asked.elapsed());
+    assert_eq!(bench.world.holder("a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_dropped_in_line_leaves_no_task_and_nothing_to_release() {
+    let bench = bench();
+    let places = bench.engine.tries.at(0).free()[2].available_permits();
+    bench.engine.tries.at(0).free()[2].forget_permits(places);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let waiting = start(bench.lock("a").lock()).await;
+    assert_eq!(tasks(), before + 2);
+    waiting.abort();
+    turn().await;
+    assert_eq!((tasks(), bench.world.record().len()), (before, 0));
+    bench.engine.tries.at(0).free()[2].add_permits(places);
+    bench.nothing_is_left("a").await;
+}
+
+/// However long the line is, a free lock is nobody else's.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_once_in_a_long_line_is_answered_while_the_server_answers_others() {
+    let bench = bench();
+    let world = &bench.world;
+    world.server(|server| server.replicas = 1);
+    world.always(Verb::Acquire, Fate::Slow(500 * MS));
+    // Four at a time: as in a line of so many, and quicker.
+    let places = bench.engine.tries.at(0).free()[2].available_permits();
+    bench.engine.tries.at(0).free()[2].forget_permits(places - 4);
+    let mut tries = Vec::new();
+    for n in 0..80 {
+        tries.push(start(bench.lock(&n.to_string()).try_lock()).await);
+    }
+    for answer in tries {
+        let guard = answer.await.unwrap().expect("the server answers").expect("it is free");
+        guard.unlock().await.unwrap();
+    }
+    bench.engine.tries.at(0).free()[2].add_permits(places - 4);
+    sleep(SECOND).await; // the other names are remembered for a while
+    bench.nothing_is_left("0").await;
+}
+
+/// Other commands are answered all the while.
+#[tokio::test(start_paused = true)]
+async fn where_only_the_link_to_ask_on_cannot_be_opened_whoever_waits_hears_of_it_as_where_no_link_can_be() {
+    let bench = bench();
+    let world = &bench.world;
+    world.always(Verb::Acquire, Fate::Unopened);
+    let answers = bench.lock("other");
+    let answering = start(async move {
+        loop {
+            answers.0.sight().await.unwrap();
+            sleep(100 * MS).await;
+        }
+    })
+    .await;
+    let asked = Instant::now();
+    let endless = [start(bench.lock("a").lock()).await, start(bench.lock("a").lock()).await];
+    let timed = start(bench.lock("a").try_lock().wait(5 * SECOND)).await;
+    let once = bench.lock("a").try_lock().await;
+    assert!(matches!(once, Ok(None)), "another one of this process waits for it: {once:?}");
+    assert!(matches!(timed.await.unwrap(), Err(Error::Unreachable { may_have_run: false, .. })));
+    assert_eq!(asked.elapsed(), 5 * SECOND);
+    for waiter in endless {
+        let answer = ends(timeout(5 * SECOND, waiter)).await.expect("not for ever").unwrap();
+        assert!(matches!(answer, Err(Error::Unreachable { may_have_run: false, .. })), "{answer:?}");
+        assert!((9 * SECOND..10 * SECOND).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+    }
+    answering.abort();
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_replicas_outlast_is_named_with_what_they_may_take() {
+    let bench = bench();
+    bench.world.server(|server| server.replicas = 1);
+    for answer in
+        [bench.lock("a").try_lock().lease(WITHIN / 2).await, bench.lock("a").lock().lease(WITHIN / 2).await.map(Some)]
+    {
+        let error = answer.expect_err("its lease is over by then");
+        let why = std::error::Error::source(&error).expect("why").to_string();
+        assert!(why.contains("replica_acks") && why.contains("50ms") && why.contains("100ms"), "{why}");
+    }
+    bench.nothing_is_left("a").await;
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    fate::{Fate, Sent, Verb, broken, fault},
+    fate::{Fate, Sent, Verb, broken, fault, unopened},
     line::is_elsewhere,
     server::{Hearing, Server},
 };
@@ -35,6 +35,15 @@ pub(super) struct World {
 }
 
 type Policy = Box<dyn FnMut(&Sent) -> Fate + Send>;
+
+/// On what a call goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Track {
+    /// The link, on which everything keeps its order.
+    Common,
+    /// Apart from it: nothing is known of its order among those that take the link.
+    Own,
+}
 
 pub(super) struct Inside {
     server: Server,
@@ -212,6 +221,17 @@ impl World {
 
     pub(super) fn send<T: Send + 'static>(
         &self,
+        sent: Sent,
+        within: Duration,
+        dispatch: Option<&Arc<Dispatch>>,
+        run: impl Fn(&mut Server) -> T + Send + Sync + 'static,
+    ) -> Pending<Result<T, Fault>> {
+        self.send_by(Track::Common, sent, within, dispatch, run)
+    }
+
+    pub(super) fn send_by<T: Send + 'static>(
+        &self,
+        track: Track,
         mut sent: Sent,
         within: Duration,
         dispatch: Option<&Arc<Dispatch>>,
@@ -231,15 +251,18 @@ impl World {
             sent.at = Instant::now();
             let keys = sent.keys.clone();
             let fate = world.inside().fate(sent).ok_or_else(|| fault(FaultKind::Closed))?;
-            dispatch.iter().for_each(|dispatch| dispatch.is_with(world.inside().link));
+            if track == Track::Common {
+                dispatch.iter().for_each(|dispatch| dispatch.is_with(world.inside().link));
+            }
             world.under_way.fetch_add(1, Ordering::Relaxed);
             let _under_way = UnderWay(&world);
-            world.carry_out(fate, &keys, deadline - Instant::now(), run).await
+            world.carry_out(track, fate, &keys, deadline - Instant::now(), run).await
         })
     }
 
     async fn carry_out<T: Send + 'static>(
         self: &Arc<Self>,
+        track: Track,
         fate: Fate,
         keys: &[Arc<str>],
         within: Duration,
@@ -250,7 +273,7 @@ impl World {
             Fate::Taken(lease) => keys.iter().for_each(|key| self.server(|server| server.other_wrests(key, *lease))),
             Fate::Behind(copies) => copies.run(self),
             // A link keeps its order: what runs behind later commands was left on one that is over.
-            Fate::Late(_) | Fate::Broken | Fate::Withheld(_) => self.new_link(),
+            Fate::Late(_) | Fate::Broken | Fate::Withheld(_) if track == Track::Common => self.new_link(),
             _ => {}
         }
         let answered = async {
@@ -286,6 +309,10 @@ impl World {
                 Fate::Refused(kind) => {
                     next_poll().await;
                     return Err(fault(kind));
+                }
+                Fate::Unopened => {
+                    next_poll().await;
+                    return Err(unopened());
                 }
                 Fate::Broken => {
                     self.server(&run);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 use super::copies::Copies;
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Befell, Fault, FaultKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verb {
@@ -52,6 +52,8 @@ pub(super) enum Fate {
     Never,
     /// The server, or the network, says no at once.
     Refused(FaultKind),
+    /// There is no link for it, though there is one for everything else.
+    Unopened,
     /// Runs, and then its link breaks.
     Broken,
     /// The server loses the key, then it runs, and is answered at the next poll.
@@ -87,6 +89,11 @@ impl Gate {
 
 pub(super) fn fault(kind: FaultKind) -> Fault {
     Fault { kind, ..Fault::timeout(false, "the test wants it") }
+}
+
+/// No link to it was opened, beside one that there is.
+pub(super) fn unopened() -> Fault {
+    Fault { befell: Befell::OpeningApart, ..fault(FaultKind::Dropped) }
 }
 
 /// The link broke after the command was sent.

@@ -67,7 +67,7 @@ use super::{
     clock::SleepSource,
     hold::Hold,
     reap::{WATCHED, WATCHED_IN_ALL},
-    tries::TRIES,
+    tries::{ACKNOWLEDGED_TRIES, TRIES},
 };
 use crate::{
     backend::FaultKind,
@@ -179,7 +179,7 @@ impl Bench {
         let calls = self.world.under_way();
         note(calls > 0, format!("{calls} calls under way"));
         let free = self.engine.tries.at(0).free().map(Semaphore::available_permits);
-        note(free != [TRIES; 2], format!("places for tries: {free:?}"));
+        note(free != [TRIES, TRIES, ACKNOWLEDGED_TRIES], format!("places for tries: {free:?}"));
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let own = self.world.server(|server| server.tasks()) + usize::from(!self.world.is_closed());
         note(tasks > own, format!("{tasks} tasks instead of {own}, the driver among them"));

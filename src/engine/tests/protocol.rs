@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    fake::World,
+    fake::{Track, World},
     fate::{Sent, Verb},
     server::{Server, channel},
 };
@@ -84,7 +84,11 @@ impl Protocol for FakeLock {
         replicas: Replicas,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
-        let attempt = self.acquire(number, lease, 1, dispatch);
+        let (lease, key, within) = (sendable(lease), Arc::clone(&self.name), self.world.command_timeout);
+        let sent = self.sent(Verb::Acquire, vec![number.0], 1, lease);
+        let attempt = self
+            .world
+            .send_by(Track::Own, sent, within, Some(dispatch), move |server| server.acquire(&key, number.0, lease, 1));
         let world = Arc::clone(&self.world);
         let acknowledged: Acknowledged = Box::pin(async move {
             sleep(replicas.within).await;

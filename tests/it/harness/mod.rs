@@ -4,6 +4,7 @@ mod certificates;
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod deployment;
+pub(crate) mod detour;
 pub(crate) mod either;
 #[cfg(target_os = "linux")]
 pub(crate) mod hosts;

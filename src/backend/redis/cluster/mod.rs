@@ -155,7 +155,7 @@ impl Line for Cluster {
 
     fn last_answer(&self, key: &str) -> Instant {
         // A node that never answered was not heard of when it became known.
-        self.node(key).and_then(|node| node.answers.ever()).unwrap_or(self.0.started)
+        self.node(key).and_then(|node| node.answered()).unwrap_or(self.0.started)
     }
 
     fn round_trip(&self, key: &str) -> Option<RoundTrip> {
