@@ -10,6 +10,7 @@
 //! | clients, tasks, and what befalls them | `crew.rs` |
 //! | what a section does | `section.rs` |
 //! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
+//! | days on which replicas are to know of grants | `replicas.rs` |
 //! | what is known of everybody | `referee.rs`, `shadow.rs` |
 //! | what must be true at an answer and at a look | `rules.rs` |
 //! | what must be true in between | `probe.rs` |
@@ -20,6 +21,7 @@ mod mutants;
 mod nodes;
 mod probe;
 mod referee;
+mod replicas;
 mod rules;
 mod section;
 mod shadow;

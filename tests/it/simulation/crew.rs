@@ -65,6 +65,8 @@ pub(super) struct Mix {
     pub(super) nodes: usize,
     /// Callers that begin to acquire, and look at the answer only after a while.
     pub(super) parked: usize,
+    /// A grant counts once a replica knows of it, which is waited for so many milliseconds; none need know of any.
+    pub(super) replicas_within: u64,
 }
 
 /// One client, as its tasks know it.
@@ -105,6 +107,7 @@ impl Mix {
         match seed % 16 {
             3 => drawn.of_late_hand_overs(),
             7 => drawn.of_hand_overs(),
+            11 => drawn.of_replicas(random),
             15 => drawn.of_forces(),
             _ => drawn,
         }
@@ -135,6 +138,7 @@ impl Mix {
             calm: 1_900,
             nodes: 0,
             parked: 0,
+            replicas_within: 0,
         }
     }
 
@@ -275,7 +279,7 @@ impl Crew {
             .command_timeout(COMMAND)
             .unreachable_after(COMMAND * 4)
             .handover_slice(slice);
-        let Ok(client) = builder.connect().await else {
+        let Ok(client) = self.mix.waits_for_replicas(builder).connect().await else {
             return self.referee.complain("a client does not connect", None, "");
         };
         self.drawn += 1;
@@ -309,6 +313,7 @@ impl Crew {
     pub(super) async fn clear_up(&mut self) {
         self.referee.aims(false);
         self.thaw();
+        self.follow();
         let way = Duration::from_millis(self.mix.way);
         for boat in &self.boats {
             let client = &boat.sailor.client;
@@ -338,6 +343,7 @@ impl Crew {
         while Instant::now() < until {
             self.befall().await;
             self.befall_nodes();
+            self.befall_replicas();
             sleep(self.random.millis(1, busy)).await;
         }
     }

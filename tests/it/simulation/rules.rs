@@ -215,7 +215,7 @@ impl Referee {
         let settled = book.is_settled(since);
         drop(book);
         match error {
-            Some(Error::Unreachable { .. }) if !settled => {}
+            Some(Error::Unreachable { .. } | Error::TooFewReplicas { .. }) if !settled => {}
             None | Some(Error::Lost { .. } | Error::Closed) => {}
             Some(Error::NotHeld { .. }) if what == "unlock detached" => {}
             Some(error) => self.complain("an answer that cannot be", name, format!("{what}: {error:?}")),
