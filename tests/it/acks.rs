@@ -362,6 +362,17 @@ async fn a_grant_whose_answer_is_lost_is_released_and_asked_for_under_another_nu
 }
 
 #[tokio::test]
+async fn whoever_knows_no_script_that_is_sent_whole_is_not_asked_again_and_again() {
+    let servers = Deployment::shared_replicas();
+    let proxy = Proxy::tcp_to_address(SocketAddr::from((Ipv4Addr::LOCALHOST, servers.port("master"))));
+    let ours = connected(Client::builder().url(proxy.url()).replica_acks(1, WITHIN)).await;
+    let unknown = proxy.rule(script("acquire"), Action::Answer("-NOSCRIPT No matching script. Please use EVAL.\r\n"));
+    let refused = timeout(SOON, ours.lock(unique_name()).try_lock()).await.expect("it is given up");
+    assert!(matches!(refused, Err(Error::Refused { op: Op::Acquire, .. })), "{refused:?}");
+    assert_eq!(unknown.seen(), 2);
+}
+
+#[tokio::test]
 async fn replicas_are_asked_only_where_that_is_wanted_and_over_one_more_connection() {
     let server = Server::own();
     let plain = connected(Client::builder().url(server.url())).await;

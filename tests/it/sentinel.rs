@@ -187,7 +187,7 @@ async fn a_failover_that_only_the_servers_were_asked_for_is_over_soon_after_the_
         let waiter = tokio::spawn(ours.mutex(&waited).lock());
         is_listened_to(&deployment, &master, &waited).await;
         let mut taker = Taker::start(&ours, unique_name);
-        taker.takes_after(Instant::now() + BEFORE).await;
+        taker.takes_several().await;
         let port = deployment.port(asked).to_string();
         let () = deployment.ask(&master, &["FAILOVER", "TO", "127.0.0.1", &port]);
         let (struck, lag) = (Instant::now(), Lag::watch());

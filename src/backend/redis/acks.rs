@@ -21,7 +21,7 @@ use super::{
     command::{LinkAccess, Timer},
     faults,
     info::Info,
-    link::{Cause, Link},
+    link::{Answers, Cause, Link},
     node::Node,
     waiting::Over,
 };
@@ -32,7 +32,11 @@ use crate::{
 };
 
 /// Where a node is asked for scripts whose writes replicas are to have.
-pub(super) struct Acks(mpsc::UnboundedSender<Caller>);
+pub(super) struct Acks {
+    callers: mpsc::UnboundedSender<Caller>,
+    /// Over the links on which replicas are waited for: they say nothing of the health of the others.
+    answers: Answers,
+}
 
 /// How many replicas have it.
 pub(super) type Counted = oneshot::Receiver<Result<u32, Fault>>;
@@ -82,12 +86,12 @@ impl AckRequest {
 impl Node {
     /// When it last answered a script over any of its links, or began to be one.
     pub(super) fn last_answer(&self) -> Instant {
-        self.answers.last().max(self.acks_answers.last())
+        self.answers.last().max(self.answered().unwrap_or(self.answers.last()))
     }
 
     /// The same, if it ever did.
     pub(super) fn answered(&self) -> Option<Instant> {
-        self.answers.ever().max(self.acks_answers.ever())
+        self.answers.ever().max(self.acks.get().and_then(|acks| acks.answers.ever()))
     }
 
     /// The script's answer, wherever it is answered, and how many replicas there have what it wrote.
@@ -107,7 +111,7 @@ impl Node {
         let answer = match codec::value(reply, self.secrets()) {
             Ok(answer) => answer,
             Err(fault) if fault.kind == FaultKind::WrongType => return Err(self.in_place_of_a_lock(&cmd, fault).await),
-            Err(fault) => return Err(faults::denied(fault, script, codec::key(&cmd))),
+            Err(fault) => return Err(faults::denied(fault, script, &codec::keys(&cmd, script))),
         };
         Ok((answer, Box::pin(async move { counted.await.unwrap_or_else(|_| Err(self.current.over(true))) })))
     }
@@ -116,7 +120,7 @@ impl Node {
     pub(super) async fn acknowledged(self: &Arc<Self>, request: AckRequest) -> Result<(Value, Counted), Fault> {
         let acks = self.acks.get_or_init(|| Acks::of(self));
         let (tell, told) = oneshot::channel();
-        if acks.0.send(Caller { request, tell }).is_err() {
+        if acks.callers.send(Caller { request, tell }).is_err() {
             return Err(self.current.over(false));
         }
         told.await.unwrap_or_else(|_| Err(self.current.over(true)))
@@ -140,7 +144,7 @@ impl Acks {
             let closed = asker.node.closed.clone();
             closed.run_until_cancelled(asker.serve(&mut told)).await;
         });
-        Self(tell)
+        Self { callers: tell, answers: Answers::new() }
     }
 }
 
@@ -315,7 +319,8 @@ async fn asked_over(
         let forbidden = if request.asking { replies.next().filter(codec::is_refusal) } else { None };
         let Some(reply) = replies.next() else { break };
         let reply = forbidden.unwrap_or(reply);
-        if codec::is_unknown_script(&reply) {
+        // What knows no script that is sent whole is not asked again.
+        if codec::is_unknown_script(&reply) && !codec::is_whole(&request.cmd) {
             let cmd = codec::eval(&request.cmd, request.script);
             unknown.push(Caller { request: AckRequest { cmd, ..request }, tell });
             continue;
@@ -412,7 +417,9 @@ fn number(reply: Value, node: &Node) -> Result<u32, Fault> {
 fn noted<T>(node: &Node, outcome: RedisResult<T>) -> Result<T, Fault> {
     match outcome {
         Ok(reply) => {
-            node.acks_answers.note();
+            if let Some(acks) = node.acks.get() {
+                acks.answers.note();
+            }
             Ok(reply)
         }
         Err(error) => Err(faults::failed(&error, true, node.secrets())),

@@ -139,6 +139,11 @@ pub(super) fn keys<'a>(evalsha: &'a Cmd, script: &Script) -> Vec<&'a [u8]> {
     (3..3 + script.keys.len()).filter_map(|at| argument(evalsha, at)).collect()
 }
 
+/// Whether the script itself is sent, and not its hash.
+pub(super) fn is_whole(cmd: &Cmd) -> bool {
+    argument(cmd, 0) == Some(b"EVAL")
+}
+
 /// The command by which the script of a call publishes, and the channel, if it does.
 pub(super) fn publication<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
     let keys: usize = std::str::from_utf8(argument(evalsha, 2)?).ok()?.parse().ok()?;

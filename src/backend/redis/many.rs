@@ -113,7 +113,8 @@ impl Node {
             _ => replies,
         };
         let answer = |(reply, (cmd, script)): (Result<_, Fault>, (&Cmd, _))| {
-            codec::value(reply?, self.secrets()).map_err(|fault| faults::denied(fault, script, codec::key(cmd)))
+            codec::value(reply?, self.secrets())
+                .map_err(|fault| faults::denied(fault, script, &codec::keys(cmd, script)))
         };
         Ok(replies.into_iter().zip(commands()).map(answer).collect())
     }

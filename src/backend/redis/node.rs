@@ -51,10 +51,7 @@ pub(super) struct Node {
     pub(super) hashes: Hashes,
     /// Where the link's tasks and every timer live, whoever polls.
     pub(super) runtime: Handle,
-    /// Over the links for commands.
     pub(super) answers: Answers,
-    /// Over the links on which replicas are waited for: they say nothing of the health of the others.
-    pub(super) acks_answers: Answers,
     /// Of single scripts whose answers are waited for by tasks of ours: a pipeline takes as long as what it carries, and a
     /// caller may look for its answer whenever it likes.
     pub(super) round_trips: RoundTrips,
@@ -122,7 +119,6 @@ impl Node {
             command_timeout,
             runtime: runtime.clone(),
             answers: Answers::new(),
-            acks_answers: Answers::new(),
             round_trips,
             current: Arc::new(current),
             outage: Outage::none(),

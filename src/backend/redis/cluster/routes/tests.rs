@@ -1,5 +1,7 @@
 //! Which node answers for a slot as nodes come back elsewhere, give slots away, stand still or never answer.
 
+use std::slice;
+
 use super::*;
 use crate::backend::{
     Line,
@@ -77,7 +79,7 @@ async fn nodes_that_share_a_name_are_several() {
         );
     }
     // Whose links lead there has it before all others.
-    routes.take(&look(&[("c", &[name.clone()]), ("a", &nodes[0])]));
+    routes.take(&look(&[("c", slice::from_ref(&name)), ("a", &nodes[0])]));
     assert_eq!(routes.moved(1, &name).unwrap().endpoint, name);
     routes.close();
 }
