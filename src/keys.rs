@@ -167,9 +167,19 @@ mod tests {
                     "{key} of {pattern}: {channels:?}"
                 );
             }
+            // Counters are keys, and may be of the pattern itself.
+            let counters = fence_counters(pattern, &glob::parts(pattern.as_bytes()).unwrap());
+            for key in keys.into_iter().filter(|key| glob::matches(pattern.as_bytes(), key.as_bytes())) {
+                let all = counters.iter().map(String::as_str).chain([pattern]);
+                let counter = fence_counter(key);
+                let is_allowed = all.into_iter().any(|all| glob::matches(all.as_bytes(), counter.bytes()));
+                assert!(is_allowed, "{key} of {pattern}: {counters:?}");
+            }
         }
         let number = |pattern: &str| lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
         assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [1, 2, 1, 1]);
+        let number = |pattern: &str| fence_counters(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
+        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [0, 2, 1, 1]);
     }
 
     #[test]
@@ -189,6 +199,7 @@ mod tests {
         for (prefix, name, key, channel) in rows {
             assert_eq!(&*lock_key(prefix, &Arc::from(name)), key);
             assert_eq!(&*lock_channel(key), channel);
+            assert_eq!(&*fence_counter(key), channel.replace("redisson_lock__channel:", "redisson_lock_token:"));
         }
     }
 }
