@@ -233,10 +233,11 @@ impl World {
                 if is_current && packet.is_single() && !self.hosts.has(wire.host, &packet.calls()[0]) {
                     return self.redirect(client, flight);
                 }
-                let road = if is_current { Road::Link } else { Road::OldLink };
+                let waits = is_current && !self.is_given_up(client, flight, packet.order);
+                let road = if waits { Road::Link } else { Road::OldLink };
                 let answers = self.execute(client, wire.host, &packet, road);
                 match reply {
-                    Passage::Arrives if is_current => {
+                    Passage::Arrives if waits => {
                         self.send_back(route, Downward::Answer { flight, answers, order: packet.order });
                     }
                     Passage::Arrives => {}
@@ -247,6 +248,13 @@ impl World {
             Upward::Unlisten { channel } if is_current => self.unlisten(route, wire.host, &channel),
             Upward::Listen { .. } | Upward::Unlisten { .. } => {}
         }
+    }
+
+    /// What goes apart has a link of its own, which ends with whoever waits for it in vain.
+    fn is_given_up(&self, client: Uuid, flight: u64, order: PacketOrder) -> bool {
+        let flight = self.members.get(&client).and_then(|member| member.flights.get(&flight));
+        let late = flight.is_none_or(|flight| matches!(flight.answer, AnswerSlot::TooLate));
+        order == PacketOrder::Apart && late
     }
 
     /// Its slot went to another node while it was on its way.
