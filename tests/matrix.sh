@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 failed=0
 # suite NAME VARIABLES… -- ARGUMENTS…
 suite() {
-    local name=$1 said
+    local name=$1 said status
     local -a variables=()
     shift
     while [ "$1" != -- ]; do
@@ -17,10 +17,15 @@ suite() {
         shift
     done
     shift
-    said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet --test it "$@" 2>&1) || failed=1
+    said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet --test it "$@" 2>&1) && status=0 || status=1
     # Who runs none has lost them.
-    grep -q '^test result: ok. [1-9]' <<<"$said" || failed=1
+    grep -q '^test result: ok. [1-9]' <<<"$said" || status=1
     printf '%-28s %s\n' "$name" "$(grep '^test result' <<<"$said" || tail -n 20 <<<"$said")"
+    if [ "$status" != 0 ]; then
+        failed=1
+        # Which, and why.
+        grep -A 3 'panicked at' <<<"$said"
+    fi
 }
 
 for flavour in redis70 redis62 redis82 valkey91; do

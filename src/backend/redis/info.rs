@@ -106,7 +106,9 @@ pub(super) fn is_of_a_cluster(reply: &redis::Value) -> Option<bool> {
 
 /// Whether it is a sentinel; `None` where it does not say.
 pub(super) fn is_a_sentinel(reply: &redis::Value) -> Option<bool> {
-    field(&read(reply)?, "redis_mode").map(|mode| mode == "sentinel")
+    let text = read(reply)?;
+    // The second word is Valkey's.
+    field(&text, "redis_mode").or_else(|| field(&text, "server_mode")).map(|mode| mode == "sentinel")
 }
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -156,6 +158,17 @@ mod tests {
             let reply = redis::parse_redis_value(&[header, said].concat()).unwrap();
             assert_eq!(evicts_by_configuration(&reply), Some("volatile-lru"));
         }
+    }
+
+    #[test]
+    fn a_sentinel_says_so_in_the_words_of_either_kind_of_servers() {
+        for word in ["redis_mode", "server_mode"] {
+            for (mode, is_one) in [("sentinel", true), ("standalone", false)] {
+                let text = format!("# Server\r\nredis_version:7.2.4\r\n{word}:{mode}\r\n");
+                assert_eq!(is_a_sentinel(&redis::Value::BulkString(text.into_bytes())), Some(is_one), "{word}:{mode}");
+            }
+        }
+        assert_eq!(is_a_sentinel(&redis::Value::BulkString(b"# Server\r\n".to_vec())), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use relatch::{Client, Error, LockGuard, LostCause, Released, ShardedPubSub};
 use tokio::{
     sync::oneshot,
@@ -62,7 +63,8 @@ async fn nobody_tries(cluster: &Deployment, node: &str) -> u64 {
 /// All are renewed for longer than they would last.
 async fn are_renewed(held: &[&LockGuard]) {
     sleep(WATCHDOG * 4 / 3).await;
-    assert!(held.iter().all(|guard| guard.is_held()), "{held:?}");
+    let lost: Vec<_> = held.iter().filter_map(|guard| guard.lost().now_or_never()).collect();
+    assert!(lost.is_empty() && held.iter().all(|guard| guard.is_held()), "{lost:?} of {held:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +243,8 @@ async fn a_lock_is_handed_over_where_its_slot_is_half_moved_and_no_hold_is_lost(
 /// On one thread, which does nothing else while it is blocked: the answer and the end of the time are found together.
 #[tokio::test]
 async fn a_node_that_sends_a_command_on_when_its_time_is_over_has_refused_nothing() {
-    const TIMEOUT: Duration = Duration::from_millis(300);
+    // Long enough for a busy machine to connect.
+    const TIMEOUT: Duration = Duration::from_secs(1);
     let cluster = Deployment::of_cluster();
     let ours = connected(builder(&cluster).command_timeout(TIMEOUT)).await;
     let (mut from, mut to) = ("node0", "node1");
