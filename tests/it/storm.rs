@@ -51,6 +51,8 @@ const COMMAND: Duration = Duration::from_millis(300);
 const LONGEST_HOLDUP: Duration = Duration::from_secs(5);
 /// How long nobody is harassed before and after.
 const CALM: Duration = Duration::from_millis(800);
+/// So often they begin anew before it, until they are alike.
+const MOST_ROUNDS: u32 = 6;
 /// How long the storm lasts unless the environment says otherwise.
 const STORM: Duration = Duration::from_secs(10);
 /// How many complaints are shown.
@@ -100,10 +102,7 @@ struct Outcome {
 /// One whole run of a fleet, harassed or not.
 fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str, kind: Kind) -> Outcome {
     let mut fleet = Fleet::launch(seed, manners, kind);
-    fleet.say("go");
-    thread::sleep(CALM);
-    let mut wrong = fleet.rest();
-    let first = fleet.settled();
+    let (mut wrong, first) = before_the_storm(&mut fleet);
     fleet.say("go");
     let (done, seen) = match weather {
         Weather::Rough => rage(&mut fleet, seed, storm, kind),
@@ -132,6 +131,21 @@ fn run(seed: u64, storm: Duration, weather: Weather, manners: &'static str, kind
         kind.word()
     );
     Outcome { wrong, findings, summary }
+}
+
+/// What the processes are at rest, once they have met everything: they are made alike. That may take some of them a while.
+fn before_the_storm(fleet: &mut Fleet) -> (Vec<String>, Vec<Footprint>) {
+    let (mut wrong, mut rounds) = (Vec::new(), 0);
+    loop {
+        fleet.say("go");
+        thread::sleep(CALM);
+        wrong.extend(fleet.rest());
+        let first = fleet.settled();
+        rounds += 1;
+        if rounds == MOST_ROUNDS || first.iter().all(|other| other.is_like(&first[0])) {
+            return (wrong, first);
+        }
+    }
 }
 
 /// Everything at once: each process, the servers, and a look at their keys.

@@ -102,7 +102,7 @@ pub(crate) fn work(parent: &mut Parent, args: &[String]) {
                     let task = rounds * TASKS + task;
                     tasks.spawn_on(Arc::clone(&worker).go(task), runtime.handle());
                 }
-                if rounds == 1 && manners == Manners::Barging {
+                if rounds > 0 && manners == Manners::Barging {
                     runtime.spawn(pending::<()>());
                 }
                 rounds += 1;
@@ -197,6 +197,11 @@ impl Footprint {
             descriptors: fs::read_dir("/proc/self/fd").expect("a process has descriptors").count(),
             resident_kib: resident.and_then(|kib| kib.parse().ok()).expect("a process has a size"),
         }
+    }
+
+    /// Whether it is made of as much.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (self.tasks, self.descriptors) == (other.tasks, other.descriptors)
     }
 
     pub(super) fn parse(line: &str) -> Self {
