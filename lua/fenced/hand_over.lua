@@ -12,7 +12,7 @@
 -- ARGV[5] channel: where those who wait listen
 -- returns {1, fence, listeners}: the lock belongs to `to`, under this token; how many listeners the message reached, -1 without one
 -- returns {-1, 0, -1}: gone; neither of the two is there, and nothing was created
--- publishes `0` on the channel when it leaves the lock a shorter life than it had
+-- publishes `0` on the channel when it leaves the lock a shorter life than it had, or free
 
 local lock = KEYS[1]
 local counter = KEYS[2]
@@ -28,16 +28,19 @@ if redis.call('HEXISTS', lock, from) == 1 then
   local fence = redis.pcall('INCR', counter)
   if type(fence) == 'table' then
     redis.call('HDEL', lock, from)
+    redis.pcall(publish, channel, '0')
     return fence
   end
   local counted = redis.pcall('HINCRBY', lock, to, '1')
   redis.call('HDEL', lock, from)
   if type(counted) == 'table' then
+    redis.pcall(publish, channel, '0')
     return counted
   end
   local timed = redis.pcall('PEXPIRE', lock, lease_ms)
   if type(timed) == 'table' then
     redis.call('HDEL', lock, to)
+    redis.pcall(publish, channel, '0')
     return timed
   end
   if ttl_ms ~= -1 and ttl_ms <= tonumber(lease_ms) then

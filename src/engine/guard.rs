@@ -285,12 +285,9 @@ impl LockGuard {
     ///
     /// ```no_run
     /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
-    /// let fenced = client.fenced_lock("account:17").lock().await?;
-    /// let plain = client.lock("account:18").lock().await?;
-    /// assert!(fenced.fence().is_some() && plain.fence().is_none());
-    /// # fenced.unlock().await?;
-    /// # plain.unlock().await
-    /// # .map(drop)
+    /// let guard = client.fenced_lock("account:17").lock().await?;
+    /// println!("write with token {:?}", guard.fence());
+    /// # guard.unlock().await.map(drop)
     /// # }
     /// ```
     #[must_use]
