@@ -47,10 +47,11 @@ impl<'a> Options<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardedPubSub {
-    /// Sharded if all masters know it, as they do from version 7.0 on.
+    /// Sharded if all masters know it, as they do from version 7.0 on. Where one does not answer the others decide, and an event
+    /// tells if it turns out to be older.
     #[default]
     Auto,
-    /// Sharded, and no client where a master does not know it.
+    /// Sharded, and no client where a master does not know it, or does not answer.
     On,
     /// To all nodes, whatever they know.
     Off,
