@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Of the clients here: several renewals of each hold fall into each step.
-const WATCHDOG: Duration = Duration::from_millis(1500);
+const WATCHDOG: Duration = Duration::from_millis(2500);
 
 /// So much longer a slot stays half moved: `RELATCH_HALF_MOVED` says how many seconds.
 fn half_moved() -> Duration {
