@@ -23,7 +23,7 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     flushing,
-    harness::{Server, cluster::home, deployment::Deployment, eventually_async, proxy::Proxy, unique_name},
+    harness::{Server, cluster::home, deployment::Deployment, eventually_async, lag::Lag, proxy::Proxy, unique_name},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -405,10 +405,11 @@ async fn wakes_a_waiter<L: Exclusive>(world: &World, make: Make<L>) {
         eventually_async(LOOK, heard).await;
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        let released = Instant::now();
+        let (released, lag) = (Instant::now(), Lag::watch());
         freed(guard).await;
         let (guard, entered) = waiting.await.expect("no panic");
-        assert!(entered - released < SLACK, "local {local}: woken after {:?}", entered - released);
+        let took = entered - released;
+        assert!(took < lag.added_to(SLACK), "local {local}: woken after {took:?}");
         freed(guard).await;
     }
 }
@@ -418,10 +419,11 @@ async fn a_deadline_gives_none<L: Exclusive>(world: &World, make: Make<L>) {
     let guard = taken(&make(&ours, &name)).await;
     for client in [&ours, &theirs] {
         for wait in [Duration::ZERO, MS * 60] {
-            let asked = Instant::now();
+            let (asked, lag) = (Instant::now(), Lag::watch());
             let trying = tokio::spawn(make(client, &name).try_acquire().wait(wait));
             assert!(trying.await.expect("no panic").expect("the server answers").is_none());
-            assert!((wait..wait + SLACK).contains(&asked.elapsed()), "{wait:?} took {:?}", asked.elapsed());
+            let took = asked.elapsed();
+            assert!((wait..lag.added_to(wait + SLACK)).contains(&took), "{wait:?} took {took:?}");
         }
     }
     assert!(guard.is_held());
@@ -432,11 +434,12 @@ async fn a_deadline_gives_none<L: Exclusive>(world: &World, make: Make<L>) {
 async fn expiry_frees<L: Exclusive>(world: &World, make: Make<L>) {
     let (ours, theirs, name) = (world.client().await, world.client().await, unique_name());
     let lease = MS * 150;
-    let asked = Instant::now();
+    let (asked, lag) = (Instant::now(), Lag::watch());
     let acquiring = make(&ours, &name).acquire().lease(lease);
     let expired = tokio::spawn(acquiring).await.expect("no panic").expect("a free lock");
     let guard = taken(&make(&theirs, &name)).await;
-    assert!((lease..lease + SLACK).contains(&asked.elapsed()), "{lease:?} was over after {:?}", asked.elapsed());
+    let took = asked.elapsed();
+    assert!((lease..lag.added_to(lease + SLACK)).contains(&took), "{lease:?} was over after {took:?}");
     assert!(!expired.is_held());
     assert!(matches!(expired.lost().await, Error::Lost { cause: LostCause::Expired, .. }));
     // The late one does no harm to the new one.
@@ -451,10 +454,11 @@ async fn a_loss_is_signalled<L: Exclusive>(world: &World, make: Make<L>) {
     let guard = taken(&make(&ours, &name)).await;
     let token = guard.cancellation();
     world.delete(&name).await;
-    let gone = Instant::now();
+    let (gone, lag) = (Instant::now(), Lag::watch());
     let never = guard.protect(std::future::pending::<()>()).await;
     assert!(never.is_err_and(|error| matches!(error, Error::Lost { cause: LostCause::Gone, .. })));
-    assert!(gone.elapsed() < WATCHDOG / 3 + SLACK, "told after {:?}", gone.elapsed());
+    let took = gone.elapsed();
+    assert!(took < lag.added_to(WATCHDOG / 3 + SLACK), "told after {took:?}");
     assert!(guard.lost().await.is_lost() && token.is_cancelled() && !guard.is_held());
     assert!(guard.unlock().await.is_err_and(|error| error.is_lost()));
     // Taken by somebody else meanwhile, it is theirs.
@@ -509,10 +513,11 @@ async fn a_dropped_guard_frees<L: Exclusive>(world: &World, make: Make<L>) {
     let guard = tokio::spawn(acquiring).await.expect("no panic").expect("a free lock");
     let waiting = elsewhere(&make(&theirs, &name));
     eventually_async(LOOK, async || world.listeners(&name).await == 1).await;
-    let dropped = Instant::now();
+    let (dropped, lag) = (Instant::now(), Lag::watch());
     drop(guard);
     let guard = waiting.await.expect("no panic");
-    assert!(dropped.elapsed() < SLACK, "free after {:?}", dropped.elapsed());
+    let took = dropped.elapsed();
+    assert!(took < lag.added_to(SLACK), "free after {took:?}");
     freed(guard).await;
     // The same client finds it free at once.
     let lock = make(&ours, &name);
@@ -551,9 +556,10 @@ async fn can_be_forced_open_where_that_is_offered<L: Exclusive>(world: &World, m
         let guard = taken(&lock).await;
         let forced = forcing.force().expect("it is offered").await;
         assert!(forced.expect("the server answers"));
-        let told = Instant::now();
+        let (told, lag) = (Instant::now(), Lag::watch());
         assert!(matches!(guard.lost().await, Error::Lost { cause: is, .. } if is == cause));
-        assert!(told.elapsed() < WATCHDOG / 3 + SLACK, "told after {:?}", told.elapsed());
+        let took = told.elapsed();
+        assert!(took < lag.added_to(WATCHDOG / 3 + SLACK), "told after {took:?}");
         let next = taken(&other).await;
         drop(guard);
         assert!(next.is_held() && world.pttl(&name).await > 0);
@@ -578,9 +584,10 @@ async fn closes<L: Exclusive>(world: &World, make: Make<L>) {
     drop(guard);
     // Its work may still run, so the lock is only free when its lease is over.
     assert!(world.pttl(&name).await > 0 && tried(&other).await.is_none());
-    let asked = Instant::now();
+    let (asked, lag) = (Instant::now(), Lag::watch());
     freed(taken(&other).await).await;
-    assert!(asked.elapsed() < WATCHDOG + SLACK, "free after {:?}", asked.elapsed());
+    let took = asked.elapsed();
+    assert!(took < lag.added_to(WATCHDOG + SLACK), "free after {took:?}");
 }
 
 /// The sources of the primitives, by file.

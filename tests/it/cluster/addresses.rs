@@ -38,7 +38,8 @@ async fn nodes_at_addresses_of_version_6_are_followed_through_redirects_and_a_fa
     waiter.await.expect("no panic").expect("it is woken").unlock().await.expect("it is held");
     let (next, _) = cluster.hand_over("node0");
     live(&ours, &name_on("node0")).await;
-    assert!(cluster.scripts_run(next) > 0);
+    let who_is_what: String = cluster.ask("node1", &["CLUSTER", "NODES"]);
+    assert!(cluster.scripts_run(next) > 0, "{next} at {}: {who_is_what}", cluster.port(next));
 }
 
 /// One that shows a single server. It has all names, so that whatever is asked for is there: what a proxy in front of several nodes
