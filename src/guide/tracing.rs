@@ -36,6 +36,8 @@
 //! | `info` | `the server is back` | the end of that, and of the other where both links are back | outage | `server`, `away_ms` |
 //! | `info` | `other nodes have what the server had; it is not waited for any more` | the end of that on a cluster, after a failover | outage | `server` |
 //! | `info` | `the link for subscriptions is back` | the end of that where the server was there | outage | `server`, `away_ms` |
+//! | `warn` | `no second link to the server, on which replicas are waited for: no lock is granted until there is one` | the server, or something in the way, takes no more connections; where no link can be opened, that is said instead | outage | `server`, `error` |
+//! | `info` | `the second link to the server is there again` | the end of that | outage | `server`, `away_ms` |
 //! | `info` | `the sentinels have another server for the master` | a failover: [`deployments`](super::deployments) | | `master`, `at` |
 //! | `warn` | `no sentinel answers; the master is followed again when one does` | locks go on at the server that was the master | outage | `master` |
 //! | `info` | `a sentinel answers again` | the end of that | outage | `master` |

@@ -86,7 +86,7 @@ impl AckRequest {
 impl Node {
     /// When it last answered a script over any of its links, or began to be one.
     pub(super) fn last_answer(&self) -> Instant {
-        self.answers.last().max(self.answered().unwrap_or(self.answers.last()))
+        self.answered().unwrap_or_else(|| self.answers.last())
     }
 
     /// The same, if it ever did.

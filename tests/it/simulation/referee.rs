@@ -120,6 +120,8 @@ pub(super) struct Book {
     pub(super) let_go: BTreeMap<Field, Duration>,
     /// Until then keys may outlive what their holders know.
     pub(super) clock_back: Duration,
+    /// Since when there is no replica, where one is to know of grants.
+    pub(super) no_replica: Option<Duration>,
     pub(super) orphans: [Option<(Field, Duration)>; NAMES.len()],
     pub(super) idle: [Option<Duration>; NAMES.len()],
     /// When one of a client's sections got a name last.

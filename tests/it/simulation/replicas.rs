@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use relatch::ClientBuilder;
 
-use super::crew::{Crew, Mix};
+use super::{
+    crew::{Crew, Mix},
+    referee::{Book, Referee},
+    shadow::Field,
+};
 use crate::harness::random::Random;
 
 impl Mix {
@@ -28,15 +32,35 @@ impl Crew {
         if self.mix.replicas_within == 0 {
             return;
         }
-        let there = !self.random.once_in_a_while(300);
-        self.store.set_replicas(u32::from(there));
-        if !there {
+        if self.random.once_in_a_while(300) {
             self.count("no replica");
+            self.store.set_replicas(0);
+            self.referee.replica_goes();
+        } else {
+            self.follow();
         }
     }
 
     /// One is there.
     pub(super) fn follow(&self) {
+        self.referee.book().no_replica = None;
         self.store.set_replicas(1);
+    }
+}
+
+impl Referee {
+    fn replica_goes(&self) {
+        let now = self.now();
+        self.book().no_replica.get_or_insert(now);
+    }
+}
+
+impl Book {
+    /// Somebody has what was granted since the last replica went.
+    pub(super) fn is_unknown(&self, hold: Option<&Field>) -> Option<(&'static str, String)> {
+        let (hold, gone) = (hold?, self.no_replica?);
+        let born = self.shadow.birth(hold).filter(|born| gone < born.at && self.shadow.tried.contains(hold))?;
+        let what = || format!("{hold} began at {:?}, the replica went at {gone:?}", born.at);
+        Some(("a grant counts of which no replica knows", what()))
     }
 }

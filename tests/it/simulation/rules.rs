@@ -133,6 +133,7 @@ impl Referee {
         let tried = renewed && !passed;
         let wrong = wrong.or_else(|| if tried { book.is_outdated(seat, kept.as_ref(), since, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
+        let wrong = wrong.or_else(|| if renewed { book.is_unknown(book.seats[&number].hold.as_ref()) } else { None });
         let hold = book.seats[&number].hold.clone();
         drop(guard);
         if let Some((rule, what)) = wrong {
