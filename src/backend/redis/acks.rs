@@ -2,6 +2,8 @@
 //! what was written over it. A server answers nothing else over a link on which it waits for replicas, so many scripts share
 //! one question: all that are there when it is asked, and what comes meanwhile waits for the next one.
 
+mod own;
+
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
@@ -13,20 +15,13 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::{
     sync::{mpsc, oneshot},
     task::unconstrained,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep},
 };
 
-use super::{
-    codec,
-    command::{LinkAccess, Timer},
-    faults,
-    info::Info,
-    link::{Answers, Cause, Link},
-    node::Node,
-    waiting::Over,
-};
+use self::own::{Own, OwnLinks};
+use super::{codec, command::Timer, faults, link::Answers, node::Node, waiting::Over};
 use crate::{
-    backend::{self, Acknowledged, Befell, Call, Fault, FaultKind, Replicas, dispatch::Dispatches},
+    backend::{self, Acknowledged, Call, Fault, FaultKind, Replicas, dispatch::Dispatches},
     lease::whole_ms,
     script::Script,
 };
@@ -58,19 +53,10 @@ struct Caller {
     tell: oneshot::Sender<Result<(Value, Counted), Fault>>,
 }
 
-/// The link for it.
-struct Own {
-    link: Link,
-    /// The node's link for everything else: this one leads where that did when it was opened, and ends with it.
-    beside: Arc<Link>,
-}
-
 /// What asks the node, one batch after the other.
 struct Asker {
     node: Arc<Node>,
-    own: Option<Own>,
-    /// It was said that there is no link for it, though there is one for everything else.
-    says_so: Option<Instant>,
+    links: OwnLinks,
 }
 
 impl AckRequest {
@@ -139,7 +125,7 @@ impl Acks {
     /// Until the node is closed. As many wait as tries are under way.
     fn of(node: &Arc<Node>) -> Self {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let mut asker = Asker { node: Arc::clone(node), own: None, says_so: None };
+        let mut asker = Asker { node: Arc::clone(node), links: OwnLinks::of(node) };
         node.runtime.spawn(async move {
             let closed = asker.node.closed.clone();
             closed.run_until_cancelled(asker.serve(&mut told)).await;
@@ -167,7 +153,7 @@ impl Asker {
     async fn ask(&mut self, batch: Vec<Caller>) -> Vec<Caller> {
         // None of them waits for much longer than another.
         let until = batch.iter().map(|caller| caller.request.timer.deadline()).min().unwrap_or_else(Instant::now);
-        let own = match self.link(until).await {
+        let own = match self.links.take(until).await {
             Ok(own) => own,
             Err(fault) => {
                 batch.into_iter().for_each(|caller| caller.fails(&fault));
@@ -180,95 +166,9 @@ impl Asker {
         };
         let (unknown, end) = asked_over(&self.node, &own, batch, replicas).await;
         if end.is_ok() {
-            self.own = Some(own);
+            self.links.give_back(own);
         }
         unknown
-    }
-
-    /// The link, which nobody has meanwhile: it is not given back where its answers are in doubt.
-    async fn link(&mut self, until: Instant) -> Result<Own, Fault> {
-        loop {
-            let beside = self.beside(until).await?;
-            let own = self.own.take().filter(|own| own.is_beside(&beside));
-            if let Some(own) = own {
-                return Ok(own);
-            }
-            let within = until.saturating_duration_since(Instant::now()).min(self.node.command_timeout);
-            let clients = self.node.aim.now();
-            let opened = async {
-                let link = Link::open(&clients, &self.node.closed, within).await?;
-                let leads_there = leads_where(&link, &beside, Instant::now() + within).await;
-                Ok((link, leads_there))
-            };
-            let opened: Result<_, Fault> = tokio::select! {
-                biased;
-                () = beside.gone() => continue,
-                opened = opened => opened,
-            };
-            let (link, leads_there) = opened.map_err(|fault| self.is_away(&beside, fault))?;
-            self.is_back();
-            if leads_there {
-                link.set_number(beside.number());
-                return Ok(Own { link, beside });
-            }
-            // Its name leads elsewhere by now. Who acquires there must let go there.
-            beside.end(Cause::Elsewhere);
-        }
-    }
-
-    /// No link could be opened. Said once, unless the one for everything else is over, too: others say that.
-    fn is_away(&mut self, beside: &Link, fault: Fault) -> Fault {
-        if beside.is_gone() {
-            return Fault { befell: Befell::Opening, ..fault };
-        }
-        if self.says_so.is_none() {
-            self.says_so = Some(Instant::now());
-            tracing::warn!(
-                server = %self.node.aim.name(),
-                error = %fault.source,
-                "no second link to the server, on which replicas are waited for: no lock is granted until there is one"
-            );
-        }
-        Fault { befell: Befell::OpeningApart, ..fault }
-    }
-
-    fn is_back(&mut self) {
-        if let Some(since) = self.says_so.take() {
-            let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-            tracing::info!(server = %self.node.aim.name(), away_ms, "the second link to the server is there again");
-        }
-    }
-
-    /// The node's link for everything else, once there is one.
-    async fn beside(&self, until: Instant) -> Result<Arc<Link>, Fault> {
-        match self.node.link_access()? {
-            LinkAccess::Open(link, _) => Ok(link),
-            LinkAccess::Wait(wait) => {
-                let now = Instant::now();
-                let mut timer = Timer::started(now, until.saturating_duration_since(now));
-                self.node.link(wait, &mut timer).await.map(|(link, _)| link)
-            }
-        }
-    }
-}
-
-/// Whether the one leads to the server to which the other does, as far as that says which it is. Each time that it is asked, where
-/// several answer behind one address.
-async fn leads_where(link: &Link, beside: &Link, until: Instant) -> bool {
-    let mut question = redis::cmd("INFO");
-    question.arg("server");
-    let run_id = async |link: &Link| {
-        let mut connection = link.connection();
-        let reply = timeout_at(until, connection.send_packed_command(&question)).await.ok()?.ok()?;
-        Info::of(&reply).birth.map(|birth| birth.run_id)
-    };
-    let (here, there, again) = tokio::join!(run_id(link), run_id(beside), run_id(beside));
-    here.is_none() || there.is_none() || there != again || here == there
-}
-
-impl Own {
-    fn is_beside(&self, beside: &Arc<Link>) -> bool {
-        Arc::ptr_eq(&self.beside, beside) && !self.link.is_gone()
     }
 }
 
