@@ -75,6 +75,23 @@ async fn locks_of_all_nodes_exclude_nest_and_wake_across_clients() {
     }
 }
 
+/// For longer than others let a process keep it to itself.
+#[tokio::test]
+async fn whoever_has_just_connected_finds_a_lock_free_that_nobody_else_wants() {
+    let cluster = Deployment::shared_cluster();
+    for kind in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        let ours = connected(builder(cluster).sharded_pubsub(kind)).await;
+        for node in MASTERS {
+            let mutex = ours.mutex(name_on(node));
+            let held = mutex.lock().await.expect("it is free");
+            tokio::time::sleep(MS * 50).await;
+            drop(held);
+            let next = mutex.try_lock().await.expect("it answers").unwrap_or_else(|| panic!("{kind:?}: nobody has it"));
+            next.unlock().await.expect("it is held");
+        }
+    }
+}
+
 /// Both sides take a name with a brace anywhere for one that has its own.
 #[tokio::test]
 async fn a_name_whose_channel_would_be_in_another_slot_is_refused_before_anything_is_sent() {

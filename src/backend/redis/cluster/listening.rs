@@ -41,8 +41,6 @@ struct Unsettled {
     /// Slots that went to another node a short time ago, and when the last of all did.
     moved: HashMap<u16, Instant>,
     last: Option<Instant>,
-    /// When this client began: what moved just before that it does not know.
-    began: Option<Instant>,
 }
 
 /// One listener, who hears through this of one node after the other.
@@ -101,7 +99,6 @@ impl SlotListeners {
 
     /// All servers know these.
     pub(super) fn listen_as(&self, kind: Publish) {
-        lock(&self.unsettled).began = Some(Instant::now());
         let _ = self.kind.set(kind);
     }
 
@@ -142,7 +139,7 @@ impl SlotListeners {
             Publish::Sharded => (unsettled.moved.get(&slot).copied(), SHARDED_SETTLES),
             Publish::Classic => (unsettled.last, CLASSIC_SETTLES),
         };
-        last.max(unsettled.began).is_none_or(|since| since.elapsed() > settles)
+        last.is_none_or(|since| since.elapsed() > settles)
     }
 
     /// A part of this slot is at another node, where nobody listens.
@@ -159,7 +156,6 @@ impl SlotListeners {
             // Nobody reads a clock for what is long over.
             unsettled.moved.retain(|_, at| at.elapsed() <= SHARDED_SETTLES);
             unsettled.last.take_if(|at| at.elapsed() > CLASSIC_SETTLES);
-            unsettled.began.take_if(|at| at.elapsed() > CLASSIC_SETTLES);
             let over = unsettled.migrating.extract_if(|_, seen| seen.elapsed() > MIGRATING);
             over.map(|(slot, _)| slot).collect()
         };

@@ -234,10 +234,7 @@ async fn who_listens_in_a_slot_is_counted_when_everybody_had_the_time_to_follow_
         let counts = || [0, 16_383].map(|slot| routes.counts(slot));
         routes.take(&look(&[("a", &nodes[..1])]));
         routes.listen_as(kind);
-        assert_eq!(counts(), [false; 2], "{kind:?}: it may have moved just before");
-        tokio::time::sleep(settles + MS).await;
-        assert_eq!(counts(), [true; 2], "{kind:?}");
-        routes.follow_slots();
+        // Whoever asks once would be told for a while that a lock is busy which nobody has.
         assert_eq!(counts(), [true; 2], "{kind:?}");
         for told in [true, false] {
             match told {
