@@ -14,6 +14,8 @@ mod poll;
 mod server;
 #[path = "../it/harness/stepping.rs"]
 mod stepping;
+#[path = "../it/harness/switch.rs"]
+mod switch;
 #[path = "../it/harness/unique.rs"]
 mod unique;
 #[path = "../it/harness/watcher.rs"]

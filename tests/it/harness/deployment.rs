@@ -1,12 +1,15 @@
 //! Deployments of several servers, started by `tests/servers.sh` and gone with the tests.
 
+#[path = "deployment/script.rs"]
+mod script;
+
 use std::{
     collections::HashMap,
     env,
-    io::{BufRead, BufReader, Write},
+    io::BufReader,
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Command, Stdio},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -14,6 +17,7 @@ use std::{
 use redis::{Client, Connection, FromRedisValue, RedisResult, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
+use self::script::Script;
 use super::{eventually_async, switch::Switch, watcher};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers.sh");
@@ -48,14 +52,6 @@ pub(crate) struct Wishes {
     pub(crate) apart: &'static [&'static str],
     /// They are so by a switch of the tests, which needs no right.
     pub(crate) switched: bool,
-}
-
-#[derive(Debug)]
-struct Script {
-    process: Child,
-    orders: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    pids: HashMap<String, Pid>,
 }
 
 impl Deployment {
@@ -366,32 +362,6 @@ impl Deployment {
     fn harmed(&self) -> MutexGuard<'_, Script> {
         assert!(!self.shared, "other tests use the shared deployment: take one of your own");
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Script {
-    fn order(&mut self, words: &str) {
-        let orders = self.orders.as_mut().expect("the script listens until it is dropped");
-        writeln!(orders, "{words}").expect("the script takes an order");
-    }
-
-    fn done(&mut self, order: &str) {
-        self.order(order);
-        assert_eq!(self.answer(), "done");
-    }
-
-    fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).expect("the script answers");
-        assert!(!line.is_empty(), "the script has ended");
-        line.trim_end().to_owned()
-    }
-}
-
-impl Drop for Script {
-    fn drop(&mut self) {
-        drop(self.orders.take());
-        let _ = self.process.wait();
     }
 }
 
