@@ -163,24 +163,26 @@ impl Change {
     }
 }
 
-/// Lets go. A release that has no answer because the old master is left meanwhile is sent to the new one by itself, long before
-/// there would be nothing left of the hold: whoever asks again hears of that. How often there was no answer.
-async fn is_released(guard: LockGuard) -> usize {
+/// Lets go of what this client has. A release that has no answer because the old master is left meanwhile is sent to the new one by
+/// itself, long before there would be nothing left of the hold, and though nobody asks for it again. Whether there was none.
+async fn is_released(guard: LockGuard, of: &Client) -> bool {
     let left = guard.expires_in().expect("it is held");
     assert!(left > HELD / 2, "its lease could end it as well: {left:?}");
-    let asked = async {
-        let mut silences = 0;
-        loop {
-            match guard.unlock().await {
-                Ok(released) => return (released, silences),
-                Err(Error::Unreachable { .. }) => silences += 1,
-                Err(error) => panic!("{error:?}"),
-            }
+    match guard.unlock().await {
+        Ok(released) => {
+            assert_eq!(released, Released::Freed);
+            return false;
         }
+        Err(Error::Unreachable { .. }) => {}
+        Err(error) => panic!("{error:?}"),
+    }
+    let (lock, id) = (of.lock(guard.name()), of.id().to_string());
+    let is_gone = async || match lock.inspect().await {
+        Ok(seen) => seen.is_none_or(|seen| seen.client_id != id),
+        Err(error) => (assert!(error.is_transient(), "{error:?}"), false).1,
     };
-    let (released, silences) = tokio::time::timeout(left / 2, asked).await.expect("it is sent again");
-    assert_eq!(released, Released::Freed);
-    silences
+    tokio::time::timeout(left / 2, eventually_async(LONG, is_gone)).await.expect("it is sent again");
+    true
 }
 
 /// Waits for the lock in the background, and has it for longer than anything takes here.
@@ -221,21 +223,23 @@ async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mu
         let (theirs, ours) = (two.lock(), enter_for_long(&waiting, name));
         listening(servers, &master, name, servers.is_cluster(), 2).await;
         // The new master has it, since it was there long before.
-        let (next, silences) = match (guard, holder) {
-            (Some(guard), Holder::OursMeanwhile) => tokio::join!(change.make(servers, &master), is_released(guard)),
-            (Some(guard), _) => (change.make(servers, &master).await, is_released(guard).await),
+        let (next, repeated) = match (guard, holder) {
+            (Some(guard), Holder::OursMeanwhile) => {
+                tokio::join!(change.make(servers, &master), is_released(guard, &holding))
+            }
+            (Some(guard), _) => (change.make(servers, &master).await, is_released(guard, &holding).await),
             (None, _) => {
                 let next = change.make(servers, &master).await;
                 assert!(one.unlock().within(LONG).await.yes());
-                (next, 0)
+                (next, false)
             }
         };
-        assert!(silences > 0 || holder != Holder::OursMeanwhile, "there was nobody to answer");
+        assert!(repeated || holder != Holder::OursMeanwhile, "there was nobody to answer");
         let released = monotonic();
         master = next;
         let in_our_turn = async {
             let (guard, at) = tokio::time::timeout(LONG, ours).await.expect("it enters").expect("no panic");
-            is_released(guard).await;
+            is_released(guard, &waiting).await;
             at
         };
         let in_their_turn = async {
@@ -247,7 +251,7 @@ async fn everybody_enters_when_the_master_changes(site: &Several, name: &str, mu
         let (ours, theirs) = tokio::join!(in_our_turn, in_their_turn);
         let after = [ours, theirs].map(|at| at.saturating_sub(released));
         println!(
-            "{change:?}, {holder:?}, {silences} silences: after the release ours took {:?}, theirs {:?}",
+            "{change:?}, {holder:?}, sent again: {repeated}; after the release ours took {:?}, theirs {:?}",
             after[0], after[1]
         );
     }
