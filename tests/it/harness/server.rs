@@ -241,8 +241,7 @@ fn knows(connection: &mut Connection, command: &str) -> bool {
 
 /// A port of 127.0.0.1 that nobody has right now.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("a listener has an address").port()
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free").port()
 }
 
 /// `cmdstat_hset:calls=2,usec=…` as a name and a number.
