@@ -1,7 +1,7 @@
 //! The fenced lock: who gets which token, and what the guarded resource makes of it. What it shares with the plain lock is in
 //! `conformance.rs`, what its scripts do in `scripts.rs`.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use relatch::{Client, Error, Owner, RefusedKind, fence};
 
@@ -183,7 +183,7 @@ async fn a_holder_that_was_paused_past_its_lease_is_refused_by_what_it_writes_to
 #[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_holders_of_several_processes_have_growing_tokens_though_replies_are_lost() {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     const CLIENTS: u64 = 4;
     const HOLDERS: u64 = 10_000;
