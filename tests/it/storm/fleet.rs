@@ -24,6 +24,8 @@ const TOLD: Duration = Duration::from_secs(40);
 /// How long after rest something may be left: what was let go, or nobody ever believed in, for a lease, and its reaping
 /// for a third more. A busy machine may take some time besides.
 const TIDY: Duration = Duration::from_secs(3);
+/// How long after it was last needed a client of a cluster may have a node that has no slots: it looks every ten seconds.
+const GUESTS: Duration = Duration::from_secs(25);
 const LOOK: Duration = Duration::from_millis(20);
 /// A process at rest is what it is once it has been so for this long: longer than any pause before something is tried again.
 const SETTLED: Duration = Duration::from_millis(1_500);
@@ -213,7 +215,8 @@ impl Ship {
 
 /// Looks until it is well, for as long as tidying may take; otherwise the last look's complaint.
 fn patient<T>(kind: Kind, mut look: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let until = Instant::now() + TIDY + kind.longest_lease() * 2;
+    let guests = if kind == Kind::Cluster { GUESTS } else { Duration::ZERO };
+    let until = Instant::now() + TIDY + kind.longest_lease() * 2 + guests;
     loop {
         match look() {
             Err(_) if Instant::now() < until => thread::sleep(LOOK),

@@ -54,7 +54,7 @@ const SUSPECTED_PART: u32 = 20;
 /// So many nodes that lost all of their slots are remembered: more than a cluster has.
 const DEPOSED: usize = 1024;
 
-/// While anything is done or waited for, at least so often.
+/// While anything is done or waited for, at least so often; and while there is a node without slots that may be of no use any more.
 pub(super) const OFTEN: Duration = Duration::from_secs(10);
 
 /// Who may be asked.
@@ -103,7 +103,8 @@ impl Topology {
             };
             let called = timeout(pause, self.missed.changed()).await.is_ok();
             self.routes.follow_slots();
-            if called || suspected || (self.looked.elapsed() >= OFTEN && self.routes.is_used()) {
+            let is_due = || self.looked.elapsed() >= OFTEN && (self.routes.is_used() || self.has_guests());
+            if called || suspected || is_due() {
                 let started = Instant::now();
                 if let Err(fault) = self.look().await {
                     tracing::debug!(error = %fault.source, "no node says who has which names");
@@ -113,6 +114,11 @@ impl Topology {
                 sleep(PAUSE.saturating_sub(started.elapsed()) + Chance::System.part_of(PAUSE)).await;
             }
         }
+    }
+
+    /// Whether there is a node of ours that has no slots.
+    fn has_guests(&self) -> bool {
+        self.routes.with_map(|slots, nodes| nodes.all().any(|member| !slots.owners().contains(&member.place)))
     }
 
     /// Who is suspected at present.
