@@ -208,7 +208,7 @@ fn no_two_believed_holds_overlap_whatever_happens_for_a_while() {
 
 #[test]
 fn a_fleet_that_enters_without_the_lock_and_leaves_tasks_behind_is_found_out() {
-    let Outcome { wrong, findings, .. } = run(1, Duration::from_secs(2), Weather::Calm, "barging", Kind::One);
+    let Outcome { wrong, findings, .. } = run(1, Duration::from_secs(4), Weather::Calm, "barging", Kind::One);
     let complains = |about: &str| findings.complaints.iter().any(|complaint| complaint.what.contains(about));
     assert!(complains("two believe to hold name"), "{:?}", findings.complaints);
     assert!(complains("an update of the counter"), "{:?}", findings.complaints);
