@@ -15,7 +15,7 @@ storm_secs=${RELATCH_STORM_SECS:-20}
 cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
-sim_secs=${RELATCH_SIM_SECS:-60}
+sim_secs=${RELATCH_SIM_SECS:-50}
 
 summary=()
 failed=0

@@ -11,58 +11,59 @@
 //!
 //! | case | what | figure | must be | reached |
 //! | --- | --- | ---: | ---: | --- |
-//! | serial | lock + unlock, p50 to two raw EVALSHA | 1.010 | ≤ 1.100 | yes |
+//! | serial | lock + unlock, p50 to two raw EVALSHA | 0.964 | ≤ 1.100 | yes |
 //! | serial | EVALSHA for a lock + unlock | 2 | ≤ 2 | yes |
-//! | drop | drop of a guard, p50 | 1.2 µs | ≤ 5.0 µs | yes |
-//! | drop | from the drop until it is free, in round trips, p50 | 1.064 | ≤ 2.000 | yes |
-//! | distinct 64 | pairs a second to two raw EVALSHA's | 0.973 | ≥ 0.950 | yes |
-//! | distinct 64 | stretch: pairs a second to rslock's | 0.908 | ≥ 1.000 | no |
-//! | hot 16 | sections a second to the best of rslock and rlock | 70.355 | ≥ 30.000 | yes |
-//! | hot 16 | longest wait of all rounds | 3.5 ms | ≤ 10.0 ms | yes |
+//! | drop | drop of a guard, p50 | 1.0 µs | ≤ 5.0 µs | yes |
+//! | drop | from the drop until it is free, in round trips, p50 | 0.977 | ≤ 2.000 | yes |
+//! | distinct 64 | pairs a second to two raw EVALSHA's | 0.875 | ≥ 0.950 | no |
+//! | distinct 64 | stretch: pairs a second to rslock's | 0.964 | ≥ 1.000 | no |
+//! | hot 16 | sections a second to the best of rslock and rlock | 67.092 | ≥ 30.000 | yes |
+//! | hot 16 | longest wait of all rounds | 3.3 ms | ≤ 10.0 ms | yes |
 //! | hot 16 | least to most served task, worst round | 1.000 | ≥ 0.900 | yes |
 //! | hot 16 | EVALSHA a section, worst round | 0.0002 | ≤ 0.1000 | yes |
-//! | hot 64 | sections a second to the best of rslock and rlock | 91.191 | ≥ 30.000 | yes |
-//! | hot 64 | longest wait of all rounds | 4.4 ms | ≤ 10.0 ms | yes |
+//! | hot 64 | sections a second to the best of rslock and rlock | 87.287 | ≥ 30.000 | yes |
+//! | hot 64 | longest wait of all rounds | 3.8 ms | ≤ 10.0 ms | yes |
 //! | hot 64 | least to most served task, worst round | 1.000 | ≥ 0.900 | yes |
 //! | hot 64 | EVALSHA a section, worst round | 0.0002 | ≤ 0.1000 | yes |
-//! | leased 64 | round trips (EVALSHA) a section, worst round | 1.0063 | ≤ 1.1500 | yes |
+//! | leased 64 | round trips (EVALSHA) a section, worst round | 1.0055 | ≤ 1.1500 | yes |
 //! | leased 64 | sections that came out of turn | 0 | ≤ 0 | yes |
-//! | hold 16 | gap between two sections, p50 | 12.3 µs | ≤ 50.0 µs | yes |
-//! | hold 16 | gap between two sections, mean | 131.8 µs | ≤ 80.0 µs | no |
-//! | procs 16 | sections a second to the best of rslock and rlock | 25.844 | ≥ 10.000 | yes |
-//! | procs 16 | least to most served process | 0.750 | ≥ 0.800 | no |
-//! | procs 16 | longest wait, of 12 slices | 80.4 ms | ≤ 120.0 ms | yes |
-//! | hand-over | from the release to the section, in idle round trips, p50 | 0.973 | ≤ 3.000 | yes |
+//! | hold 16 | gap between two sections, p50 | 3.2 µs | ≤ 50.0 µs | yes |
+//! | hold 16 | gap between two sections, mean | 43.2 µs | ≤ 80.0 µs | yes |
+//! | procs 16 | sections a second to the best of rslock and rlock | 24.977 | ≥ 10.000 | yes |
+//! | procs 16 | least to most served process | 0.995 | ≥ 0.800 | yes |
+//! | procs 16 | longest wait, of 12 slices | 56.3 ms | ≤ 120.0 ms | yes |
+//! | hand-over | from the release to the section, in idle round trips, p50 | 1.627 | ≤ 3.000 | yes |
 //! | renew | holds lost, by their guards | 0 | ≤ 0 | yes |
 //! | renew | holds lost, by the server | 0 | ≤ 0 | yes |
-//! | renew | memory a hold | 711 B | ≤ 700 B | no |
+//! | renew | memory a hold | 644 B | ≤ 700 B | yes |
 //! | renew | tasks beyond those of an idle client | 0 | ≤ 1 | yes |
-//! | renew | CPU of the process | 1.45 % | ≤ 2.00 % | yes |
+//! | renew | CPU of the process | 2.35 % | ≤ 2.00 % | no |
 //! | renew | holds that one EVALSHA renews | 100 | ≥ 100 | yes |
 //! | waiters | subscription connections | 1 | ≤ 1 | yes |
-//! | waiters | tries a name in the shortest TTL that it was told | 0.5334 | ≤ 1 | yes |
-//! | preheld | lock + unlock, p50 to that with none held | 1.001 | ≤ 1.100 | yes |
-//! | relinked | until every holder is told | 55.6 µs | ≤ 1.50 s | yes |
-//! | relinked 1000 | until every holder is told | 78.6 ms | ≤ 1.50 s | yes |
-//! | relinked 100000 | until every holder is told | 973.5 ms | ≤ 1.50 s | yes |
-//! | relinked 100000 | lock + unlock meanwhile, p99 to that before | 1.347 | ≤ 2.000 | yes |
-//! | nested | nested lock + unlock, p50 to two raw EVALSHA | 1.030 | ≤ 1.100 | yes |
+//! | waiters | tries a name in the shortest TTL that it was told | 0.5333 | ≤ 1 | yes |
+//! | preheld | lock + unlock, p50 to that with none held | 1.000 | ≤ 1.100 | yes |
+//! | relinked | until every holder is told | 6.6 µs | ≤ 1.50 s | yes |
+//! | relinked 1000 | until every holder is told | 77.8 ms | ≤ 1.50 s | yes |
+//! | relinked 100000 | until every holder is told | 971.7 ms | ≤ 1.50 s | yes |
+//! | relinked 100000 | lock + unlock meanwhile, p99 to that before | 1.371 | ≤ 2.000 | yes |
+//! | nested | nested lock + unlock, p50 to two raw EVALSHA | 1.042 | ≤ 1.100 | yes |
 //! | nested | EVALSHA for a nested lock + unlock | 2 | ≤ 2 | yes |
+//! | fenced | fenced lock + unlock, p50 to the plain lock's | 1.007 | ≤ 1.050 | yes |
 //!
-//! 33 of 37 reached; in all cases 0 violations of exclusion and 0 errors. What misses its mark is printed as it is. A lock and
-//! unlock of ours is eight commands for the server, two scripts and six inside of them; one of `rslock` is four, and under that
-//! load the CPUs of both sides are busy all the time. The mean gap of `hold`, the share of the least served process and the
-//! memory of a hold were within their bounds in an earlier version (64.2 µs, 0.992 and 668 bytes), and are to be again.
+//! 35 of 38 reached; in all cases 0 violations of exclusion and 0 errors. What misses its mark is printed as it is. A lock and
+//! unlock of ours is eight commands for the server, two scripts and six inside of them; one of `rslock` is four. Under the load of
+//! `distinct` the CPU of the clients is busy all the time, and a pair takes 5.1 µs of it raw, 7.1 µs of ours and 6.9 µs of `rslock`'s.
+//! The renewals of 100 000 holds take more of it than they are to.
 //!
-//! `--case topologies`, in a run of its own over TCP, compares deployments: how much of two raw EVALSHA a lock and unlock keep there,
-//! divided by how much they keep on one server (0.985 of one caller's time, 0.868 of 64 callers' number):
+//! In the same run, over TCP, `--case topologies` compares deployments: how much of two raw EVALSHA a lock and unlock keep there,
+//! divided by how much they keep on one server (0.974 of one caller's time, 0.842 of 64 callers' number):
 //!
 //! | deployment | one caller | 64 callers | must be | reached |
 //! | --- | ---: | ---: | ---: | --- |
-//! | with two replicas | 1.014 | 1.128 | ≥ 0.970 | yes |
-//! | by sentinels | 1.012 | 1.114 | ≥ 0.970 | yes |
-//! | on a cluster | 1.014 | 1.002 | ≥ 0.970 | yes |
-//! | on one that tells all nodes | 1.015 | 1.098 | ≥ 0.970 | yes |
+//! | with two replicas | 1.009 | 1.188 | ≥ 0.970 | yes |
+//! | by sentinels | 1.013 | 1.168 | ≥ 0.970 | yes |
+//! | on a cluster | 1.008 | 1.044 | ≥ 0.970 | yes |
+//! | on one that tells all nodes | 1.013 | 1.158 | ≥ 0.970 | yes |
 //!
 //! Raw has the same socket options there as our links. With the driver's own, which hold small packets back while others are under
 //! way, 64 callers beside one server had twice as many raw pairs on this machine, where the way to the server takes no time.
