@@ -11,11 +11,11 @@ features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "
 
 # How long the storms of tests/it/storm.rs last, on one server and on a cluster, where failovers take their time;
 # RELATCH_STORM_SEED repeats one.
-storm_secs=${RELATCH_STORM_SECS:-20}
+storm_secs=${RELATCH_STORM_SECS:-10}
 cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
-sim_secs=${RELATCH_SIM_SECS:-50}
+sim_secs=${RELATCH_SIM_SECS:-24}
 
 summary=()
 failed=0
@@ -214,6 +214,7 @@ fi
 [ -n "${RELATCH_FAILOVERS:-}" ] || left_out "failovers of each kind, three in a row" "RELATCH_FAILOVERS=3"
 [ -n "${RELATCH_LOST_HOLDS:-}" ] || left_out "10 000 holds lost in one failover" "RELATCH_LOST_HOLDS=10000"
 [ -n "${RELATCH_HALF_MOVED:-}" ] || left_out "a slot that is half moved for a minute" "RELATCH_HALF_MOVED=60"
+[ "${RELATCH_SIM_SECS:-0}" -ge 600 ] || left_out "simulations of ten minutes" "RELATCH_SIM_SECS=600"
 [ "${RELATCH_STORM_SECS:-0}" -ge 600 ] || left_out "storms of ten minutes" "RELATCH_STORM_SECS=600"
 left_out "a storm on sentinels" "RELATCH_STORM_ON=sentinel cargo test --features embedded --test it storm::no_two -- --nocapture"
 left_out "every lock on Redis 6.2, 8.2 and Valkey 9.1, and on a cluster over TLS" "tests/matrix.sh"
