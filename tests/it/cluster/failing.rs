@@ -6,10 +6,10 @@ use futures_util::future::join_all;
 use relatch::{Client, LockGuard};
 use tokio::time::timeout;
 
-use super::{SOON, builder, client, is_sharded, live};
+use super::{SOON, client, is_sharded, live};
 use crate::{
     harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag, traces::Traces},
-    kept::{channel, connected},
+    kept::channel,
     taking::{Taker, all_is_told, lost_holds, rounds, was_soon},
 };
 
@@ -139,18 +139,4 @@ async fn a_master_that_is_away_is_said_to_be_waited_for_until_another_node_has_i
     assert_eq!(is_lost().len(), 1);
     assert_eq!(is_lost()[0].field("server"), is_over()[0].field("server"));
     assert!(is_over()[0].field("server").contains(&cluster.port("node0").to_string()));
-}
-
-/// It may be somebody else's by then.
-#[tokio::test]
-async fn a_node_that_lost_its_slots_is_left_though_nothing_is_done_any_more() {
-    let cluster = Deployment::of_cluster();
-    let ours = connected(builder(&cluster).label("idle")).await;
-    live(&ours, &of_the_first_shard()).await;
-    let connections = |node: &str| cluster.ask::<String>(node, &["CLIENT", "LIST"]).matches("=relatch:idle:").count();
-    eventually_async(SOON, async || connections("node0") > 0).await;
-    let (next, _) = Blow::HandsOver.strike(&cluster, "node0").await;
-    live(&ours, &of_the_first_shard()).await;
-    eventually_async(SOON * 2, async || connections("node0") == 0).await;
-    assert!(connections(next) > 0);
 }

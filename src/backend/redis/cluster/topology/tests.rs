@@ -39,6 +39,20 @@ async fn silent_nodes_among_those_that_are_named_keep_nobody_from_connecting() {
     }
 }
 
+/// Nothing else is a reason to look then, and the node may be somebody else's by now.
+#[tokio::test]
+async fn a_node_without_slots_is_left_though_nothing_is_done() {
+    let ((_server, port), guest) = (cluster_of_one(), free_port());
+    let _guest = Server::with(&["--port", &guest.to_string()]);
+    let cluster = connect(&[target("127.0.0.1", port)], options(3000)).await.unwrap();
+    let guest = cluster.0.asks(7, &Endpoint { host: "127.0.0.1".to_owned(), port: guest }).unwrap();
+    let (place, until) = (guest.place, Instant::now() + OFTEN * 3);
+    while cluster.0.with_map(|_, nodes| nodes.at(place).is_some()) {
+        assert!(Instant::now() < until, "it is still one of ours");
+        sleep(OFTEN / 100).await;
+    }
+}
+
 #[test]
 fn those_who_stay_suspected_are_looked_at_ever_more_rarely() {
     let rows = [(0, 250), (5_000, 250), (16_000, 800), (60_000, 3_000), (3_600_000, 5_000)];
