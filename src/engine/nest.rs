@@ -209,7 +209,7 @@ impl Nest {
     fn until(&mut self, ask: &Ask, sent: Option<(Term, NestedRequest)>) -> Option<Instant> {
         let distance = self.place.distance();
         if let Some((term, asked)) = sent {
-            return self.end(ask, asked).map(|end| distance.cut_off(end, term.sent));
+            return self.end(ask, asked).map(|end| distance.cut_off_nested(end, term.sent));
         }
         let heard = self.started.max(self.place.last_answer());
         match ask.patience {

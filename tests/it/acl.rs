@@ -26,7 +26,7 @@ const MS: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_secs(10);
 /// Within this a link that only listens is asked whether it lives.
 const COMMAND: Duration = Duration::from_millis(300);
-const WATCHDOG: Duration = Duration::from_millis(600);
+const WATCHDOG: Duration = Duration::from_millis(1_500);
 const PREFIX: &str = "app:";
 
 /// The rights of the line of an ACL file that the page gives for this prefix.
@@ -96,7 +96,7 @@ fn grant<'a>(server: &Server, rules: impl IntoIterator<Item = &'a str>) {
 }
 
 async fn client(url: &str) -> Client {
-    let builder = Client::builder().url(url).name_prefix(PREFIX).watchdog_timeout(WATCHDOG).command_timeout(MS * 200);
+    let builder = Client::builder().url(url).name_prefix(PREFIX).watchdog_timeout(WATCHDOG).command_timeout(MS * 500);
     connected(builder.handover_slice(LOOK)).await
 }
 

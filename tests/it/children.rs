@@ -129,9 +129,9 @@ pub(crate) fn live_on_one_thread(parent: &mut Parent, args: &[String]) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let before = usage::threads();
     runtime.block_on(async {
-        let client = connected(Client::builder().url(url).watchdog_timeout(Duration::from_millis(100))).await;
+        let client = connected(Client::builder().url(url).watchdog_timeout(Duration::from_secs(1))).await;
         let guard = client.lock(name).lock().await.expect("it is free");
-        let wait = Duration::from_millis(200);
+        let wait = Duration::from_millis(1_500);
         assert!(client.lock(busy).try_lock().wait(wait).await.expect("the server answers").is_none());
         assert!(guard.is_held(), "it was renewed");
         let during = usage::threads();

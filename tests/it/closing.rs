@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// How much later than its bound an answer may be seen on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 const COMMAND: Duration = Duration::from_millis(200);
-const WATCHDOG: Duration = Duration::from_millis(300);
+const WATCHDOG: Duration = Duration::from_secs(1);
 
 async fn connect(url: impl AsRef<str>) -> Client {
     let builder = Client::builder().url(url).command_timeout(COMMAND).watchdog_timeout(WATCHDOG);

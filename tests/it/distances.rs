@@ -291,8 +291,8 @@ async fn a_free_lock_is_taken_by_any_wait_soon_after_the_way_became_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_nests_is_served_for_any_wait_soon_after_the_way_became_longer() {
-    for trip in [50, 200, 400].map(|trip| MS * trip) {
+async fn whoever_nests_is_served_for_any_wait_though_the_way_has_just_become_longer() {
+    for trip in [20, 50, 100, 200, 400].map(|trip| MS * trip) {
         for wait in [1, 50, 100, 300].map(|wait| MS * wait) {
             let store = EmbeddedStore::new();
             let (moved, owner) = (far_client(&store, 4 * MS, true).await, Owner::new());
@@ -308,8 +308,10 @@ async fn whoever_nests_is_served_for_any_wait_soon_after_the_way_became_longer()
                 let answer = lock.try_lock().owner(&owner).wait(wait).await;
                 answered.push(answer.is_ok_and(|guard| guard.is_some()));
             }
+            // Whoever has the lock bears a way of three times as long as any is taken to have become before an answer says so.
+            let most = if trip < 300 * MS { 0 } else { 3 };
             let in_vain = answered.iter().filter(|answered| !**answered).count();
-            assert!(in_vain <= 3 && answered[in_vain..].iter().all(|it| *it), "{trip:?}, {wait:?}: {answered:?}");
+            assert!(in_vain <= most && answered[in_vain..].iter().all(|it| *it), "{trip:?}, {wait:?}: {answered:?}");
         }
     }
 }

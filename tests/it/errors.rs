@@ -115,7 +115,7 @@ async fn a_key_of_another_type_is_refused_as_that_and_left_alone() {
 #[tokio::test]
 async fn a_full_server_refuses_new_locks_and_still_releases_renews_and_hands_over() {
     let server = Server::own();
-    let lease = MS * 300;
+    let lease = MS * 1_000;
     let builder = Client::builder().url(server.url()).watchdog_timeout(lease).handover_slice(Duration::from_secs(60));
     let client = builder.connect().await.expect("connects");
     let (outer, inner) =

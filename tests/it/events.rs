@@ -278,7 +278,7 @@ async fn a_guard_that_is_dropped_at_once_three_times_in_a_row_is_one_warning() {
 async fn a_task_that_waits_for_a_mutex_that_it_took_is_one_warning() {
     const ITSELF: &str = "the task that waits for this mutex took it";
     let traces = Traces::here();
-    let client = connect(Server::shared()).await;
+    let client = Client::builder().url(Server::shared().url()).connect().await.expect("connects");
     let [itself, branches, others] = [(); 3].map(|()| unique_name());
     let seconds = MS * 1_200;
     tokio::spawn({

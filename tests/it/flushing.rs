@@ -27,7 +27,7 @@ use crate::{
 
 /// How long a look may take on a busy machine.
 const LOOK: Duration = Duration::from_secs(10);
-const WATCHDOG: Duration = Duration::from_millis(300);
+const WATCHDOG: Duration = Duration::from_secs(1);
 
 /// A proxy before a server, by which it never remembers a script.
 pub(crate) fn before(server: &Server) -> Proxy {

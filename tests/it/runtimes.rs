@@ -649,7 +649,7 @@ fn a_runtime_without_timers_or_sockets_is_refused_by_name() {
 
 #[test]
 fn what_is_given_to_a_future_elsewhere_that_nobody_polls_is_taken_back_and_given_again_when_it_is_polled() {
-    const WATCHDOG: Duration = Duration::from_millis(600);
+    const WATCHDOG: Duration = Duration::from_millis(1_200);
     let home = runtime();
     for waits in [true, false] {
         let resident = Resident::of(&home, WATCHDOG);
