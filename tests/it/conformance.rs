@@ -23,7 +23,10 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     flushing,
-    harness::{Server, cluster::home, deployment::Deployment, eventually_async, lag::Lag, proxy::Proxy, unique_name},
+    harness::{
+        Server, cluster::home, deployment::Deployment, eventually_async, lag::Lag, looking::looking, proxy::Proxy,
+        unique_name,
+    },
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -321,7 +324,7 @@ impl World {
 
 async fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
     let client = redis::Client::open(url).expect("our own url is good");
-    let mut connection = client.get_multiplexed_async_connection().await.expect("the server takes a connection");
+    let mut connection = looking(&client).await;
     let mut command = redis::Cmd::new();
     command.arg(words).query_async(&mut connection).await.expect("the server answers")
 }

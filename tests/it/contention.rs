@@ -19,6 +19,7 @@ use crate::{
     harness::{
         Server,
         clock::monotonic,
+        looking::looking,
         process::{Parent, Process},
         proxy::Proxy,
         unique_name,
@@ -42,7 +43,7 @@ pub(crate) fn count_up(parent: &mut Parent, args: &[String]) {
             clients.push(client(url).await);
         }
         let server = redis::Client::open(url.as_str()).expect("the url is good");
-        let server = server.get_multiplexed_async_connection().await.expect("the server takes a connection");
+        let server = looking(&server).await;
         parent.say("ready");
         parent.hear();
         let mut tasks = JoinSet::new();

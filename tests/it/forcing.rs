@@ -157,7 +157,7 @@ async fn a_holder_of_this_client_is_told_before_the_forced_release_is_sent() {
 #[tokio::test]
 async fn a_holder_of_another_client_is_told_by_its_next_renewal() {
     let server = Server::shared();
-    let watchdog = 1500 * MS;
+    let watchdog = 4500 * MS;
     let holding = Client::builder().url(server.url()).watchdog_timeout(watchdog).connect().await.expect("connects");
     let forcing = connect(&server.url()).await;
     let guard = holding.lock(unique_name()).lock().await.expect("acquires");

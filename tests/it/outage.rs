@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// How late something may be noticed that has a time of its own.
 const AWAKE: Duration = Duration::from_millis(50);
 /// A lease that a test waits out, and the interval at which it is renewed.
-const WATCHDOG: Duration = Duration::from_millis(600);
+const WATCHDOG: Duration = Duration::from_millis(1_500);
 const RENEWAL: Duration = Duration::from_millis(200);
 /// After this a command counts as unanswered.
 const COMMAND: Duration = Duration::from_millis(300);

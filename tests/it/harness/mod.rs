@@ -9,6 +9,7 @@ pub(crate) mod either;
 #[cfg(target_os = "linux")]
 pub(crate) mod hosts;
 pub(crate) mod lag;
+pub(crate) mod looking;
 pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;

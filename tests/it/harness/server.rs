@@ -20,10 +20,12 @@ use rustix::process::Signal;
 
 pub(crate) use self::starting::Builder;
 use self::starting::await_pong;
-use super::{monitor::Monitor, stepping::Step, watcher::Watcher};
-
-/// How long a look at a server may take.
-const LOOK: Duration = Duration::from_secs(10);
+use super::{
+    looking::{LOOK, looking},
+    monitor::Monitor,
+    stepping::Step,
+    watcher::Watcher,
+};
 
 /// A running server. It is killed and its folder removed when this is dropped or the test process ends.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl Server {
 
     /// The same for async tests.
     pub(crate) async fn async_connection(&self) -> MultiplexedConnection {
-        self.client().get_multiplexed_async_connection().await.expect("the server takes a connection")
+        looking(&self.client()).await
     }
 
     /// How often each command ran, scripts' own commands among them, by lowercase name.
