@@ -111,7 +111,7 @@ async fn a_link_with_slow_answers_is_not_given_up_for_commands_that_were_dropped
     let (server, name) = (Server::shared(), unique_name());
     teach(server);
     let proxy = Proxy::to(server);
-    let command_timeout = Duration::from_secs(2);
+    let command_timeout = Duration::from_secs(3);
     let client = connected(Client::builder().url(proxy.url()).command_timeout(command_timeout)).await;
     let guard = client.lock(&name).lock().await.expect("it is free");
     proxy.rule(any().on_commanding(), Action::DelayReply(command_timeout * 6 / 10));

@@ -286,9 +286,14 @@ async fn a_free_lock_is_taken_by_a_short_wait_soon_after_the_way_became_longer()
     }
     proxy.rule(any(), Action::DelayReply(Duration::from_millis(200)));
     let mut answers = Vec::new();
-    for _ in 0..8 {
+    while answers.len() < 8 {
+        let lag = Lag::watch();
         let answer = waiting.mutex(unique_name()).try_lock().wait(Duration::from_millis(1)).await;
-        answers.push(answer.map(|guard| drop(guard.expect("it is free"))));
+        let answer = answer.map(|guard| drop(guard.expect("it is free")));
+        // A way of 200 ms is far from 300 ms; what a machine that stood still for longer answers says nothing of it.
+        if answer.is_ok() || lag.added_to(Duration::ZERO) < Duration::from_millis(100) {
+            answers.push(answer);
+        }
     }
     let in_vain = answers.iter().filter(|answer| answer.is_err()).count();
     assert!(in_vain <= 3 && answers[in_vain..].iter().all(Result::is_ok), "{answers:?}");
