@@ -1,4 +1,4 @@
-//! Where everything random comes from: client ids and the jitter of pauses. It knows nothing of what they are for.
+//! Where everything random comes from: client ids, tokens and the jitter of pauses. It knows nothing of what they are for.
 
 #[cfg(feature = "embedded")]
 use std::sync::{
@@ -46,6 +46,11 @@ impl Chance {
             #[cfg(feature = "embedded")]
             Self::Seeded(_) => Uuid::from_u64_pair(self.bits(), self.bits()),
         }
+    }
+
+    /// What nobody else draws, and nobody guesses. Six bits of an id are always the same, at one place in each half.
+    pub(crate) fn token(&self) -> u128 {
+        self.uuid().as_u128() ^ self.uuid().as_u128().rotate_left(64)
     }
 
     fn bits(&self) -> u64 {
@@ -98,6 +103,19 @@ mod tests {
         for chance in sources() {
             let drawn: std::collections::HashSet<_> = (0..1000).map(|_| chance.uuid()).collect();
             assert_eq!(drawn.len(), 1000);
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_token_is_drawn() {
+        for chance in sources() {
+            let (mut set, mut clear) = (0, 0);
+            // By chance one stays as it is in less than one run of a billion.
+            for _ in 0..64 {
+                let token = chance.token();
+                (set, clear) = (set | token, clear | !token);
+            }
+            assert_eq!((set, clear), (u128::MAX, u128::MAX), "{chance:?}");
         }
     }
 

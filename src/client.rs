@@ -16,7 +16,7 @@ use crate::{
     chance::Chance,
     engine::{Clock, Engine, Settings, Shutdown},
     error::Result,
-    locks::{FencedLock, Mutex, ReentrantLock, Scope},
+    locks::{FencedLock, Mutex, ReentrantLock, Scope, TokenLock},
 };
 
 /// A connection to one Redis, from which locks are made.
@@ -116,7 +116,7 @@ impl Client {
         chance: Chance,
         prefix: Arc<str>,
     ) -> Self {
-        let scope = Arc::new(Scope::new(id, prefix, settings.replicas.is_some(), Arc::clone(&backend)));
+        let scope = Arc::new(Scope::new(id, prefix, settings.replicas.is_some(), Arc::clone(&backend), chance.clone()));
         Self { engine: Engine::start(id, backend, settings, clock, chance), scope }
     }
 
@@ -172,6 +172,22 @@ impl Client {
     #[must_use]
     pub fn fenced_lock(&self, name: impl AsRef<str>) -> FencedLock {
         FencedLock::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// The token lock of this name: a key that holds a random token, shared with the libraries of other languages. No I/O.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.token_lock("report").lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn token_lock(&self, name: impl AsRef<str>) -> TokenLock {
+        TokenLock::new(&self.engine, &self.scope, name.as_ref())
     }
 
     /// What a user of the servers must be allowed so that all works, and nothing else: for every primitive that there is, with keys of

@@ -1,4 +1,5 @@
-//! Names of keys, channels and fields as Redisson builds them. It checks no name and knows no cluster.
+//! Names of keys and channels, most as Redisson builds them, and what a hold is called there. It checks no name and knows no
+//! cluster.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -21,6 +22,11 @@ pub(crate) fn lock_channel(key: &str) -> Built {
     prefixed(LOCK_CHANNEL, key)
 }
 
+/// Where the release of a token lock is told.
+pub(crate) fn token_channel(key: &str) -> Built {
+    prefixed(TOKEN_CHANNEL, key)
+}
+
 /// Where the fencing tokens of a lock are counted.
 pub(crate) fn fence_counter(key: &str) -> Built {
     prefixed(FENCE_COUNTER, key)
@@ -28,7 +34,7 @@ pub(crate) fn fence_counter(key: &str) -> Built {
 
 /// Where the releases of locks are told whose keys are of this pattern: patterns, for an access list. `parts` is what it is made of.
 pub(crate) fn lock_channels(pattern: &str, parts: &[Part]) -> Vec<String> {
-    prefixed_patterns(LOCK_CHANNEL, pattern, parts)
+    [LOCK_CHANNEL, TOKEN_CHANNEL].iter().flat_map(|prefix| prefixed_patterns(prefix, pattern, parts)).collect()
 }
 
 /// Where the fencing tokens of locks are counted whose keys are of this pattern, and not of it themselves.
@@ -53,6 +59,8 @@ fn prefixed_patterns(prefix: &str, pattern: &str, parts: &[Part]) -> Vec<String>
 
 /// What the channels of all locks begin with.
 const LOCK_CHANNEL: &str = "redisson_lock__channel";
+/// What the channels of all token locks begin with.
+const TOKEN_CHANNEL: &str = "relatch_token__channel";
 /// What the counters of all fenced locks begin with.
 const FENCE_COUNTER: &str = "redisson_lock_token";
 
@@ -137,10 +145,87 @@ impl Deref for HoldField {
     }
 }
 
+/// What a hold of a token lock is called: the client in 32 hexadecimal digits, and the number in 16, built without memory of its
+/// own.
+#[derive(Clone, Copy)]
+pub(crate) struct TokenText([u8; Self::LENGTH]);
+
+impl TokenText {
+    const LENGTH: usize = 32 + 16;
+
+    /// Of the client that drew `of`.
+    pub(crate) fn new(of: u128, number: u64) -> Self {
+        let mut text = [0; Self::LENGTH];
+        let bytes = of.to_be_bytes().into_iter().chain(number.to_be_bytes());
+        for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+            digits.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
+        }
+        Self(text)
+    }
+
+    /// The number in a token of the client that drew `of`.
+    pub(crate) fn number(of: u128, token: &str) -> Option<u64> {
+        let digits = token.get(32..).filter(|digits| digits.len() == 16)?;
+        let number = u64::from_str_radix(digits, 16).ok()?;
+        (Self::new(of, number).bytes() == token.as_bytes()).then_some(number)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn digit(of: u8) -> u8 {
+    if of < 10 { b'0' + of } else { b'a' + of - 10 }
+}
+
+impl AsRef<[u8]> for HoldField {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl AsRef<[u8]> for TokenText {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl Deref for TokenText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        text(self.bytes())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::glob;
+
+    #[test]
+    fn a_token_is_the_client_and_the_number_and_no_other_text_is_one() {
+        for (of, number) in [(0, 0), (7, u64::MAX), (u128::MAX, 0x0123_4567_89ab_cdef)] {
+            let token = TokenText::new(of, number);
+            assert_eq!(&*token, format!("{of:032x}{number:016x}"));
+            assert_eq!(TokenText::number(of, &token), Some(number));
+            assert_eq!(TokenText::number(of ^ 1, &token), None);
+        }
+        let token = format!("{:032x}{:016x}", 0xab, 1);
+        let strange = [
+            "",
+            "x",
+            &token[1..],
+            &format!("{token}0"),
+            &token.to_uppercase(),
+            &format!("{}+{}", &token[..32], &token[33..]),
+        ];
+        for text in strange {
+            assert_eq!(TokenText::number(0xab, text), None, "{text}");
+        }
+        assert_eq!(TokenText::number(0xab, &"é".repeat(24)), None);
+    }
 
     #[test]
     fn a_field_is_the_client_and_the_number_whatever_their_digits() {
@@ -158,8 +243,8 @@ mod tests {
             ["app", "app:", "app:a", "app:{a}", "x:app", "{x}:app", "xappx", "{app}:x", "axb", "a{b", "a*b", "a{bc"];
         for pattern in patterns {
             let channels = lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap());
-            for key in keys {
-                let channel = lock_channel(key);
+            for (key, channel) in keys.into_iter().flat_map(|key| [(key, lock_channel(key)), (key, token_channel(key))])
+            {
                 let is_told = channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel.bytes()));
                 assert_eq!(
                     is_told,
@@ -177,7 +262,7 @@ mod tests {
             }
         }
         let number = |pattern: &str| lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
-        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [1, 2, 1, 1]);
+        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [2, 4, 2, 2]);
         let number = |pattern: &str| fence_counters(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
         assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [0, 2, 1, 1]);
     }
@@ -199,6 +284,7 @@ mod tests {
         for (prefix, name, key, channel) in rows {
             assert_eq!(&*lock_key(prefix, &Arc::from(name)), key);
             assert_eq!(&*lock_channel(key), channel);
+            assert_eq!(&*token_channel(key), channel.replace("redisson_lock__channel:", "relatch_token__channel:"));
             assert_eq!(&*fence_counter(key), channel.replace("redisson_lock__channel:", "redisson_lock_token:"));
         }
     }

@@ -12,6 +12,9 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(10);
 /// Below it a third of the lease, when a renewal is due, drowns in the jitter of a network.
 const SHORTEST_WATCHDOG: Duration = Duration::from_millis(100);
 
+/// Below it whoever sets a TTL by a second command may just have been about to.
+const SHORTEST_ORPHAN: Duration = Duration::from_secs(1);
+
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Beyond it a duration is a mistake in its unit; nor does the server take every integer as a TTL.
@@ -81,6 +84,11 @@ pub(crate) fn timeout(what: &'static str, timeout: Duration) -> Result<Duration>
 /// The longest that a hold may last, renewals and all.
 pub(crate) fn max_hold(bound: Duration) -> Result<Duration> {
     fixed_lease("max_hold", bound)
+}
+
+/// The TTL that somebody else's key is given which has none.
+pub(crate) fn orphan(ttl: Duration) -> Result<Duration> {
+    within("repair_orphans", ttl, SHORTEST_ORPHAN, LONGEST)
 }
 
 /// How long a process keeps a name to itself; zero is never.

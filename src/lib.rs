@@ -1,6 +1,6 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
-//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`] or a [`FencedLock`], these give a [`LockGuard`], whose holder is an
+//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`] or a [`TokenLock`], these give a [`LockGuard`], whose holder is an
 //! [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -16,6 +16,7 @@ mod error;
 mod lease;
 mod name;
 mod owner;
+mod token;
 
 #[cfg(feature = "embedded")]
 #[cfg_attr(docsrs, doc(cfg(feature = "embedded")))]
@@ -51,6 +52,7 @@ pub use crate::{
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,
-    locks::{FencedLock, Inspection, Mutex, ReentrantLock},
+    locks::{FencedLock, HeldToken, Inspection, Mutex, ReentrantLock, TokenInspection, TokenLock},
     owner::Owner,
+    token::Token,
 };

@@ -1,18 +1,31 @@
-//! The script catalogue: every Lua file with its declared keys and arguments. It runs none and reads no reply.
+//! The catalogue of all that is asked of a key: every Lua file with its declared keys and arguments, and every command that needs
+//! none. It runs none and reads no reply.
 
 use std::{collections::BTreeSet, fmt};
 
-/// One Lua file.
+/// One Lua file, or one command of the server's own.
 ///
 /// The declared names are in the order of `KEYS` and `ARGV`; a last one that ends in `...` stands for one or more, and last ones
 /// that end in `?` may be left out.
 pub(crate) struct Script {
     pub(crate) path: &'static str,
+    /// Its text; none of a command.
     pub(crate) source: &'static str,
+    /// A command, word for word, with its one key right behind its name; none of a script.
+    pub(crate) words: &'static [Word],
     pub(crate) keys: &'static [&'static str],
     pub(crate) args: &'static [&'static str],
     /// What it answers with where it goes as expected: `1`, or what the number is. Anything else is an array.
     pub(crate) answer: &'static str,
+}
+
+/// A word of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    Is(&'static str),
+    Key,
+    /// The argument at this place.
+    Arg(usize),
 }
 
 impl fmt::Debug for Script {
@@ -33,12 +46,19 @@ impl Script {
     }
 }
 
-/// Every command that some script calls, but for those by which it publishes: which one that is, is said by an argument.
+/// Every command that is sent, and that some script calls, but for those by which it publishes: which one that is, is said by an
+/// argument.
 pub(crate) fn called() -> BTreeSet<&'static str> {
-    CATALOGUE.iter().flat_map(|script| script.source.lines()).flat_map(calls).collect()
+    let sent = COMMANDS.iter().filter_map(|command| command.command());
+    CATALOGUE.iter().flat_map(|script| script.source.lines()).flat_map(calls).chain(sent).collect()
 }
 
 impl Script {
+    /// The name of the command, where it is no script.
+    pub(crate) fn command(&self) -> Option<&'static str> {
+        if let Some(Word::Is(name)) = self.words.first() { Some(name) } else { None }
+    }
+
     /// What it calls in one of its lines, from 1 on.
     pub(crate) fn called_in(&self, line: usize) -> Option<&'static str> {
         calls(self.source.lines().nth(line.checked_sub(1)?)?).next()
@@ -68,6 +88,7 @@ macro_rules! scripts {
             $(pub(crate) static $name: Script = Script {
                 path: concat!("lua/", stringify!($folder), "/", stringify!($verb), ".lua"),
                 source: include_str!(concat!("../lua/", stringify!($folder), "/", stringify!($verb), ".lua")),
+                words: &[],
                 keys: &[$($key),+],
                 args: &[$($arg),*],
                 answer: $answer,
@@ -92,7 +113,35 @@ scripts! {
         ACQUIRE = acquire("lock", "counter"; "field", "lease_ms", "holds_after?") -> "{1, 0, holds, fence}";
         HAND_OVER = hand_over("lock", "counter"; "from", "to", "lease_ms", "publish", "channel") -> "{1, fence, listeners}";
     }
+    token {
+        ACQUIRE = acquire("lock"; "token", "lease_ms", "orphan_ms?") -> "1";
+        RELEASE = release("lock"; "token", "publish?", "channel?") -> "listeners";
+        RENEW = renew("lock..."; "lease_ms", "token...") -> "1";
+        HAND_OVER = hand_over("lock"; "from", "to", "lease_ms", "publish?", "channel?") -> "1";
+        INSPECT = inspect("lock";) -> "{ttl_ms, token}";
+    }
 }
+
+/// What needs no script.
+pub(crate) mod commands {
+    use super::{
+        Script,
+        Word::{Arg, Is, Key},
+    };
+
+    /// Takes a free key.
+    pub(crate) static SET_NX: Script = Script {
+        path: "SET NX PX",
+        source: "",
+        words: &[Is("SET"), Key, Arg(0), Is("NX"), Is("PX"), Arg(1)],
+        keys: &["lock"],
+        args: &["token", "lease_ms"],
+        answer: "OK",
+    };
+}
+
+/// Every command that is sent to any server.
+pub(crate) static COMMANDS: &[&Script] = &[&commands::SET_NX];
 
 #[cfg(test)]
 mod tests {
@@ -133,7 +182,8 @@ mod tests {
         let tokens: Vec<String> = CATALOGUE.iter().flat_map(|script| code(script.source)).collect();
         let calls = tokens.windows(3).filter(|window| window[1] == "(" && ["call", "pcall"].contains(&&*window[0]));
         let names = calls.map(|window| window[2].trim_matches('\'')).filter(|name| *name != "publish");
-        assert_eq!(called(), names.collect());
+        let sent = COMMANDS.iter().filter_map(|command| command.command());
+        assert_eq!(called(), names.chain(sent).collect());
         assert!(called().contains("PEXPIRE"));
         assert_eq!(reentrant::ACQUIRE.answered().into_iter().collect::<Vec<_>>(), ["PEXPIRE"]);
         let line = reentrant::ACQUIRE.source.lines().position(|line| line.contains("'HGET'")).unwrap();
@@ -170,6 +220,7 @@ return 1
         let script = |source: String| Script {
             path: "lua/made/up.lua",
             source: Box::leak(source.into_boxed_str()),
+            words: &[],
             keys: &["lock"],
             args: &["lease_ms", "field..."],
             answer: "1",
@@ -216,7 +267,7 @@ return 1
         let source =
             reentrant::ACQUIRE.source.replace("holds_after?", "holds_after").replace("lease_ms:", "lease_ms?:");
         let args = &["field", "lease_ms?", "holds_after"];
-        let script = Script { path: "a", source: source.leak(), keys: &["lock"], args, answer: "holds" };
+        let script = Script { path: "a", source: source.leak(), words: &[], keys: &["lock"], args, answer: "holds" };
         assert_eq!(faults(&script), ["what may be left out does not come last"]);
     }
 

@@ -145,7 +145,6 @@ impl Publish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// Something below the seam may send a command again that was not answered.
-    #[allow(dead_code, reason = "the plain lock bears a repetition; other primitives must know")]
     pub(crate) resends: bool,
     /// One script may be given the keys of several names, as far as is known.
     pub(crate) joins_names: bool,

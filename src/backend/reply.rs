@@ -7,9 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-#[cfg(test)]
-use super::Pending;
-use super::{Answer, Fault, Value};
+use super::{Answer, Fault, Pending, Value};
 use crate::script::Script;
 
 /// Resolves to what the answer means; one that `read` does not know is a fault.
@@ -19,8 +17,7 @@ pub(crate) enum Reply<T> {
         script: &'static Script,
         read: fn(&Value) -> Option<T>,
     },
-    /// Of a server that runs no scripts.
-    #[cfg(test)]
+    /// Of what takes more than one answer, or more than reading it.
     Told(Pending<Result<T, Fault>>),
 }
 
@@ -33,7 +30,6 @@ impl<T> Future for Reply<T> {
                 let answer = ready!(Pin::new(answer).poll(cx));
                 Poll::Ready(answer.and_then(|answer| decode(script, &answer, *read)))
             }
-            #[cfg(test)]
             Self::Told(told) => told.as_mut().poll(cx),
         }
     }

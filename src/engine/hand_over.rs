@@ -80,8 +80,7 @@ impl State {
             hold.left_alone(moment.date);
         }
         if !live {
-            self.forget_lost(place, tenure, fx);
-            return ended(place, tenure);
+            return self.end_lost(place, tenure, fx);
         }
         if out_of_order && place.engine.first_time("order", place.name()) {
             fx.log(LogEvent::OutOfOrder { owner: tenure.owner.clone() });
@@ -102,10 +101,7 @@ impl State {
         hold.note_sleep(moment);
         let left = hold.count();
         match (live, left) {
-            (false, _) => {
-                self.forget_lost(place, tenure, fx);
-                ended(place, tenure)
-            }
+            (false, _) => self.end_lost(place, tenure, fx),
             (true, 0) => self.end_hold(place, None, moment, fx),
             (true, left) => Ending::StillHeld { left },
         }
@@ -157,7 +153,7 @@ impl State {
     }
 }
 
-fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
+pub(super) fn ended(place: &Place, tenure: &Arc<Tenure>) -> Ending {
     tenure.loss(place.name()).map_or(Ending::NotHeld, Ending::Lost)
 }
 
@@ -166,6 +162,8 @@ fn passable(place: &Place, hold: &Hold, last: Option<&Ticket>, waiter: &Waiter, 
     let watchdog = place.engine.settings().watchdog_timeout;
     let left = hold.known_deadline().saturating_duration_since(now);
     place.entry.protocol.passes()
+        // Whoever was told its name could release the next owner's.
+        && !hold.tenure.is_told()
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && hold.counting.told() == Some(1)
         && matches!((last.map(|last| last.watched), waiter.lease), (Some(true), Lease::Watchdog))
@@ -264,11 +262,12 @@ impl HandOver {
                 }
                 Ok(Released::Freed)
             }
-            Ok(Moved::Gone) => {
+            Ok(gone @ (Moved::Gone | Moved::Expired)) => {
                 self.contend_instead();
-                let lost = Loss { cause: LostCause::Gone, since: std::time::Instant::now() }.error(place.name());
-                self.outcome.set(Err(lost.clone()));
-                Err(lost)
+                let lost = || Loss { cause: LostCause::Gone, since: std::time::Instant::now() }.error(place.name());
+                let result = if gone == Moved::Expired { Ok(Released::AlreadyExpired) } else { Err(lost()) };
+                self.outcome.set(result.clone());
+                result
             }
             Err(fault) => {
                 if without(Rule::HandOverNeedsAnswer) && fault.may_have_run {

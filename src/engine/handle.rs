@@ -12,6 +12,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
+    backend::{Fault, Pending},
     error::{Error, Op, Result},
     owner::Owner,
 };
@@ -21,6 +22,12 @@ use crate::{
 pub(crate) struct Handle {
     pub(super) engine: Arc<Engine>,
     pub(super) protocol: Result<Arc<dyn Protocol>>,
+}
+
+/// Why what was asked has no answer.
+pub(super) struct AskFailed {
+    pub(super) error: Error,
+    pub(super) may_have_run: bool,
 }
 
 /// Whose an acquisition is unless it says so itself.
@@ -35,6 +42,11 @@ pub(crate) enum Nesting {
 impl Handle {
     pub(crate) fn new(engine: &Arc<Engine>, protocol: Result<Arc<dyn Protocol>>) -> Self {
         Self { engine: Arc::clone(engine), protocol }
+    }
+
+    /// Of the same client, for another protocol.
+    pub(crate) fn with(&self, protocol: Result<Arc<dyn Protocol>>) -> Self {
+        Self::new(&self.engine, protocol)
     }
 
     pub(crate) fn lock(&self, nesting: Nesting) -> Acquire {
@@ -77,10 +89,23 @@ impl Handle {
 
     /// Who holds, as the server sees it.
     pub(crate) async fn sight(&self) -> Result<Option<Sight>> {
-        let protocol = self.ready()?;
-        let sight = self.engine.anywhere(protocol.inspect()).await;
-        let sight = sight.map_err(|silence| silence.error(protocol.name(), Op::Inspect))?;
-        sight.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::Inspect))
+        self.asked(Op::Inspect, |protocol| protocol.inspect()).await.map_err(|failed| failed.error)
+    }
+
+    /// The answer to what is asked of the server with no entry's knowledge, wherever it is awaited.
+    pub(super) async fn asked<T: Send + 'static>(
+        &self,
+        op: Op,
+        ask: impl FnOnce(&Arc<dyn Protocol>) -> Pending<std::result::Result<T, Fault>>,
+    ) -> std::result::Result<T, AskFailed> {
+        let protocol = self.ready().map_err(|error| AskFailed { error, may_have_run: false })?;
+        let answer = self.engine.anywhere(ask(protocol)).await;
+        let answer =
+            answer.map_err(|silence| AskFailed { error: silence.error(protocol.name(), op), may_have_run: true })?;
+        answer.map_err(|fault| {
+            let may_have_run = fault.may_have_run;
+            AskFailed { error: Error::from_fault(fault, protocol.name(), op), may_have_run }
+        })
     }
 
     pub(super) fn ready(&self) -> Result<&Arc<dyn Protocol>> {

@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use super::{
     clock::Moment,
     effects::{Effects, LogEvent},
+    hand_over::{Ending, ended},
     hold::{Hold, Wake},
     outcome::Outcome,
     reap::OldCopies,
     registry::{Place, State},
-    release::Why,
+    release::{ReleaseJob, Why},
     slice::{Gate, Turn},
     tenure::{End, Loss, Tenure},
 };
@@ -73,13 +74,18 @@ impl State {
         self.promote(place, fx);
     }
 
-    /// A lost hold whose last ticket ended is forgotten; its field is ours alone, and is released if it may be there.
-    pub(super) fn forget_lost(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) {
+    /// A lost hold whose last ticket ended is forgotten; its field is ours alone, and is released if it may be there. Where one that
+    /// ran out counts as released, the answer to that says whether it was.
+    pub(super) fn end_lost(&mut self, place: &Place, tenure: &Arc<Tenure>, fx: &mut Effects) -> Ending {
         let over = |hold: &Hold| Arc::ptr_eq(&hold.tenure, tenure) && hold.count() == 0;
-        if let Some(at) = self.lost.iter().position(over) {
-            let lost = self.lost.swap_remove(at);
-            lost.into_iter().for_each(|hold| self.release_lost(&hold, place, fx));
+        let at = self.lost.iter().position(over);
+        let lost = at.and_then(|at| self.lost.swap_remove(at));
+        let expired = matches!(tenure.end(), Some(End::Lost(Loss { cause: LostCause::Expired, .. })));
+        match lost.and_then(|hold| self.release_of_lost(&hold, place)) {
+            Some(job) if expired && place.entry.protocol.expired_is_released() => return Ending::Release(job),
+            job => job.into_iter().for_each(|job| fx.release(job)),
         }
+        ended(place, tenure)
     }
 
     /// An owner asks for a name of which it still has a lost hold: that one's field goes first.
@@ -104,12 +110,17 @@ impl State {
     }
 
     fn release_lost(&mut self, hold: &Hold, place: &Place, fx: &mut Effects) {
-        if hold.is_to_release() && !without(Rule::LostIsReleased) {
-            let now = place.engine.clock().now();
-            // Its old copies are watched for since the loss.
-            let why = Why { old_copies: OldCopies::None, ..Why::of(hold, self.turn_of_lost(now), now) };
-            fx.release(self.release(place, why, Arc::new(Outcome::default()), now));
+        self.release_of_lost(hold, place).into_iter().for_each(|job| fx.release(job));
+    }
+
+    fn release_of_lost(&mut self, hold: &Hold, place: &Place) -> Option<ReleaseJob> {
+        if !hold.is_to_release() || without(Rule::LostIsReleased) {
+            return None;
         }
+        let now = place.engine.clock().now();
+        // Its old copies are watched for since the loss.
+        let why = Why { old_copies: OldCopies::None, ..Why::of(hold, self.turn_of_lost(now), now) };
+        Some(self.release(place, why, Arc::new(Outcome::default()), now))
     }
 }
 

@@ -34,6 +34,7 @@
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
+//! | holds that are told to others, given away, and held by a token alone | `by_token.rs` |
 //! | a forced release, a longer lease | `force.rs`, `extend.rs` |
 //! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, their timers in `alarm.rs` |
 //!
@@ -78,6 +79,7 @@ mod apart;
 mod ask;
 mod batches;
 mod by_place;
+mod by_token;
 mod circles;
 mod clock;
 mod commands;
@@ -133,6 +135,7 @@ mod tests;
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use self::{
+    by_token::Claim,
     clock::Clock,
     elsewhere::while_driven,
     handle::{Handle, Nesting},
@@ -144,7 +147,10 @@ pub use self::{
     outcome::Released,
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply};
+use crate::{
+    backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply},
+    token::Token,
+};
 
 /// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,6 +180,21 @@ pub(crate) trait Protocol: Send + Sync + 'static {
 
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
+
+    /// Whether those who wait are told of every release.
+    fn told(&self) -> Told {
+        Told::Always
+    }
+
+    /// Whether a hold that ran out counts as released where nobody has the key by then.
+    fn expired_is_released(&self) -> bool {
+        false
+    }
+
+    /// The text by which whoever knows it can extend and release a hold of this number, if there is one.
+    fn token(&self, _: HoldNumber) -> Option<Token> {
+        None
+    }
 
     /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
     fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt>;
@@ -214,6 +235,17 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>>;
 }
 
+/// Whether those who wait are told when a key is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// By everybody who frees it.
+    Always,
+    /// By us, and perhaps not by others: whoever waits looks again every now and then.
+    Sometimes,
+    /// By nobody, and nobody listens.
+    Never,
+}
+
 /// Which renewals can share a script call: one kind of script on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RenewalGroup(pub(crate) &'static str, pub(crate) u64);
@@ -236,6 +268,8 @@ pub(crate) enum Letting {
     Done { holds: u32, published: Published },
     /// There was no such hold.
     NotHeld,
+    /// There was none, and nobody else has the key either.
+    Expired,
 }
 
 /// What became of a message to those who wait.
@@ -256,6 +290,8 @@ pub(crate) enum Moved {
     Done { published: Published, fence: Option<u64> },
     /// The old number had nothing to give.
     Gone,
+    /// The same, and nobody else has the key either.
+    Expired,
 }
 
 /// The end of a renewal; no answer at all is a [`Fault`], and leaves the deadline alone.

@@ -39,8 +39,8 @@ pub enum Released {
     Freed,
     /// The owner still holds it so many times.
     StillHeld(u32),
-    /// The hold had run out before the release came, and counts as released: nothing was left to free. No lock of this
-    /// version answers so: where a hold that ran out is a loss, the answer is [`Error::Lost`](crate::Error::Lost).
+    /// The hold had run out before the release came, nobody has the lock now, and nothing was left to free. Only a
+    /// [`TokenLock`](crate::TokenLock) answers so: elsewhere a hold that ran out is [`Error::Lost`](crate::Error::Lost).
     AlreadyExpired,
 }
 

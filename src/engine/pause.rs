@@ -7,10 +7,11 @@ use futures_util::future::{Either, FutureExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    Told,
     admit::ContenderSlot,
     ask::{Ask, Patience},
     distance::GRACE,
-    queue::Told,
+    queue,
     registry::{Place, State},
     slice::Gate,
     wake::Hearing,
@@ -146,7 +147,7 @@ impl ContenderSlot {
                 state.slice.comes_nearer(distance.shortest());
                 let gate = state.slice.gate(now);
                 match gate {
-                    Gate::Until { .. } if ask.patience != Patience::Once => state.listening.open(fx),
+                    Gate::Until { .. } if ask.patience != Patience::Once => state.listens(place, fx),
                     Gate::Rest(at) if !ask.patience.ends_by(at) => state.listening.close(fx),
                     _ => {}
                 }
@@ -252,7 +253,7 @@ impl ContenderSlot {
         };
         loop {
             let (awake, hearing) = place.update(|state, fx| {
-                state.listening.open(fx);
+                state.listens(place, fx);
                 (state.listening.flag(), state.listening.hearing())
             });
             let now = clock.now();
@@ -266,7 +267,7 @@ impl ContenderSlot {
                 return Ok(Slept::Awake);
             }
             // All who hear of one interruption would ask in one moment, had they drawn when they began to sleep.
-            let deaf = hearing != Hearing::Live;
+            let deaf = hearing != Hearing::Live || place.entry.protocol.told() == Told::Sometimes;
             polled = deaf.then(|| polled.unwrap_or_else(|| now + polls.draw()));
             if polled.is_some_and(|at| at <= now) {
                 polls.grow();
@@ -352,7 +353,7 @@ impl ContenderSlot {
     fn tell_endless_waiters(&self, error: &Error) {
         self.place.update(|state, fx| {
             for waiter in state.queue.drain(true) {
-                fx.deliver(waiter.turn, Told::Failed(error.clone()));
+                fx.deliver(waiter.turn, queue::Told::Failed(error.clone()));
             }
         });
     }

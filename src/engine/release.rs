@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use super::why::Why;
 use super::{
-    HoldNumber, Letting, Published,
+    HoldNumber, Letting, Published, Told,
     apart::GoesBehind,
     commands::one_at_a_time,
     inline::Inline,
@@ -115,7 +115,7 @@ impl State {
         let release = &mut self.releases[at];
         let published = match answer {
             Letting::Done { published, .. } => published != Published::No,
-            Letting::NotHeld => release.missing == Missing::Copy,
+            Letting::NotHeld | Letting::Expired => release.missing == Missing::Copy,
         };
         if let Some(then) = release.then.take() {
             // What the first half freed, the second need not find.
@@ -148,6 +148,7 @@ impl State {
                 cause: LostCause::Gone,
                 since: std::time::Instant::now(),
             }),
+            Letting::Expired if release.missing == Missing::Lost => Ok(Released::AlreadyExpired),
             _ => Ok(Released::Freed),
         })
     }
@@ -177,7 +178,7 @@ impl State {
 fn listeners(release: &Releasing, answer: Letting, listening: &Listening) -> Listeners {
     match answer {
         _ if release.missing != Missing::Lost => Listeners::Unknown,
-        Letting::NotHeld => Listeners::Untold,
+        Letting::NotHeld | Letting::Expired => Listeners::Untold,
         Letting::Done { published, .. } => listening.others(published, release.own),
     }
 }
@@ -269,7 +270,9 @@ impl ReleaseJob {
             // What was over before this leaves is undone by it.
             let is_over = self.behind.is_over();
             let answer = Sending::new(&self.place, self.number).send().await?;
-            if let Letting::Done { holds: 0, published: Published::No } = answer {
+            if let Letting::Done { holds: 0, published: Published::No } = answer
+                && self.place.entry.protocol.told() != Told::Never
+            {
                 self.place.engine.cannot_tell();
             }
             let have_run = is_over || self.old_copies.have_run(|| self.place.link());

@@ -116,7 +116,7 @@ async fn tell_in_turn(place: Place, tenure: Arc<Tenure>) -> Result<()> {
                 hold.counting.is_right();
             }
         }
-        (Ok(Letting::NotHeld), Some(_)) => state.lose(place, LostCause::Gone, fx),
+        (Ok(Letting::NotHeld | Letting::Expired), Some(_)) => state.lose(place, LostCause::Gone, fx),
         _ => {}
     });
     match answer {

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
 use once_cell::race::OnceBox;
@@ -34,6 +34,8 @@ struct More {
     over: Notify,
     /// Cancelled at the end, or before, when its owner is to stop.
     stop: OnceLock<CancellationToken>,
+    /// Somebody else may know the token by which the hold can be released.
+    told: AtomicBool,
 }
 
 /// How a tenure ended.
@@ -111,6 +113,16 @@ impl Tenure {
     /// Its fencing token, where its primitive gives any.
     pub(crate) fn fence(&self) -> Option<u64> {
         self.more.get()?.fence.get().copied()
+    }
+
+    /// Its owner is told the token by which the hold can be released, and may tell others.
+    pub(super) fn tell(&self) {
+        self.more().told.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was.
+    pub(super) fn is_told(&self) -> bool {
+        self.more.get().is_some_and(|more| more.told.load(Ordering::Relaxed))
     }
 
     pub(crate) fn end(&self) -> Option<End> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
 use super::{
-    Moved, Published,
+    Moved, Published, Told,
     effects::Effects,
     registry::{Entry, Place, State},
     shared::Engine,
@@ -191,6 +191,13 @@ impl Channel {
 }
 
 impl State {
+    /// Asks for a subscription if there is none, and anybody tells.
+    pub(super) fn listens(&mut self, place: &Place, fx: &mut Effects) {
+        if place.entry.protocol.told() != Told::Never {
+            self.listening.open(fx);
+        }
+    }
+
     fn heard(&mut self, epoch: u64, heard: Heard<'_>, now: Instant, fx: &mut Effects) {
         let Some(listening) = self.listening.hears(epoch) else { return };
         let heard = listening.heard(heard);
@@ -216,7 +223,7 @@ impl Place {
         let answer = answer.await;
         let comes = match &answer {
             Ok(Moved::Done { published, .. }) => *published != Published::No,
-            Ok(Moved::Gone) => false,
+            Ok(Moved::Gone | Moved::Expired) => false,
             Err(fault) => fault.may_have_run,
         };
         if own.is_expected() && !comes {

@@ -56,5 +56,6 @@ pub mod redisson;
 pub mod runtimes;
 pub mod shutting_down;
 pub mod testing;
+pub mod token_lock;
 pub mod tracing;
 pub mod two_locks;

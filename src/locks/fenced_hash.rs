@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::hash::{HashLock, Status, heard, not_granted};
+use super::{
+    hash::HashLock,
+    replies::{Status, heard, not_granted},
+};
 use crate::{
     backend::{Acknowledged, Arg, Dispatch, Fault, Pending, Polled, Replicas, Reply, Value},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
@@ -50,7 +53,7 @@ impl Protocol for FencedHash {
         let field = self.lock.field(number);
         let args = [Arg::Bytes(field.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(holds.into())];
         let args = if holds == 1 { &args[..2] } else { &args };
-        self.lock.reply(&scripts::ACQUIRE, &self.keys(), args, Some(dispatch), Polled::ByCaller, attempt)
+        self.lock.scope.reply(&scripts::ACQUIRE, &self.keys(), args, Some(dispatch), Polled::ByCaller, attempt)
     }
 
     fn acquire_acknowledged(

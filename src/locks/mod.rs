@@ -3,12 +3,19 @@
 mod fenced;
 mod fenced_hash;
 mod hash;
+mod held_token;
 mod mutex;
 mod reentrant;
+mod replies;
+mod scope;
+mod token;
+mod token_string;
 
-pub(crate) use self::hash::Scope;
+pub(crate) use self::scope::Scope;
 pub use self::{
     fenced::FencedLock,
+    held_token::HeldToken,
     mutex::Mutex,
     reentrant::{Inspection, ReentrantLock},
+    token::{TokenInspection, TokenLock},
 };

@@ -58,8 +58,7 @@ pub(crate) fn as_it_runs(script: &'static Script) -> &'static Script {
     CHANGED.with_borrow_mut(|changed| {
         let make = || -> &'static Script {
             let source = script.source.replacen(from, to, 1).leak();
-            let Script { path, keys, args, answer, .. } = *script;
-            Box::leak(Box::new(Script { path, source, keys, args, answer }))
+            Box::leak(Box::new(Script { source, ..*script }))
         };
         *changed.entry(*name).or_insert_with(make)
     })

@@ -82,6 +82,7 @@ mod storm;
 mod taking;
 mod throttled;
 mod tidy;
+mod token;
 mod told;
 mod ttl;
 mod waiting;

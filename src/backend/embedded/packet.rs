@@ -7,7 +7,7 @@ use crate::backend::redis::words;
 use crate::{
     backend::{Arg, Call, Fault, FaultKind, Value, dispatch::Dispatches},
     rules::as_it_runs,
-    script::Script,
+    script::{Script, Word},
 };
 
 /// What goes over a link at once: one call, or the calls of a pipeline. Clones share it.
@@ -87,9 +87,22 @@ impl OwnedCall {
     }
 
     pub(super) fn run(&self, server: &mut Server, now: Duration) -> Reply {
+        if !self.script.words.is_empty() {
+            return server.execute(now, &self.command());
+        }
         let words: Vec<&[u8]> = self.keys.iter().chain(&self.args).map(String::as_bytes).collect();
         let (keys, args) = words.split_at(self.keys.len());
         server.run(now, as_it_runs(self.script), keys, args)
+    }
+
+    /// The same, word for word.
+    fn command(&self) -> Vec<&[u8]> {
+        let word = |word: &Word| match *word {
+            Word::Is(word) => Some(word),
+            Word::Key => self.keys.first().map(String::as_str),
+            Word::Arg(at) => self.args.get(at).map(String::as_str),
+        };
+        self.script.words.iter().filter_map(word).map(str::as_bytes).collect()
     }
 }
 

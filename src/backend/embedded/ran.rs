@@ -29,7 +29,7 @@ impl Ran {
         Self { at_rival, ..self }
     }
 
-    /// The script's file.
+    /// The script's file, or the words of a command that is none.
     #[must_use]
     pub fn script(&self) -> &'static str {
         self.words().script.path

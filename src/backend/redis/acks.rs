@@ -61,7 +61,7 @@ struct Asker {
 
 impl AckRequest {
     pub(super) fn of(node: &Node, call: &Call<'_>, replicas: Replicas, dispatches: Dispatches) -> Self {
-        let cmd = codec::evalsha_of_many(&node.hashes, call);
+        let cmd = codec::command_of_many(&node.hashes, call);
         let (script, asking) = (call.script, false);
         // It stands behind one question at most.
         let timer = Timer::started(Instant::now(), node.command_timeout + replicas.told_within());

@@ -7,7 +7,7 @@ use redis::Cmd;
 use super::{faults, secrets::Secrets, spare::Spared};
 use crate::{
     backend::{Arg, Call, Fault, Value},
-    script::{CATALOGUE, Script},
+    script::{CATALOGUE, Script, Word},
 };
 
 /// The SHA-1 of every script, made once.
@@ -27,8 +27,8 @@ impl Hashes {
     }
 }
 
-/// The call by the script's hash.
-pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Spared {
+/// The call: by the script's hash, or word for word where it is no script.
+pub(super) fn command(hashes: &Hashes, call: &Call<'_>) -> Spared {
     let (args, bytes) = room(call);
     let mut cmd = Spared::with_room(args, bytes);
     write(&mut cmd, hashes, call);
@@ -36,7 +36,7 @@ pub(super) fn evalsha(hashes: &Hashes, call: &Call<'_>) -> Spared {
 }
 
 /// The same as one of a pipeline, which goes with it.
-pub(super) fn evalsha_of_many(hashes: &Hashes, call: &Call<'_>) -> Cmd {
+pub(super) fn command_of_many(hashes: &Hashes, call: &Call<'_>) -> Cmd {
     let (args, bytes) = room(call);
     let mut cmd = Cmd::with_capacity(args, bytes);
     write(&mut cmd, hashes, call);
@@ -51,22 +51,33 @@ fn room(call: &Call<'_>) -> (usize, usize) {
         Arg::Int(_) => 20,
     });
     let bytes = 64 + call.keys.iter().map(|key| key.len()).chain(texts).sum::<usize>();
-    (3 + call.keys.len() + call.args.len(), bytes)
+    (call.script.words.len().max(3 + call.keys.len() + call.args.len()), bytes)
 }
 
 fn write(cmd: &mut Cmd, hashes: &Hashes, call: &Call<'_>) {
     debug_assert!(call.script.takes(call.keys.len(), call.args.len()), "{} declares other inputs", call.script.path);
-    cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
-    for key in call.keys {
-        cmd.arg(*key);
+    for word in call.script.words {
+        match *word {
+            Word::Is(word) => add(cmd, Arg::Text(word)),
+            Word::Key => call.keys.iter().take(1).for_each(|key| add(cmd, Arg::Text(key))),
+            Word::Arg(at) => call.args.iter().skip(at).take(1).for_each(|arg| add(cmd, *arg)),
+        }
     }
-    for arg in call.args {
-        match *arg {
-            Arg::Text(text) => cmd.arg(text),
-            Arg::Bytes(bytes) => cmd.arg(bytes),
-            Arg::Int(int) => cmd.arg(int),
-        };
+    if call.script.words.is_empty() {
+        cmd.arg("EVALSHA").arg(&*hashes.of(call.script)).arg(call.keys.len());
+        for key in call.keys {
+            cmd.arg(*key);
+        }
+        call.args.iter().for_each(|arg| add(cmd, *arg));
     }
+}
+
+fn add(cmd: &mut Cmd, arg: Arg<'_>) {
+    match arg {
+        Arg::Text(text) => cmd.arg(text),
+        Arg::Bytes(bytes) => cmd.arg(bytes),
+        Arg::Int(int) => cmd.arg(int),
+    };
 }
 
 /// The same call by the script's source, for a server that does not know the hash.
@@ -130,13 +141,22 @@ pub(super) fn text(reply: &redis::Value) -> Option<&str> {
 }
 
 /// The first key of a call.
-pub(super) fn key(evalsha: &Cmd) -> Option<&[u8]> {
-    argument(evalsha, 3)
+pub(super) fn key(cmd: &Cmd) -> Option<&[u8]> {
+    argument(cmd, first_key(cmd))
 }
 
 /// The keys of a call; of a script that takes any number of them, the first.
-pub(super) fn keys<'a>(evalsha: &'a Cmd, script: &Script) -> Vec<&'a [u8]> {
-    (3..3 + script.keys.len()).filter_map(|at| argument(evalsha, at)).collect()
+pub(super) fn keys<'a>(cmd: &'a Cmd, script: &Script) -> Vec<&'a [u8]> {
+    (first_key(cmd)..).take(script.keys.len()).filter_map(|at| argument(cmd, at)).collect()
+}
+
+/// Where it stands: behind a script and the number of its keys, or behind a command's name.
+fn first_key(cmd: &Cmd) -> usize {
+    if is_script(cmd) { 3 } else { 1 }
+}
+
+fn is_script(cmd: &Cmd) -> bool {
+    matches!(argument(cmd, 0), Some(b"EVALSHA" | b"EVAL"))
 }
 
 /// Whether the script itself is sent, and not its hash.
@@ -145,10 +165,14 @@ pub(super) fn is_whole(cmd: &Cmd) -> bool {
 }
 
 /// The command by which the script of a call publishes, and the channel, if it does.
-pub(super) fn publication<'a>(evalsha: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
-    let keys: usize = std::str::from_utf8(argument(evalsha, 2)?).ok()?.parse().ok()?;
-    let named = |name| Some(3 + keys + script.args.iter().position(|declared| *declared == name)?);
-    Some((argument(evalsha, named("publish")?)?, argument(evalsha, named("channel")?)?))
+pub(super) fn publication<'a>(cmd: &'a Cmd, script: &Script) -> Option<(&'a [u8], &'a [u8])> {
+    if !is_script(cmd) {
+        return None;
+    }
+    let keys: usize = std::str::from_utf8(argument(cmd, 2)?).ok()?.parse().ok()?;
+    let named = |name: &str| script.args.iter().position(|declared| declared.trim_end_matches('?') == name);
+    let given = |name| argument(cmd, 3 + keys + named(name)?);
+    Some((given("publish")?, given("channel")?))
 }
 
 fn argument(cmd: &Cmd, at: usize) -> Option<&[u8]> {
@@ -159,8 +183,8 @@ fn argument(cmd: &Cmd, at: usize) -> Option<&[u8]> {
 }
 
 /// A question for what stands at the key of a call.
-pub(super) fn type_of_key(evalsha: &Cmd) -> Option<Cmd> {
-    let key = key(evalsha)?;
+pub(super) fn type_of_key(call: &Cmd) -> Option<Cmd> {
+    let key = key(call)?;
     let mut cmd = Cmd::new();
     cmd.arg("TYPE").arg(key);
     Some(cmd)
@@ -219,11 +243,15 @@ fn sha1(script: &Script) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{FaultKind, Polled};
+    use crate::{
+        backend::{FaultKind, Polled},
+        script::commands,
+    };
 
     static ECHO: Script = Script {
         path: "echo",
         source: "return {KEYS[1], ARGV[1]}",
+        words: &[],
         keys: &["key"],
         args: &["text", "number"],
         answer: "{key, text}",
@@ -251,7 +279,7 @@ mod tests {
             dispatch: None,
             polled: Polled::ByCaller,
         };
-        let by_hash = evalsha(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
+        let by_hash = command(&Hashes(vec![(&ECHO, "abc".to_owned())]), &call);
         assert_eq!(words(&by_hash), ["EVALSHA", "abc", "1", "lock", "a b", "-7"]);
         assert_eq!(words(&eval(&by_hash, &ECHO)), ["EVAL", ECHO.source, "1", "lock", "a b", "-7"]);
     }
@@ -265,7 +293,23 @@ mod tests {
             dispatch: None,
             polled: Polled::ByCaller,
         };
-        assert_eq!(words(&evalsha(&Hashes(Vec::new()), &call))[1].len(), 40);
+        assert_eq!(words(&command(&Hashes(Vec::new()), &call))[1].len(), 40);
+    }
+
+    #[test]
+    fn a_command_is_sent_word_for_word_and_its_key_is_found() {
+        let token = b"17";
+        let call = Call {
+            script: &commands::SET_NX,
+            keys: &["lock"],
+            args: &[Arg::Bytes(token), Arg::Int(30)],
+            dispatch: None,
+            polled: Polled::ByCaller,
+        };
+        let cmd = command_of_many(&Hashes(Vec::new()), &call);
+        assert_eq!(words(&cmd), ["SET", "lock", "17", "NX", "PX", "30"]);
+        assert_eq!((key(&cmd), keys(&cmd, call.script)), (Some(&b"lock"[..]), vec![&b"lock"[..]]));
+        assert_eq!(publication(&cmd, call.script), None);
     }
 
     #[test]

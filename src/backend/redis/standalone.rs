@@ -85,7 +85,7 @@ impl Backend for Standalone {
     fn run(&self, call: &Call<'_>) -> Answer {
         let node = self.node.clone();
         let script = call.script;
-        let cmd = codec::evalsha(&node.hashes, call);
+        let cmd = codec::command(&node.hashes, call);
         let dispatches = Dispatches::of([call]);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
         backend::answer(unconstrained(node.run(cmd, script, dispatches, call.polled)))
@@ -94,7 +94,7 @@ impl Backend for Standalone {
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         let node = self.node.clone();
         let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-        let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha_of_many(&node.hashes, call)));
+        let pipeline = pipeline_of(calls.iter().map(|call| codec::command_of_many(&node.hashes, call)));
         let dispatches = Dispatches::of(calls);
         Box::pin(unconstrained(node.run_many(pipeline, scripts, within, dispatches)))
     }

@@ -18,8 +18,14 @@ use super::{Options, RespVersion, ShardedPubSub, address::Target};
 use crate::script::Script;
 
 /// Adds one to a key and says what it is then.
-pub(super) static COUNT: Script =
-    Script { path: "test/count", source: "return redis.call('INCR', KEYS[1])", keys: &["key"], args: &[], answer: "1" };
+pub(super) static COUNT: Script = Script {
+    path: "test/count",
+    source: "return redis.call('INCR', KEYS[1])",
+    words: &[],
+    keys: &["key"],
+    args: &[],
+    answer: "1",
+};
 
 /// Runs the server until its own standard input ends, then leaves nothing of it.
 const KEEPER: &str = r#"

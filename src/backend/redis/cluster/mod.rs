@@ -188,7 +188,7 @@ impl Backend for Cluster {
         };
         self.0.uses();
         let script = call.script;
-        let cmd = codec::evalsha(&node.hashes, call);
+        let cmd = codec::command(&node.hashes, call);
         let dispatches = Dispatches::of([call]).since(since);
         // Unconstrained: a spent task budget would make the first poll yield before it has sent.
         backend::answer(unconstrained(node.run(cmd, script, dispatches, call.polled)))
@@ -211,7 +211,7 @@ impl Backend for Cluster {
             .map(|(node, since, places)| {
                 let calls: Vec<Call<'_>> = places.iter().map(|at| calls[*at]).collect();
                 let scripts: Vec<_> = calls.iter().map(|call| call.script).collect();
-                let pipeline = pipeline_of(calls.iter().map(|call| codec::evalsha_of_many(&node.hashes, call)));
+                let pipeline = pipeline_of(calls.iter().map(|call| codec::command_of_many(&node.hashes, call)));
                 // Of the first: nobody asks how one of many left.
                 let dispatches = Dispatches::of(&calls).since(since);
                 async move { (places, node.run_many(pipeline, scripts, within, dispatches).await) }

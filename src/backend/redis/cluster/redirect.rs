@@ -339,7 +339,7 @@ mod tests {
         let script = &scripts::RELEASE;
         let args = [Arg::Bytes(b"c:1"), Arg::Text("SPUBLISH"), Arg::Text("channel")];
         let call = Call { script, keys: &["a"], args: &args, dispatch: None, polled: Polled::ByCaller };
-        let cmd = codec::evalsha_of_many(&codec::Hashes::of_catalogue(), &call);
+        let cmd = codec::command_of_many(&codec::Hashes::of_catalogue(), &call);
         let journey = Journey { script, cmd, ..journey(&routes, 1) };
         let numbers = |numbers: &[i64]| Value::Array(numbers.iter().copied().map(Value::Int).collect());
         assert_eq!(journey.arrived(Value::Int(0)), Value::Int(UNCOUNTED));

@@ -156,8 +156,9 @@ impl fmt::Debug for Match {
 
 /// The verb of the script that a command runs, whichever primitive's it is.
 pub(crate) fn verb(words: &[Vec<u8>]) -> Option<String> {
-    static KNOWN: LazyLock<Catalogue> =
-        LazyLock::new(|| Catalogue::read(["reentrant", "fenced"].map(|folder| Path::new(SCRIPTS).join(folder))));
+    static KNOWN: LazyLock<Catalogue> = LazyLock::new(|| {
+        Catalogue::read(["reentrant", "fenced", "token"].map(|folder| Path::new(SCRIPTS).join(folder)))
+    });
     KNOWN.verb(words)
 }
 

@@ -217,6 +217,7 @@ async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
     static READ: Script = Script {
         path: "test/read",
         source: "return redis.call('GET', KEYS[1])",
+        words: &[],
         keys: &["key"],
         args: &[],
         answer: "1",
@@ -224,6 +225,7 @@ async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
     static WRITE: Script = Script {
         path: "test/write",
         source: "return redis.call('HSET', KEYS[1], 'f', 'v')",
+        words: &[],
         keys: &["key"],
         args: &[],
         answer: "1",

@@ -1,0 +1,208 @@
+//! Holds that are known by their token alone. A guard tells it, or gives the hold away by it; whoever has it may extend and release
+//! the hold, and no entry knows of that.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{
+    Letting, Renewal,
+    effects::Effects,
+    guard::LockGuard,
+    handle::{AskFailed, Handle},
+    outcome::Released,
+    registry::{Place, State},
+    tenure::{End, Tenure},
+    term::{Deadline, Term},
+    unlock::Stage,
+};
+use crate::{
+    backend::{Fault, Pending},
+    error::{Error, LostCause, Op, Result},
+    lease,
+    token::Token,
+};
+
+impl LockGuard {
+    /// The token of a [`TokenLock`](crate::TokenLock) that is held: whoever has it can extend and release the lock, here and
+    /// elsewhere, see [`TokenLock::resume`](crate::TokenLock::resume). Other locks have none, nor has what was lost or released.
+    ///
+    /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
+    /// the lock itself on, take [`LockGuard::into_token`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.token_lock("report").lock().await?;
+    /// if let Some(token) = guard.token() {
+    ///     println!("{}", token.as_ref()); // for a child process that extends the lock while it works
+    /// }
+    /// # guard.unlock().await.map(drop)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        self.touch();
+        self.place.update(|state, fx| {
+            state.expire(&self.place, fx);
+            let hold = state.live(&self.tenure).filter(|hold| hold.ticket(self.ticket).is_some())?;
+            let token = self.place.entry.protocol.token(hold.number)?;
+            self.tenure.tell();
+            Some(token)
+        })
+    }
+
+    /// Gives the lock to whoever gets the token: the guard is gone, nobody here renews the lock, and it stays locked for what is
+    /// left of its lease, unless it is extended. No I/O.
+    ///
+    /// A renewal that was under way may still lengthen it, once. Where an answer to the acquisition was lost, a late copy of that
+    /// may take the lock again after whoever has the token released it, for one lease at most.
+    ///
+    /// # Errors
+    ///
+    /// The guard itself, where there is no token to give: it is no [`TokenLock`](crate::TokenLock)'s, or what it stood for was
+    /// lost or released.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let lock = client.token_lock("report");
+    /// let guard = lock.lock().lease(std::time::Duration::from_secs(600)).await?;
+    /// match guard.into_token() {
+    ///     Ok(token) => println!("{}", token.as_ref()), // for the queue that another service works off
+    ///     Err(guard) => println!("not held any more: {guard:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_token(self) -> std::result::Result<Token, Self> {
+        self.touch();
+        let mut stage = self.stage();
+        let mut fx = Effects::default();
+        let token = match *stage {
+            Stage::Held => {
+                self.place.change(&mut fx, |state, fx| state.give_away(&self.place, &self.tenure, self.ticket, fx))
+            }
+            _ => None,
+        };
+        if token.is_some() {
+            *stage = Stage::Over(Ok(Released::StillHeld(0)));
+        }
+        drop(stage);
+        fx.run(&self.place);
+        token.ok_or(self)
+    }
+}
+
+impl State {
+    /// The live hold is somebody else's from now on, who has its token: it is neither renewed nor released here, nor are old copies
+    /// of its acquire, which would be.
+    fn give_away(&mut self, place: &Place, tenure: &Arc<Tenure>, ticket: u64, fx: &mut Effects) -> Option<Token> {
+        self.expire(place, fx);
+        let hold = self.live(tenure).filter(|hold| hold.ticket(ticket).is_some() && hold.count() == 1)?;
+        let token = place.entry.protocol.token(hold.number)?;
+        fx.end(tenure, End::Over);
+        self.hold = None;
+        self.slice.lost(place.engine.clock().now());
+        self.promote(place, fx);
+        Some(token)
+    }
+}
+
+/// What somebody has who knows a token, and nothing else.
+#[derive(Debug, Default)]
+pub(crate) struct Claim(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    /// By the last extension that was answered.
+    until: Option<Deadline>,
+    /// A release left, and its answer was not heard.
+    may_be_released: bool,
+    released: Option<Released>,
+}
+
+impl Claim {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handle {
+    /// For how long a claim is good, by the last extension of it.
+    pub(crate) fn claimed_for(&self, claim: &Claim) -> Option<Duration> {
+        let moment = self.engine.clock().moment();
+        let left = claim.lock().until?.effective(moment).saturating_duration_since(moment.date);
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    /// Makes what is claimed last at least so long from now.
+    pub(crate) async fn extend_claim(
+        &self,
+        claim: &Claim,
+        lease: Duration,
+        ask: impl FnOnce(Duration) -> Pending<std::result::Result<Renewal, Fault>>,
+    ) -> Result<()> {
+        let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
+        let name = Arc::clone(self.ready()?.name());
+        if claim.lock().released.is_some() {
+            return Err(Error::NotHeld { name, guards: 0 });
+        }
+        let term = Term::first(lease, None, self.engine.clock());
+        let lost = |cause| Error::Lost { name, cause, since: std::time::Instant::now() };
+        match self.asked(Op::Extend, |_| ask(lease)).await.map_err(|failed| failed.error)? {
+            Renewal::Renewed => {
+                let moment = self.engine.clock().moment();
+                if !term.holds(moment) {
+                    return Err(lost(LostCause::Expired));
+                }
+                let mut held = claim.lock();
+                let until = Deadline::by(term, moment);
+                held.until = held.until.filter(|known| until.at < known.effective(moment)).or(Some(until));
+                Ok(())
+            }
+            Renewal::Gone => {
+                claim.lock().until = None;
+                Err(lost(LostCause::Gone))
+            }
+        }
+    }
+
+    /// Releases what is claimed. After an answer the same one is given again.
+    pub(crate) async fn release_claim(
+        &self,
+        claim: &Claim,
+        ask: impl FnOnce() -> Pending<std::result::Result<Letting, Fault>>,
+    ) -> Result<Released> {
+        let name = Arc::clone(self.ready()?.name());
+        let sent_before = {
+            let mut held = claim.lock();
+            if let Some(released) = held.released {
+                return Ok(released);
+            }
+            held.until = None;
+            std::mem::replace(&mut held.may_be_released, true)
+        };
+        let answer = self.asked(Op::Release, |_| ask()).await;
+        let mut held = claim.lock();
+        let released = match answer {
+            Ok(Letting::Done { .. }) => Released::Freed,
+            // By the one that had no answer, unless it ran out before.
+            Ok(Letting::Expired | Letting::NotHeld) if sent_before => Released::Freed,
+            Ok(Letting::Expired) => Released::AlreadyExpired,
+            Ok(Letting::NotHeld) => {
+                held.may_be_released = false;
+                return Err(Error::Lost { name, cause: LostCause::Gone, since: std::time::Instant::now() });
+            }
+            Err(AskFailed { error, may_have_run }) => {
+                held.may_be_released = sent_before || may_have_run;
+                return Err(error);
+            }
+        };
+        held.released = Some(released);
+        Ok(released)
+    }
+}

@@ -1,0 +1,124 @@
+//! A token lock that is held by its token alone, as a user sees it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::token_string::TokenString;
+use crate::{
+    engine::{Claim, Handle, Released},
+    error::Result,
+    token::Token,
+};
+
+/// A lock that is held by its token alone: handed on by somebody, here or elsewhere. Made by
+/// [`TokenLock::resume`](crate::TokenLock::resume).
+///
+/// It is no guard. Nothing renews it, nobody is told when it is lost, and dropping it does nothing: whoever has the token extends and
+/// releases it, for as long as it is the lock's. The first [`extend`](HeldToken::extend) shows whether it is.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "embedded")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> relatch::Result<()> {
+/// use std::time::Duration;
+///
+/// use relatch::{Client, Released};
+///
+/// let lock = Client::embedded().token_lock("report");
+/// let Ok(token) = lock.lock().await?.into_token() else { return Ok(()) };
+/// // … in another process …
+/// let held = lock.resume(token);
+/// held.extend(Duration::from_secs(60)).await?;
+/// assert_eq!(held.unlock().await?, Released::Freed);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "embedded"))]
+/// # fn main() {}
+/// ```
+#[derive(Debug)]
+pub struct HeldToken {
+    handle: Handle,
+    lock: Result<Arc<TokenString>>,
+    token: Token,
+    claim: Claim,
+}
+
+impl HeldToken {
+    pub(super) fn new(handle: Handle, lock: Result<Arc<TokenString>>, token: Token) -> Self {
+        Self { handle, lock, token, claim: Claim::default() }
+    }
+
+    /// Makes the lock last at least this long from now; never shorter. From 10 ms to 365 days.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](crate::Error::Invalid) for a lease out of bounds or a bad name, before anything is sent;
+    /// [`Error::Lost`](crate::Error::Lost) if the lock is not this token's, whose time stays as it is then;
+    /// [`Error::NotHeld`](crate::Error::NotHeld) after a release; [`Error::Unreachable`](crate::Error::Unreachable) and
+    /// [`Error::Refused`](crate::Error::Refused) if the server does not answer or will not; [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may leave the lease extended on the server; [`HeldToken::expires_in`] goes by what was answered.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(held: relatch::HeldToken) -> relatch::Result<()> {
+    /// held.extend(std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "renew")]
+    pub async fn extend(&self, lease: Duration) -> Result<()> {
+        let lock = self.lock.as_ref().map_err(Clone::clone)?;
+        self.handle.extend_claim(&self.claim, lease, |lease| lock.extend_token(&self.token, lease)).await
+    }
+
+    /// Releases the lock, if it is this token's. After an `Ok` the same answer is repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`](crate::Error::Lost) if somebody else has the lock; where nobody has it the answer is
+    /// [`Released::AlreadyExpired`]. [`Error::Unreachable`](crate::Error::Unreachable) if the outcome is not known: ask again. Nothing
+    /// repeats it in the background. [`Error::Invalid`](crate::Error::Invalid) for a bad name,
+    /// [`Error::Refused`](crate::Error::Refused) if the server will not; [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it may have released the lock or not. Ask again: what was freed by then is [`Released::Freed`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(held: relatch::HeldToken) -> relatch::Result<()> {
+    /// held.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "release")]
+    pub async fn unlock(&self) -> Result<Released> {
+        let lock = self.lock.as_ref().map_err(Clone::clone)?;
+        self.handle.release_claim(&self.claim, || lock.release_token(&self.token)).await
+    }
+
+    /// For how long the lock is this token's, by the last [`HeldToken::extend`] that was answered; `None` before that, and once that
+    /// time or the lock is over. No I/O.
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.handle.claimed_for(&self.claim)
+    }
+
+    /// The token, to be handed on once more.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// The lock's name, as it was given; empty if it was refused.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.handle.name()
+    }
+}
