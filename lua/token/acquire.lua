@@ -17,12 +17,14 @@ local token = ARGV[1]
 local lease_ms = ARGV[2]
 local orphan_ms = ARGV[3]
 
-if redis.call('SET', lock, token, 'NX', 'PX', lease_ms) then
+local holder = redis.call('GET', lock)
+if not holder then
+  redis.call('SET', lock, token, 'PX', lease_ms)
   return 1
 end
 
 local ttl_ms = redis.call('PTTL', lock)
-if redis.call('GET', lock) == token then
+if holder == token then
   if ttl_ms < tonumber(lease_ms) then
     redis.call('PEXPIRE', lock, lease_ms)
   end

@@ -9,6 +9,7 @@
 //! | [`owners`] | a function locks what its caller holds, or one task does several things at once |
 //! | [`losing_a_lock`] | work must stop when its lock is gone |
 //! | [`fencing`] | a late write would do harm |
+//! | [`token_lock`] | services in Python, Go or Node use the same locks, or another process goes on with one |
 //! | [`shutting_down`] | a process gets SIGTERM while it holds locks |
 //! | [`once_an_hour`] | one of many replicas shall run a job, once a period |
 //! | [`two_locks`] | one piece of work needs two locks |

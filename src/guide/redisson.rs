@@ -79,7 +79,7 @@
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.
 //!
 //! Fenced locks are shared with `RFencedLock`: both count with one counter, and take their turns in a live test. What is in the table
-//! above is of plain locks. Nothing else is shared in this version. Use a name for one kind only: a fair lock and a plain lock of one
+//! above is of plain locks. Nothing else is shared in this version; the [token lock](super::token_lock) is of other libraries. Use a name for one kind only: a fair lock and a plain lock of one
 //! name exclude each other, but neither wakes the other.
 //!
 //! ## Settings

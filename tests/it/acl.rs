@@ -79,7 +79,7 @@ async fn a_pattern_that_no_access_list_takes_is_refused() {
     // What is asked for when connecting is not of the pattern.
     let acl = client.required_acl("{app}:*").expect("a good pattern");
     assert!(
-        acl.data.starts_with("resetkeys ~{app}:* ~redisson_lock_token:{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* -@all ")
+        acl.data.starts_with("resetkeys ~{app}:* ~redisson_lock_token:{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* &relatch_token__channel:{app}:* -@all ")
     );
 }
 
@@ -141,6 +141,22 @@ async fn live_fenced(client: &Client, name: &str) {
     successor.await.expect("no panic").expect("its turn").unlock().await.expect("a live hold");
 }
 
+/// What a token lock does besides.
+async fn live_tokens(one: &Client, other: &Client, name: &str) {
+    let lock = one.token_lock(name);
+    let guard = lock.lock().await.expect("a free lock");
+    let waiting = tokio::spawn(other.token_lock(name).lock());
+    let successor = tokio::spawn(lock.lock().lease(LOOK));
+    tokio::task::yield_now().await;
+    guard.unlock().await.expect("it is handed over");
+    let held = lock.resume(successor.await.expect("no panic").expect("its turn").into_token().expect("it is held"));
+    held.extend(LOOK * 2).await.expect("it is the token's");
+    held.unlock().await.expect("it is the token's");
+    let _guard = waiting.await.expect("no panic").expect("it is free");
+    assert!(lock.inspect().await.expect("the server answers").is_some());
+    assert!(lock.force_unlock().await.expect("the server answers"));
+}
+
 fn warnings(traces: &Traces) -> Vec<Said> {
     traces
         .all()
@@ -159,6 +175,7 @@ async fn what_a_client_says_it_needs_is_enough_for_one_server() {
     for name in ["job", "{job}", "a b*", "x{y"] {
         live(&one, &other, name, |channel| server.listeners(channel) == 1).await;
         live_fenced(&one, &format!("{name}.fenced")).await;
+        live_tokens(&one, &other, &format!("{name}.token")).await;
     }
     redis::cmd("SET").arg("app:text").arg("no lock").exec(&mut server.connection()).expect("SET answers");
     let refused = format!("{:?}", one.mutex("text").try_lock().await.expect_err("there is something else"));
@@ -284,6 +301,14 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
     match fenced.lock().lease(LOOK).await {
         Ok(guard) => {
             note(fenced.lock().await.err());
+            note(guard.unlock().await.err());
+        }
+        Err(error) => note(Some(error)),
+    }
+    let tokens = format!("{name}:token");
+    match one.token_lock(&tokens).lock().lease(LOOK).await {
+        Ok(guard) => {
+            note(other.token_lock(&tokens).try_lock().wait(COMMAND).await.err());
             note(guard.unlock().await.err());
         }
         Err(error) => note(Some(error)),

@@ -17,7 +17,7 @@ use std::{
 use relatch::EmbeddedStore;
 use relatch::{
     Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result,
-    ShardedPubSub, TryAcquire,
+    ShardedPubSub, TokenLock, TryAcquire,
 };
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -185,6 +185,7 @@ conformance! {
     reentrant_lock: ReentrantLock => |client, name| client.lock(name), [reenters, forces];
     mutex: Mutex => |client, name| client.mutex(name), [];
     fenced_lock: FencedLock => |client, name| client.fenced_lock(name), [reenters, forces];
+    token_lock: TokenLock => |client, name| client.token_lock(name), [forces];
 }
 
 /// Where the suite runs.
@@ -284,7 +285,12 @@ impl World {
             Self::OnACluster(_) => Deployment::shared_cluster().ask(home(key), &["PTTL", key]),
             #[cfg(feature = "embedded")]
             Self::InThisProcess(_) => {
-                let left = self.client().await.lock(key).remaining_lease().await.expect("the store answers");
+                let client = self.client().await;
+                let left = match client.lock(key).remaining_lease().await {
+                    Ok(left) => left,
+                    // It is no hash.
+                    Err(_) => client.token_lock(key).remaining_lease().await.expect("the store answers"),
+                };
                 left.map_or(-2, |left| i64::try_from(left.as_millis()).expect("a lease is short"))
             }
             Self::WithAcks(..) => unreachable!("that is no place"),
@@ -304,18 +310,22 @@ impl World {
     }
 
     async fn listeners(&self, key: &str) -> u64 {
-        let channel = format!("redisson_lock__channel:{{{key}}}");
+        let of_locks = self.listeners_on(key, &format!("redisson_lock__channel:{{{key}}}")).await;
+        of_locks + self.listeners_on(key, &format!("relatch_token__channel:{{{key}}}")).await
+    }
+
+    async fn listeners_on(&self, key: &str, channel: &str) -> u64 {
         match self.place() {
-            Self::OnAServer { direct, .. } => ask::<(String, u64)>(direct, &["PUBSUB", "NUMSUB", &channel]).await.1,
+            Self::OnAServer { direct, .. } => ask::<(String, u64)>(direct, &["PUBSUB", "NUMSUB", channel]).await.1,
             Self::OnACluster(sharded) => {
                 let cluster = Deployment::shared_cluster();
                 let sharded = *sharded != ShardedPubSub::Off && cluster.flavour() != "redis62";
-                cluster.listeners_on(home(key), &channel, sharded)
+                cluster.listeners_on(home(key), channel, sharded)
             }
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => {
                 let heard = store.listeners();
-                heard.iter().find(|(known, _)| *known == channel).map_or(0, |(_, count)| *count as u64)
+                heard.iter().find(|(known, _)| known == channel).map_or(0, |(_, count)| *count as u64)
             }
             Self::WithAcks(..) => unreachable!("that is no place"),
         }
@@ -629,8 +639,9 @@ fn the_suite_is_stamped_over_every_primitive_that_can_be_acquired() {
     let public =
         sources.iter().flat_map(|(_, source)| source.lines()).filter_map(|line| line.strip_prefix("pub struct "));
     let names = public.filter_map(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
-    let others: Vec<_> = names.filter(|name| !stamped.contains(name)).collect();
-    assert_eq!(others, ["Inspection"], "a public type that the suite does not know");
+    let mut others: Vec<_> = names.filter(|name| !stamped.contains(name)).collect();
+    others.sort_unstable();
+    assert_eq!(others, ["HeldToken", "Inspection", "TokenInspection"], "a public type that the suite does not know");
 }
 
 #[test]

@@ -31,6 +31,9 @@ macro_rules! verb {
     (fenced $name:literal, $late:literal) => {
         verb!("fenced", $name, &[LOCK, COUNTER], "me:9=1 ttl=80000 fence=9", $late)
     };
+    (token $name:literal, $late:literal) => {
+        verb!("token", $name, &[LOCK], "string=me:9 ttl=80000", $late)
+    };
     ($folder:literal, $name:literal, $keys:expr, $later:expr, $late:literal) => {
         Verb {
             name: concat!($folder, "/", $name),
@@ -52,13 +55,19 @@ static INSPECT: Verb = verb!("inspect", "{80000, me:9, 1}");
 static FENCED_ACQUIRE: Verb = verb!(fenced "acquire", "{0, 80000, 0, 0}");
 static FENCED_HAND_OVER: Verb = verb!(fenced "hand_over", "{-1, 0, -1}");
 
+static TOKEN_ACQUIRE: Verb = verb!(token "acquire", "{0, 80000, 0, 0}");
+static TOKEN_RELEASE: Verb = verb!(token "release", "{-1, 0, -1}");
+static TOKEN_RENEW: Verb = verb!(token "renew", "{-1}");
+static TOKEN_HAND_OVER: Verb = verb!(token "hand_over", "{-1, -1}");
+static TOKEN_INSPECT: Verb = verb!(token "inspect", "{80000, me:9}");
+
 const TTLS: [i64; 3] = [20_000, 40_000, 80_000];
 
 // A row of a table: state before | arguments | reply | state after | message | reply to the repetition | message of the version
 // before. The last three may be left out: nothing was published; the same reply again; the same message. In the arguments `channel` stands for the lock's channel.
 //
 // States are `free`, `expired` (was a hold of `me:7`), `text` (no hash) or `field=count ttl=ms`, each with `fence=n` where tokens
-// are counted. A reply is a number, its parts in
+// are counted, or `string=token ttl=ms`. A reply is a number, its parts in
 // braces, or the code of an error. A time counts as one of [`TTLS`] while it is a little below it.
 
 #[test]
@@ -368,6 +377,170 @@ fn a_sharded_release_reaches_only_those_who_listen_sharded() {
     }
 }
 
+#[test]
+fn a_token_takes_the_free_key_and_keeps_what_it_has() {
+    let bench = &mut Bench::new();
+    bench.check(
+        &TOKEN_ACQUIRE,
+        "
+        free                   | me:7 40000 | 1                | string=me:7 ttl=40000
+        expired                | me:7 40000 | 1                | string=me:7 ttl=40000
+        string=me:7 ttl=20000  | me:7 40000 | 1                | string=me:7 ttl=40000
+        string=me:7 ttl=80000  | me:7 40000 | 1                | string=me:7 ttl=80000
+        string=me:7 ttl=none   | me:7 40000 | 1                | string=me:7 ttl=40000
+        string=me:7 ttl=none   | me:7 40000 20000 | 1          | string=me:7 ttl=40000
+        string=me:6 ttl=20000  | me:7 40000 | {0, 20000, 0, 0} | string=me:6 ttl=20000
+        string=peer ttl=20000  | me:7 40000 | {0, 20000, 0, 0} | string=peer ttl=20000
+        string=peer ttl=none   | me:7 40000 | {0, -1, 0, 0}    | string=peer ttl=none
+        string=peer ttl=80000  | me:7 40000 20000 | {0, 80000, 0, 0} | string=peer ttl=80000
+        string=peer ttl=none   | me:7 40000 20000 | {0, 20000, 0, 1} | string=peer ttl=20000 | | {0, 20000, 0, 0}
+        me:7=1 ttl=20000       | me:7 40000 | WRONGTYPE        | me:7=1 ttl=20000
+        ",
+    );
+    bench.maxmemory = 1;
+    bench.check(
+        &TOKEN_ACQUIRE,
+        "
+        free                  | me:7 40000 | OOM              | free
+        string=me:7 ttl=20000 | me:7 40000 | 1                | string=me:7 ttl=40000
+        string=peer ttl=20000 | me:7 40000 | {0, 20000, 0, 0} | string=peer ttl=20000
+        ",
+    );
+}
+
+/// The first try: word for word what `SET_NX` of the catalogue is, of which nothing but the words is known here.
+#[test]
+fn the_plain_command_takes_the_free_key_alone_and_says_nothing_of_what_it_finds() {
+    let bench = &mut Bench::new();
+    let plain =
+        |bench: &mut Bench| -> Option<String> { ask(&mut bench.caller, &["SET", LOCK, "me:7", "NX", "PX", "40000"]) };
+    for before in ["free", "expired"] {
+        bench.put(LOCK, before);
+        assert_eq!((plain(bench).as_deref(), plain(bench)), (Some("OK"), None));
+        assert_eq!(bench.state(LOCK), "string=me:7 ttl=40000");
+    }
+    for before in ["string=me:7 ttl=20000", "string=peer ttl=none", "me:7=1 ttl=20000"] {
+        bench.put(LOCK, before);
+        assert_eq!((plain(bench), bench.state(LOCK).as_str()), (None, before));
+    }
+    assert_eq!(bench.said(), "");
+}
+
+#[test]
+fn a_release_deletes_the_key_of_its_token_alone_and_says_whether_anybody_has_it() {
+    let bench = &mut Bench::new();
+    bench.check(
+        &TOKEN_RELEASE,
+        "
+        string=me:7 ttl=20000 | me:7 PUBLISH channel | 1           | free | 0 | {-2, 0, -1}
+        string=me:7 ttl=none  | me:7 PUBLISH channel | 1           | free | 0 | {-2, 0, -1}
+        string=me:7 ttl=20000 | me:7                 | 0           | free |   | {-2, 0, -1}
+        free                  | me:7 PUBLISH channel | {-2, 0, -1} | free
+        expired               | me:7 PUBLISH channel | {-2, 0, -1} | free
+        string=me:8 ttl=20000 | me:7 PUBLISH channel | {-1, 0, -1} | string=me:8 ttl=20000
+        string=peer ttl=none  | me:7                 | {-1, 0, -1} | string=peer ttl=none
+        me:7=1 ttl=20000      | me:7 PUBLISH channel | WRONGTYPE   | me:7=1 ttl=20000
+        ",
+    );
+    bench.check(&TOKEN_RELEASE, "string=me:7 ttl=20000 | me:7 SPUBLISH channel | 0 | free | | {-2, 0, -1}");
+    bench.maxmemory = 1;
+    bench.check(&TOKEN_RELEASE, "string=me:7 ttl=20000 | me:7 PUBLISH channel | 1 | free | 0 | {-2, 0, -1}");
+    bench.maxmemory = 0;
+    bench.call_as("~* resetchannels +@all");
+    bench.check(&TOKEN_RELEASE, "string=me:7 ttl=20000 | me:7 PUBLISH channel | {1, 0, -1} | free | | {-2, 0, -1}");
+}
+
+#[test]
+fn a_hand_over_moves_the_key_to_the_next_token_and_tells_that_it_got_shorter() {
+    let bench = &mut Bench::new();
+    let moves = "
+        string=me:7 ttl=20000 | me:7 me:8 40000 PUBLISH channel | 1        | string=me:8 ttl=40000
+        string=me:7 ttl=80000 | me:7 me:8 40000 PUBLISH channel | {1, 1}   | string=me:8 ttl=40000 | 0 | 1
+        string=me:7 ttl=none  | me:7 me:8 40000 PUBLISH channel | {1, 1}   | string=me:8 ttl=40000 | 0 | 1
+        string=me:7 ttl=80000 | me:7 me:8 40000                 | 1        | string=me:8 ttl=40000
+        string=me:8 ttl=20000 | me:7 me:8 40000 PUBLISH channel | 1        | string=me:8 ttl=40000
+        string=me:8 ttl=80000 | me:7 me:8 40000 PUBLISH channel | 1        | string=me:8 ttl=80000
+        string=me:8 ttl=none  | me:7 me:8 40000 PUBLISH channel | 1        | string=me:8 ttl=40000
+        free                  | me:7 me:8 40000 PUBLISH channel | {-2, -1} | free
+        expired               | me:7 me:8 40000 PUBLISH channel | {-2, -1} | free
+        string=peer ttl=20000 | me:7 me:8 40000 PUBLISH channel | {-1, -1} | string=peer ttl=20000
+        string=peer ttl=none  | me:7 me:8 40000                 | {-1, -1} | string=peer ttl=none
+        me:7=1 ttl=20000      | me:7 me:8 40000 PUBLISH channel | WRONGTYPE | me:7=1 ttl=20000
+        ";
+    bench.check(&TOKEN_HAND_OVER, moves);
+    bench.maxmemory = 1;
+    bench.check(&TOKEN_HAND_OVER, moves);
+    bench.maxmemory = 0;
+    bench.call_as("~* &* +@all -set");
+    bench.check(
+        &TOKEN_HAND_OVER,
+        "string=me:7 ttl=80000 | me:7 me:8 40000 PUBLISH channel | NOPERM | string=me:7 ttl=40000",
+    );
+    bench.call_as("~* &* +@all -pexpire");
+    bench.check(
+        &TOKEN_HAND_OVER,
+        "string=me:7 ttl=80000 | me:7 me:8 40000 PUBLISH channel | NOPERM | string=me:7 ttl=80000",
+    );
+}
+
+#[test]
+fn a_renewal_of_tokens_only_lengthens_and_answers_for_each_key_by_itself() {
+    let bench = &mut Bench::new();
+    bench.check(
+        &TOKEN_RENEW,
+        "
+        string=me:7 ttl=20000 | 40000 me:7 | 1    | string=me:7 ttl=40000
+        string=me:7 ttl=80000 | 40000 me:7 | 1    | string=me:7 ttl=80000
+        string=me:7 ttl=none  | 40000 me:7 | 1    | string=me:7 ttl=40000
+        string=me:7 ttl=20000 | -2 me:7    | 1    | string=me:7 ttl=20000
+        string=me:7 ttl=none  | -2 me:7    | 1    | string=me:7 ttl=none
+        free                  | 40000 me:7 | {-1} | free
+        expired               | 40000 me:7 | {-1} | free
+        string=me:8 ttl=20000 | 40000 me:7 | {-1} | string=me:8 ttl=20000
+        string=peer ttl=none  | 40000 me:7 | {-1} | string=peer ttl=none
+        me:7=1 ttl=20000      | 40000 me:7 | {-1} | me:7=1 ttl=20000
+        ",
+    );
+    let states = [
+        ("a", "string=me:1 ttl=20000", "string=me:1 ttl=40000"),
+        ("b", "free", "free"),
+        ("c", "me:3=1 ttl=20000", "me:3=1 ttl=20000"),
+        ("d", "string=peer ttl=20000", "string=peer ttl=20000"),
+        ("e", "string=me:5 ttl=80000", "string=me:5 ttl=80000"),
+    ];
+    states.iter().for_each(|(key, before, _)| bench.put(key, before));
+    for _ in 0..2 {
+        let reply =
+            bench.call(&TOKEN_RENEW, &states.map(|(key, ..)| key), &["40000", "me:1", "me:2", "me:3", "me:4", "me:5"]);
+        assert_eq!(reply, "{1, -1, -1, -1, 1}");
+        states.iter().for_each(|(key, _, after)| assert_eq!(bench.state(key), *after, "{key}"));
+    }
+    assert_eq!(bench.call(&TOKEN_RENEW, &["a", "e"], &["40000", "me:1", "me:5"]), "1");
+}
+
+#[test]
+fn a_look_at_a_token_changes_nothing_and_few_rights_are_enough_for_all_that_tokens_do() {
+    let bench = &mut Bench::new();
+    bench.call_as("~job &redisson_lock__channel:{job} -@all +eval +set +get +pttl +pexpire +del +publish");
+    bench.check(
+        &TOKEN_INSPECT,
+        "
+        free                  | | {-2}          | free
+        expired               | | {-2}          | free
+        string=me:7 ttl=20000 | | {20000, me:7} | string=me:7 ttl=20000
+        string=peer ttl=none  | | {-1, peer}    | string=peer ttl=none
+        me:7=1 ttl=20000      | | WRONGTYPE     | me:7=1 ttl=20000
+        ",
+    );
+    bench.check(&TOKEN_ACQUIRE, "string=me:7 ttl=20000 | me:7 40000 | 1 | string=me:7 ttl=40000");
+    bench.check(&TOKEN_RENEW, "string=me:7 ttl=20000 | 40000 me:7 | 1 | string=me:7 ttl=40000");
+    bench.check(
+        &TOKEN_HAND_OVER,
+        "string=me:7 ttl=80000 | me:7 me:8 40000 PUBLISH channel | {1, 1} | string=me:8 ttl=40000 | 0 | 1",
+    );
+    bench.check(&TOKEN_RELEASE, "string=me:7 ttl=20000 | me:7 PUBLISH channel | 1 | free | 0 | {-2, 0, -1}");
+}
+
 /// A server with some keys that are nobody's business, and a listener on every channel.
 struct Bench {
     caller: Connection,
@@ -477,6 +650,7 @@ impl Bench {
                     match (field, value) {
                         ("ttl", "none") => {}
                         ("ttl", ms) => assert_eq!(ask::<i64>(con, &["PEXPIRE", key, ms]), 1),
+                        ("string", token) => ask(con, &["SET", key, token]),
                         _ => assert_eq!(ask::<i64>(con, &["HSET", key, field, value]), 1),
                     }
                 }
@@ -494,13 +668,13 @@ impl Bench {
         let kind: String = ask(con, &["TYPE", key]);
         match kind.as_str() {
             "none" => "free".to_owned(),
-            "string" => "text".to_owned(),
+            "string" => match ask::<String>(con, &["GET", key]).as_str() {
+                "words" => "text".to_owned(),
+                token => format!("string={token} ttl={}", shown_ttl(ask(con, &["PTTL", key]))),
+            },
             _ => {
                 let fields: Vec<(String, String)> = ask(con, &["HGETALL", key]);
-                let ttl = match ttl_class(ask(con, &["PTTL", key])) {
-                    -1 => "none".to_owned(),
-                    ms => ms.to_string(),
-                };
+                let ttl = shown_ttl(ask(con, &["PTTL", key]));
                 let fields = fields.into_iter().map(|(field, count)| format!("{field}={count}"));
                 fields.chain([format!("ttl={ttl}")]).collect::<Vec<_>>().join(" ")
             }
@@ -562,6 +736,13 @@ fn text(part: &Value) -> String {
         Value::Int(number) => ttl_class(*number).to_string(),
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).expect("replies are text"),
         other => panic!("neither a number nor text: {other:?}"),
+    }
+}
+
+fn shown_ttl(ms: i64) -> String {
+    match ttl_class(ms) {
+        -1 => "none".to_owned(),
+        ms => ms.to_string(),
     }
 }
 
