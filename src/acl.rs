@@ -52,7 +52,8 @@ impl Acl {
             keys.push(format!("~{}*", glob::escaped(&probe)));
         }
         let channels = keys::lock_channels(pattern, &parts).into_iter().map(|channel| format!("&{channel}"));
-        let called = script::called().into_iter().map(|command| format!("+{}", command.to_lowercase()));
+        let called = links.deletes.map_or_else(script::called, |deletes| script::compared(deletes.command()));
+        let called = called.into_iter().map(|command| format!("+{}", command.to_lowercase()));
         let rules =
             [keys.join(" "), "resetchannels".to_owned()].into_iter().chain(channels).chain(["-@all".to_owned()]);
         let rules = rules.chain(called).chain(links.data.iter().map(|command| format!("+{command}")));

@@ -46,6 +46,11 @@ impl Script {
     }
 }
 
+/// Every command that is sent to a server which runs no scripts, and deletes a key by this one while it has a value.
+pub(crate) fn compared(deletes: &'static Script) -> BTreeSet<&'static str> {
+    COMMANDS.iter().chain(COMPARING).chain([&deletes]).filter_map(|command| command.command()).collect()
+}
+
 /// Every command that is sent, and that some script calls, but for those by which it publishes: which one that is, is said by an
 /// argument.
 pub(crate) fn called() -> BTreeSet<&'static str> {
@@ -126,22 +131,40 @@ scripts! {
 pub(crate) mod commands {
     use super::{
         Script,
-        Word::{Arg, Is, Key},
+        Word::{self, Arg, Is, Key},
     };
 
-    /// Takes a free key.
-    pub(crate) static SET_NX: Script = Script {
-        path: "SET NX PX",
-        source: "",
-        words: &[Is("SET"), Key, Arg(0), Is("NX"), Is("PX"), Arg(1)],
-        keys: &["lock"],
-        args: &["token", "lease_ms"],
-        answer: "OK",
-    };
+    macro_rules! command {
+        ($name:ident = $path:literal: $words:expr, $args:expr, $answer:literal, $what:literal) => {
+            #[doc = $what]
+            pub(crate) static $name: Script = Script {
+                path: $path,
+                source: "",
+                words: const { $words as &[Word] },
+                keys: &["lock"],
+                args: &$args,
+                answer: $answer,
+            };
+        };
+    }
+
+    command!(SET_NX = "SET NX PX": &[Is("SET"), Key, Arg(0), Is("NX"), Is("PX"), Arg(1)], ["token", "lease_ms"], "OK",
+        "Takes a free key.");
+    command!(SET_IFEQ = "SET IFEQ PX": &[Is("SET"), Key, Arg(1), Is("IFEQ"), Arg(0), Is("PX"), Arg(2)], ["from", "to", "lease_ms"], "OK",
+        "Moves the key from one token to another, or the same, and sets its TTL.");
+    command!(DELIFEQ = "DELIFEQ": &[Is("DELIFEQ"), Key, Arg(0)], ["token"], "1", "Deletes the key of a token, as Valkey has it.");
+    command!(DELEX = "DELEX IFEQ": &[Is("DELEX"), Key, Is("IFEQ"), Arg(0)], ["token"], "1", "The same, as Redis has it.");
+    command!(GET = "GET": &[Is("GET"), Key], [], "token", "Whose token the key has.");
+    command!(PTTL = "PTTL": &[Is("PTTL"), Key], [], "ttl_ms", "For how long.");
+    command!(PEXPIRE_NX = "PEXPIRE NX": &[Is("PEXPIRE"), Key, Arg(0), Is("NX")], ["orphan_ms"], "1",
+        "Gives a key without a TTL one.");
 }
 
 /// Every command that is sent to any server.
 pub(crate) static COMMANDS: &[&Script] = &[&commands::SET_NX];
+
+/// What else is sent to a server that runs no scripts, but for the one that deletes.
+static COMPARING: &[&Script] = &[&commands::SET_IFEQ, &commands::GET, &commands::PTTL, &commands::PEXPIRE_NX];
 
 #[cfg(test)]
 mod tests {

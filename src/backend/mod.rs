@@ -7,7 +7,10 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
-use crate::spare::{Boxes, Reused, Spare};
+use crate::{
+    script::{Script, commands},
+    spare::{Boxes, Reused, Spare},
+};
 
 mod backoff;
 mod call;
@@ -114,6 +117,11 @@ pub(crate) trait Backend: Line {
     /// What the way to the servers does that not every way does.
     fn abilities(&self) -> Abilities;
 
+    /// Whether its servers run scripts, as was found out when it connected.
+    fn scripting(&self) -> Scripting {
+        Scripting::Runs
+    }
+
     /// What a user of the servers must be allowed, beside keys, channels and what scripts call.
     fn rights(&self) -> Rights;
 
@@ -148,6 +156,34 @@ pub(crate) struct Abilities {
     pub(crate) resends: bool,
     /// One script may be given the keys of several names, as far as is known.
     pub(crate) joins_names: bool,
+}
+
+/// Whether a server runs scripts, and what it can do without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scripting {
+    /// As far as is known.
+    #[default]
+    Runs,
+    /// It runs none, and has commands for a key that has a value.
+    Compares(Deletes),
+    /// It runs none, and has no such commands.
+    Neither,
+}
+
+/// By which command a server deletes a key while it has a value. Those that have one can also set a key then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deletes {
+    IfEq,
+    Ex,
+}
+
+impl Deletes {
+    pub(crate) fn command(self) -> &'static Script {
+        match self {
+            Self::IfEq => &commands::DELIFEQ,
+            Self::Ex => &commands::DELEX,
+        }
+    }
 }
 
 /// How many heard what a script told, by its number or the last one of its array, where that says nothing.

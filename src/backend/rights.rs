@@ -1,6 +1,6 @@
 //! What a user of the servers must be allowed beside keys, channels and what scripts call. It asks nobody.
 
-use super::Publish;
+use super::{Deletes, Publish};
 
 /// Commands, in the words of an access list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) struct Rights {
     pub(crate) sentinel: Option<Vec<&'static str>>,
     /// Whether a key is asked for, when connecting, that no lock has.
     pub(crate) probes: bool,
+    /// How, where they run no scripts, they delete a key while it has a value.
+    pub(crate) deletes: Option<Deletes>,
 }
 
 impl Rights {
@@ -21,7 +23,13 @@ impl Rights {
             Publish::Sharded => ["spublish", "ssubscribe", "sunsubscribe"],
         };
         let data = ["eval", "evalsha"].into_iter().chain(tells).chain(["ping", "info", "type"]).collect();
-        Self { data, sentinel: None, probes: false }
+        Self { data, sentinel: None, probes: false, deletes: None }
+    }
+
+    /// Of servers that do without scripts by this command; that they have it was asked.
+    pub(crate) fn without_scripts(mut self, deletes: Deletes) -> Self {
+        self.data.retain(|right| !right.starts_with("eval"));
+        Self { deletes: Some(deletes), ..self.and(["command|info"]) }
     }
 
     /// These too.

@@ -114,7 +114,20 @@
 //!
 //! # Servers without `EVAL`
 //!
-//! A try that is first is the plain command, which needs no script; releases, renewals and all else are scripts.
+//! Some services allow no scripts. A token lock does without them where the server compares by itself: Redis from 8.4 on, by
+//! `DELEX … IFEQ`, and Valkey from 9.0 on, by `DELIFEQ`, both with `SET … IFEQ`. The client finds that out when it connects, by asking for
+//! the commands, and says so in one `warn` event; [`required_acl`](crate::Client::required_acl) then has the rights for them, and not those
+//! for scripts. What differs:
+//!
+//! - Nobody is told of a release, and nobody listens: it is as with `.silent()`.
+//! - A later try is three commands, a release two, in one round trip. An extension by the token alone takes two round trips.
+//! - `SET` sets a TTL, where a script only lengthens it. A holder never asks for less than it was promised; but a renewal that is held up on a
+//!   link which was given up, and runs after a longer [`extend`](crate::LockGuard::extend) over the next link, makes the lock's life shorter than the
+//!   guard believes, until the next renewal. Do not mix long extensions and a watchdog there.
+//!
+//! Elsewhere, and so on a server that is older, a token lock is [`Refused`](crate::Error::Refused) as `ScriptDisabled`, before it is taken,
+//! with the versions that can. `WATCH` could serve those, on a connection of its own and slowly; it is not in this version. On a cluster
+//! nobody is asked: a token lock needs scripts there. All other locks need them everywhere.
 //!
 //! # What it promises, and what it cannot
 //!

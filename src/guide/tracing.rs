@@ -49,6 +49,7 @@
 //! | `warn` | `that server cannot be spoken to` | what the sentinels name is no address for the driver | | `error` |
 //! | `warn` | `the server refuses subscriptions: waiting for locks by polling` | grant the channel: [`operating`](super::operating) | client | – |
 //! | `warn` | `the server denies a right to a channel` | which one, says `error`; the channel's own right is missing where it names no command: [`operating`](super::operating#rights) | client | `channel`, `error` |
+//! | `warn` | `the server runs no scripts: token locks do without, and all others are refused` | said at connect: [`token_lock`](super::token_lock#servers-without-eval) | client | `server` |
 //! | `warn` | `the server refuses to publish releases: whoever waits for a lock elsewhere finds it free only by looking again` | grant `+publish`, or `+spublish` on a cluster, and the channel: [`operating`](super::operating#rights) | client | – |
 //! | `info` | `the server takes subscriptions that it refused before` | the end of that | | – |
 //! | `warn` | `a full server drops locks that are held: their keys have a TTL; set maxmemory-policy to noeviction` | said at connect, of a `volatile-*` or `allkeys-*` policy | client | `server`, `policy` |

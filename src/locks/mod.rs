@@ -9,6 +9,7 @@ mod reentrant;
 mod replies;
 mod scope;
 mod token;
+mod token_compared;
 mod token_string;
 
 pub(crate) use self::scope::Scope;

@@ -12,6 +12,7 @@ use super::{
     fenced_hash::FencedHash,
     hash::HashLock,
     replies::renewals,
+    token_compared::Promises,
     token_string::{Manner, TokenString},
 };
 use crate::{
@@ -36,6 +37,8 @@ pub(crate) struct Scope {
     chance: Chance,
     /// What the tokens of this client begin with, drawn for the first of them.
     tokens: OnceLock<u128>,
+    /// Where no scripts run.
+    pub(super) promises: Promises,
 }
 
 impl Scope {
@@ -46,7 +49,8 @@ impl Scope {
         backend: Arc<dyn Backend>,
         chance: Chance,
     ) -> Self {
-        Self { client_id: client_id.to_string(), prefix, acknowledged, backend, chance, tokens: OnceLock::new() }
+        let (client_id, tokens, promises) = (client_id.to_string(), OnceLock::new(), Promises::default());
+        Self { client_id, prefix, acknowledged, backend, chance, tokens, promises }
     }
 
     /// What a user must be allowed for keys of this pattern.
@@ -69,13 +73,13 @@ impl Scope {
 
     /// The token lock of this name, if the name can be one.
     pub(super) fn token_lock(self: &Arc<Self>, name: &str, manner: Manner) -> Result<TokenString, Error> {
-        let (name, key) = self.mapped(name, |key| keys::token_channel(key))?;
+        let (name, key) = self.mapped(name, keys::token_channel)?;
         let client = *self.tokens.get_or_init(|| self.chance.token());
         Ok(TokenString::new(Arc::clone(self), name, key, client, manner))
     }
 
     fn hash_lock(self: &Arc<Self>, name: &str) -> Result<HashLock, Error> {
-        let (name, key) = self.mapped(name, |key| keys::lock_channel(key))?;
+        let (name, key) = self.mapped(name, keys::lock_channel)?;
         Ok(HashLock { scope: Arc::clone(self), name, key })
     }
 

@@ -13,9 +13,10 @@ use std::{
 use super::{
     replies::{Status, heard, not_granted, told},
     scope::Scope,
+    token_compared::neither,
 };
 use crate::{
-    backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Value, decode},
+    backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Scripting, Value, decode},
     engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight, Told},
     keys::{self, TokenText},
     lease::whole_ms,
@@ -34,19 +35,23 @@ pub(super) struct Manner {
 
 /// One token lock.
 pub(super) struct TokenString {
-    scope: Arc<Scope>,
-    name: Arc<str>,
-    key: Arc<str>,
+    pub(super) scope: Arc<Scope>,
+    pub(super) name: Arc<str>,
+    pub(super) key: Arc<str>,
     /// What the tokens of this client begin with.
     client: u128,
-    manner: Manner,
+    pub(super) manner: Manner,
+    pub(super) scripting: Scripting,
+    /// Something below may send a command again that had no answer.
+    resends: bool,
     /// The greatest number that was asked for: a first sending is one of a greater one.
     asked: AtomicU64,
 }
 
 impl TokenString {
     pub(super) fn new(scope: Arc<Scope>, name: Arc<str>, key: Arc<str>, client: u128, manner: Manner) -> Self {
-        Self { scope, name, key, client, manner, asked: AtomicU64::new(0) }
+        let (scripting, resends) = (scope.backend.scripting(), scope.backend.abilities().resends);
+        Self { scope, name, key, client, manner, scripting, resends, asked: AtomicU64::new(0) }
     }
 
     pub(super) fn manner(&self) -> Manner {
@@ -59,7 +64,7 @@ impl TokenString {
         Self::new(scope, name, key, self.client, manner)
     }
 
-    fn text(&self, number: HoldNumber) -> TokenText {
+    pub(super) fn text(&self, number: HoldNumber) -> TokenText {
         TokenText::new(self.client, number.0)
     }
 
@@ -88,13 +93,30 @@ impl TokenString {
         }
     }
 
+    /// What a token and its TTL say of who holds. One that is no text is nobody's who could be named.
+    pub(super) fn sight_of(&self) -> impl Fn(&[u8], i64) -> Option<Sight> + Send + use<> {
+        let client = self.client;
+        move |token, ttl_ms| {
+            let token = std::str::from_utf8(token).ok()?;
+            let ours = TokenText::number(client, token).map(HoldNumber).into_iter().collect();
+            let remaining_lease = u64::try_from(ttl_ms).ok().map(Duration::from_millis);
+            Some(Sight { holders: vec![(token.to_owned(), 1)], remaining_lease, ours })
+        }
+    }
+
     /// Releases what somebody holds by this token alone.
     pub(super) fn release_token(&self, token: &Token) -> Pending<Result<Letting, Fault>> {
+        if let Scripting::Compares(deletes) = self.scripting {
+            return self.release_compared(token.as_ref(), deletes);
+        }
         self.tell(&scripts::RELEASE, &[Arg::Text(token.as_ref())], self.read_letting())
     }
 
     /// Makes what somebody holds by this token alone last at least so long from now.
     pub(super) fn extend_token(&self, token: &Token, lease: Duration) -> Pending<Result<Renewal, Fault>> {
+        if let Scripting::Compares(_) = self.scripting {
+            return self.extend_compared(token, lease);
+        }
         let args = [Arg::Int(whole_ms(lease)), Arg::Text(token.as_ref())];
         self.scope.run(&scripts::RENEW, &[&self.key], &args, |answer| match *answer {
             Value::Int(1) => Some(Renewal::Renewed),
@@ -111,8 +133,7 @@ impl TokenString {
         Reply::Told(Box::pin(async move {
             let answer = answer.await?;
             if let &[0, ttl_ms, _, 1] = answer.numbers() {
-                let lock = Field(&name);
-                tracing::warn!(%lock, ttl_ms, "a key that somebody left without a TTL was given one");
+                adopted(&name, ttl_ms);
             }
             decode(script, &answer, attempt)
         }))
@@ -154,7 +175,7 @@ impl Protocol for TokenString {
     }
 
     fn told(&self) -> Told {
-        self.manner.told
+        if self.scripting == Scripting::Runs { self.manner.told } else { Told::Never }
     }
 
     fn expired_is_released(&self) -> bool {
@@ -171,8 +192,14 @@ impl Protocol for TokenString {
         let text = self.text(number);
         let args = [Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease))];
         let is_first = self.asked.fetch_max(number.0, Ordering::Relaxed) < number.0;
+        match self.scripting {
+            Scripting::Runs => {}
+            Scripting::Compares(_) if is_first => drop(self.scope.promises.longest(number, lease)),
+            Scripting::Compares(_) => return self.acquire_compared(number, lease, dispatch),
+            Scripting::Neither => return neither(),
+        }
         let (keys, dispatch, polled) = (&[&*self.key], Some(dispatch), Polled::ByCaller);
-        if is_first && !self.scope.backend.abilities().resends {
+        if is_first && !self.resends {
             return self.scope.reply(&commands::SET_NX, keys, &args, dispatch, polled, taken);
         }
         match (self.manner.orphans, dispatch) {
@@ -188,6 +215,9 @@ impl Protocol for TokenString {
         replicas: Replicas,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
+        if self.scripting != Scripting::Runs {
+            return self.acquire_compared_acknowledged(number, lease, replicas, dispatch);
+        }
         let (script, text) = (&scripts::ACQUIRE, self.text(number));
         let args = &[Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease))];
         let (keys, dispatch, polled) = (&[&*self.key][..], Some(dispatch), Polled::ByUs);
@@ -199,6 +229,9 @@ impl Protocol for TokenString {
     }
 
     fn release(&self, number: HoldNumber, _: u32) -> Reply<Letting> {
+        if let Scripting::Compares(deletes) = self.scripting {
+            return self.release_number_compared(number, deletes);
+        }
         let (text, channel) = (self.text(number), keys::token_channel(&self.key));
         let publish = self.scope.backend.publish_kind().command();
         let args = [Arg::Bytes(text.bytes()), Arg::Text(publish), Arg::Bytes(channel.bytes())];
@@ -207,6 +240,9 @@ impl Protocol for TokenString {
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {
+        if let Scripting::Compares(_) = self.scripting {
+            return self.hand_over_compared((from, to), lease);
+        }
         let (from, to, counts) = (self.text(from), self.text(to), self.scope.backend.counts(&self.key));
         let args = [Arg::Bytes(from.bytes()), Arg::Bytes(to.bytes()), Arg::Int(whole_ms(lease))];
         self.tell(&scripts::HAND_OVER, &args, move |answer| moved(answer, counts))
@@ -223,11 +259,17 @@ impl Protocol for TokenString {
         within: Duration,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Vec<Result<Renewal, Fault>>> {
+        if let Scripting::Compares(_) = self.scripting {
+            return self.renew_compared(holds, lease, within, dispatch);
+        }
         self.scope.renew(&scripts::RENEW, holds, |number| self.text(number), (lease, within), dispatch)
     }
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
-        let client = self.client;
+        if let Scripting::Compares(_) = self.scripting {
+            return self.inspect_compared();
+        }
+        let sight = self.sight_of();
         self.scope.run(&scripts::INSPECT, &[&self.key], &[], move |answer| {
             let parts = match answer {
                 Value::Numbers(free) if free[..] == [-2] => return Some(None),
@@ -235,20 +277,21 @@ impl Protocol for TokenString {
                 _ => return None,
             };
             let [Value::Int(ttl_ms), Value::Bytes(token)] = &parts[..] else { return None };
-            // One that is no text is nobody's who could be named.
-            let token = std::str::from_utf8(token).ok()?;
-            let ours = TokenText::number(client, token).map(HoldNumber).into_iter().collect();
-            let remaining_lease = u64::try_from(*ttl_ms).ok().map(Duration::from_millis);
-            Some(Some(Sight { holders: vec![(token.to_owned(), 1)], remaining_lease, ours }))
+            sight(token, *ttl_ms).map(Some)
         })
     }
 
     /// A release of what was seen.
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>> {
         let token = seen.holders.first().map_or("", |(token, _)| token);
-        let read = self.read_letting();
-        self.tell(&scripts::RELEASE, &[Arg::Text(token)], move |answer| {
-            Some(match read(answer)? {
+        let released = match self.scripting {
+            Scripting::Compares(deletes) => self.release_compared(token, deletes),
+            Scripting::Runs | Scripting::Neither => {
+                self.tell(&scripts::RELEASE, &[Arg::Text(token)], self.read_letting())
+            }
+        };
+        Box::pin(async move {
+            Ok(match released.await? {
                 Letting::Done { published, .. } => Forced::Done { published },
                 Letting::NotHeld | Letting::Expired => Forced::Gone,
             })
@@ -256,8 +299,13 @@ impl Protocol for TokenString {
     }
 }
 
+/// A key that had no TTL has one now.
+pub(super) fn adopted(name: &str, ttl_ms: i64) {
+    tracing::warn!(lock = %Field(name), ttl_ms, "a key that somebody left without a TTL was given one");
+}
+
 /// What the plain command answered.
-fn taken(answer: &Value) -> Option<Attempt> {
+pub(super) fn taken(answer: &Value) -> Option<Attempt> {
     match answer {
         Value::Bytes(ok) if ok == b"OK" => Some(Attempt::Granted { holds: 1, fence: None }),
         // For how long, the next try is told.

@@ -83,6 +83,7 @@ mod taking;
 mod throttled;
 mod tidy;
 mod token;
+mod token_bare;
 mod told;
 mod ttl;
 mod waiting;

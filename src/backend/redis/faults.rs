@@ -112,6 +112,12 @@ pub(super) fn of_a_sentinel(kind: FaultKind, words: String) -> Fault {
     fault(kind, false, words)
 }
 
+/// Whether the server runs no scripts, for us at least.
+pub(super) fn denies_scripts(fault: &Fault) -> bool {
+    let denied = || fault.source.to_string().to_lowercase().contains("'evalsha'");
+    fault.kind == FaultKind::ScriptDisabled || fault.kind == FaultKind::Permission && denied()
+}
+
 /// Whether only a node of a cluster says so.
 pub(super) fn is_of_a_cluster(fault: &Fault) -> bool {
     let words = fault.source.to_string();

@@ -1,9 +1,10 @@
-//! What a server is that is asked in the older protocol, where it does not say so by itself.
+//! What a server is that is asked in the older protocol, where it does not say so by itself; and what one can that runs no scripts.
 
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use super::{aside::Aside, codec, info, options::Clients};
+use crate::backend::{Deletes, Scripting};
 
 /// The hash of no script.
 pub(super) const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
@@ -43,4 +44,18 @@ pub(super) async fn is_a_sentinel(clients: &Clients, deadline: Instant) -> bool 
         return mode == "sentinel";
     }
     aside.ask(&redis::cmd("INFO")).await.as_ref().and_then(info::is_a_sentinel) == Some(true)
+}
+
+/// What one can do that runs no scripts. Versions lie on forks, so it is asked for the commands. `has_none`: it does not know what
+/// scripts are, rather than letting nobody call any, which its own words say best.
+pub(super) async fn compares(clients: &Clients, deadline: Instant, has_none: bool) -> Scripting {
+    let otherwise = if has_none { Scripting::Neither } else { Scripting::Runs };
+    let Some(mut aside) = Aside::open(clients, deadline).await else { return otherwise };
+    let known = aside.ask(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").arg("DELEX")).await;
+    let knows = |at: usize| matches!(&known, Some(Value::Array(all)) if matches!(all.get(at), Some(Value::Array(it)) if !it.is_empty()));
+    match [knows(0), knows(1)] {
+        [true, _] => Scripting::Compares(Deletes::IfEq),
+        [_, true] => Scripting::Compares(Deletes::Ex),
+        _ => otherwise,
+    }
 }

@@ -12,7 +12,7 @@ use super::{
     codec::{pairs, text},
     rights::Version,
 };
-use crate::backend::Birth;
+use crate::backend::{Birth, Scripting};
 
 /// What an answer to `INFO` tells; nothing, where it is a refusal.
 #[derive(Debug, Default)]
@@ -25,6 +25,13 @@ pub(super) struct Info {
     pub(super) tells_of_memory: bool,
 }
 
+/// What was found out of who is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed {
+    pub(super) version: Option<Version>,
+    pub(super) scripting: Scripting,
+}
+
 /// What is known of the server behind the present link.
 #[derive(Debug, Default)]
 pub(super) struct KnownServer(Mutex<ServerFacts>);
@@ -34,11 +41,21 @@ pub(super) struct KnownServer(Mutex<ServerFacts>);
 pub(super) struct ServerFacts {
     pub(super) birth: Option<Birth>,
     pub(super) version: Option<Version>,
+    pub(super) scripting: Scripting,
 }
 
 impl KnownServer {
     pub(super) fn now(&self) -> ServerFacts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It was looked at, when the client connected.
+    pub(super) fn probed(&self, Probed { version, scripting }: Probed, server: &str) {
+        self.greeted(version);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).scripting = scripting;
+        if let Scripting::Compares(_) = scripting {
+            tracing::warn!(server, "the server runs no scripts: token locks do without, and all others are refused");
+        }
     }
 
     /// It was greeted. Who does not say his version there is asked otherwise.

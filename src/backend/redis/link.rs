@@ -23,12 +23,13 @@ pub(super) use self::opening::refuses_hello;
 use super::{
     codec, faults,
     identity::{self, NO_SCRIPT},
+    info::Probed,
     naming::Named,
     options::Clients,
     rights::Version,
     waiting::Waiting,
 };
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, Scripting};
 
 /// So many keys are asked for where a server does not say what it is. Each of several nodes that stand behind a proxy, which
 /// hides what else they would say, lacks one of them, unless chance has it otherwise: of two nodes one in 256 times, of three
@@ -186,7 +187,7 @@ impl Link {
     /// Finds out who is there, with a key such as a lock may have. What keeps every command from being run is told here;
     /// what keeps scripts from it, or this key, is told by the first script that meets it. Comes back with its version, where it
     /// says that.
-    pub(super) async fn probe(&self, key: &str, within: Duration, clients: &Clients) -> Result<Option<Version>, Fault> {
+    pub(super) async fn probe(&self, key: &str, within: Duration, clients: &Clients) -> Result<Probed, Fault> {
         let (secrets, mut probe) = (&clients.secrets, redis::pipe());
         // The greeting needs no right, and whoever knows it says what he is. Who knows no other greeting need not know this
         // one: a node of a cluster is told there by what it has not got, and by what it refuses.
@@ -220,7 +221,12 @@ impl Link {
             return Err(faults::sentinel());
         }
         let counts = |fault: &Fault| fault.kind.heals() || fault.kind == FaultKind::Credentials;
-        faults.into_iter().find(counts).map_or(Ok(last.first().and_then(Version::of)), Err)
+        let scripting = match faults.iter().any(faults::denies_scripts) {
+            true => identity::compares(clients, deadline, knows_no_script).await,
+            false => Scripting::Runs,
+        };
+        let version = last.first().and_then(Version::of);
+        faults.into_iter().find(counts).map_or(Ok(Probed { version, scripting }), Err)
     }
 
     /// Looks after the link until it is over, and after those who wait for its answers.

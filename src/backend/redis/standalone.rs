@@ -19,7 +19,7 @@ use super::{
 };
 use crate::backend::{
     self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Replicas,
-    Rights, RoundTrip, Subscription, Value, dispatch::Dispatches,
+    Rights, RoundTrip, Scripting, Subscription, Value, dispatch::Dispatches,
 };
 
 /// A standalone server. Dropping it closes it.
@@ -122,10 +122,18 @@ impl Backend for Standalone {
         Abilities { resends: false, joins_names }
     }
 
+    fn scripting(&self) -> Scripting {
+        self.node.known.now().scripting
+    }
+
     fn rights(&self) -> Rights {
         let clients = self.node.aim.now();
         let names = rights::of_names(&clients, &[self.node.known.now().version]);
         let rights = Rights::of_links(Publish::Classic).and(names).and(rights::of_database(&clients));
+        let rights = match self.scripting() {
+            Scripting::Compares(deletes) => rights.without_scripts(deletes),
+            Scripting::Runs | Scripting::Neither => rights,
+        };
         let sentinel = self.sentinels.as_ref().map(|sentinels| rights::of_sentinels(&clients, &sentinels.all()));
         // Whoever was found by a sentinel is asked whether it is a master.
         let role = sentinel.is_some().then_some("role");
