@@ -35,6 +35,7 @@ mod renew;
 mod report;
 mod serial;
 mod server;
+mod token;
 mod topologies;
 mod turns;
 mod waiters;
@@ -89,6 +90,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Serial => vec![serial::alone(&bench).await?],
         Case::Nested => vec![serial::nested(&bench).await?],
         Case::Fenced => vec![serial::fenced(&bench).await?],
+        Case::Token => vec![token::run(&bench).await?],
         Case::Drop => vec![dropping::run(&bench).await?],
         Case::Distinct => vec![distinct::run(&bench).await?],
         Case::Hot => hot::run(&bench).await?,

@@ -78,6 +78,6 @@ fn done(is: bool) -> Result<()> {
     if is { Ok(()) } else { Err("somebody else uses the raw lock".into()) }
 }
 
-async fn load(connection: &mut MultiplexedConnection, script: &str) -> Result<String> {
+pub(crate) async fn load(connection: &mut MultiplexedConnection, script: &str) -> Result<String> {
     Ok(redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(connection).await?)
 }

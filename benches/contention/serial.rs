@@ -22,7 +22,7 @@ const ROUNDS: u32 = 20;
 pub(crate) struct Side {
     pub(crate) took: Vec<Duration>,
     scripts: u64,
-    cpu: f64,
+    pub(crate) cpu: f64,
 }
 
 /// What a side does again and again.
@@ -51,10 +51,10 @@ impl Step for FencedPair {
 }
 
 /// The same raw, inside of so many holds.
-struct RawPair {
-    raw: Raw,
-    name: &'static str,
-    outer: u32,
+pub(crate) struct RawPair {
+    pub(crate) raw: Raw,
+    pub(crate) name: &'static str,
+    pub(crate) outer: u32,
 }
 
 impl Step for RawPair {
@@ -132,7 +132,7 @@ pub(crate) async fn take_turns(bench: &Bench, mut ours: impl Step, mut theirs: i
     Ok((our_side, their_side))
 }
 
-async fn round(bench: &Bench, span: Duration, step: &mut impl Step, side: &mut Side) -> Result<()> {
+pub(crate) async fn round(bench: &Bench, span: Duration, step: &mut impl Step, side: &mut Side) -> Result<()> {
     let before = bench.info().await?;
     let started = Instant::now();
     let mut sent = started;
