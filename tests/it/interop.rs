@@ -3,6 +3,7 @@
 //!
 //! | what | file |
 //! | --- | --- |
+//! | programs of other languages | `program.rs` |
 //! | the Java program, and where it meets us | `peer.rs`, `site.rs` |
 //! | who keeps whom out, and who may release | `holding.rs` |
 //! | how a lock changes hands | `waking.rs`, and how fast: `speed.rs` |
@@ -57,6 +58,7 @@ mod fenced;
 mod holding;
 mod names;
 mod peer;
+mod program;
 mod several;
 mod site;
 mod speed;

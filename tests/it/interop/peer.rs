@@ -1,41 +1,28 @@
 //! The Java program of `tests/interop/java`: built, started, told what to do, and ended. It judges no answer.
 
 use std::{
-    collections::HashMap,
     env,
     future::{Future, IntoFuture},
-    io::{BufRead, BufReader, Write},
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     pin::Pin,
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
+    process::Command,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
-/// How long an answer may take when the test names no bound. A start takes a second, on a busy machine several.
-const ANSWER: Duration = Duration::from_secs(20);
+use super::program::{ANSWER, Program, built_by, on_path};
 
 /// It starts quickly and is not asked to be fast for long: no second compiler, no threads that collect garbage. And it has
 /// no file of its own that would be left when it is killed.
 const MACHINE: [&str; 3] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
 
-type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
-
 /// A running program with one Redisson client. It is killed when this is dropped, and ends with this process.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    child: Mutex<Child>,
-    commands: Mutex<ChildStdin>,
-    waiting: Waiting,
-    asked: AtomicU64,
+    program: Program,
     client: String,
     version: String,
 }
@@ -73,51 +60,16 @@ pub(crate) fn maven_is_there() -> bool {
 impl Peer {
     /// Starts the program with these options, and waits until it is connected.
     pub(crate) async fn start(options: &[(&str, &str)]) -> Arc<Self> {
-        let mut child = Command::new(starter())
+        let mut command = Command::new(starter());
+        command
             .args(MACHINE)
             .arg("-cp")
             .arg(built().join("*"))
             .arg("relatch.interop.Peer")
-            .args(options.iter().flat_map(|(key, value)| [format!("--{key}"), (*value).to_owned()]))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Away from a Ctrl-C: the end of its input tells it.
-            .process_group(0)
-            .spawn()
-            .expect("Java starts");
-        let commands = child.stdin.take().expect("its input is piped");
-        let answers = BufReader::new(child.stdout.take().expect("its output is piped"));
-        let errors = BufReader::new(child.stderr.take().expect("its errors are piped"));
-        let (sender, hello) = oneshot::channel();
-        let waiting = Waiting::new(Mutex::new(HashMap::from([(0, sender)])));
-        let answered = Arc::clone(&waiting);
-        thread::spawn(move || {
-            for line in answers.lines().map_while(Result::ok) {
-                // Half a line is the last one of a program that was killed.
-                let Ok(answer) = serde_json::from_str::<Value>(&line) else { break };
-                let id = answer["id"].as_u64().expect("an answer has a number");
-                if let Some(sender) = lock(&answered).remove(&id) {
-                    // Nobody need wait for it.
-                    let _ = sender.send(answer);
-                }
-            }
-            // Who still waits learns that nothing comes.
-            lock(&answered).clear();
-        });
-        thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| eprintln!("java: {line}")));
-        let mut peer = Self {
-            child: Mutex::new(child),
-            commands: Mutex::new(commands),
-            waiting,
-            asked: AtomicU64::new(0),
-            client: String::new(),
-            version: String::new(),
-        };
-        let hello = timeout(ANSWER, hello).await.expect("it connects in time").expect("it connects");
+            .args(options.iter().flat_map(|(key, value)| [format!("--{key}"), (*value).to_owned()]));
+        let (program, hello) = Program::start(&mut command, "java").await;
         let text = |key: &str| hello[key].as_str().expect("it says who it is").to_owned();
-        (peer.client, peer.version) = (text("client"), text("redisson"));
-        Arc::new(peer)
+        Arc::new(Self { program, client: text("client"), version: text("redisson") })
     }
 
     /// The id of its client: the first half of its owners.
@@ -147,16 +99,7 @@ impl Peer {
 
     /// Tells one of its threads to do something.
     pub(crate) fn tell(&self, thread: &str, verb: &str, words: &[&str]) -> Asked {
-        let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let line = [&[thread, verb], words].concat().join("\t");
-        assert!(
-            !line.contains('\n') && words.iter().all(|word| !word.contains('\t')),
-            "no word has a tab or a line end"
-        );
-        let (sender, answer) = oneshot::channel();
-        lock(&self.waiting).insert(id, sender);
-        writeln!(lock(&self.commands), "{id}\t{line}").expect("the program listens");
-        Asked(answer)
+        Asked(self.program.tell(&[&[thread, verb], words].concat()))
     }
 
     /// Interrupts what a thread is doing.
@@ -166,17 +109,7 @@ impl Peer {
 
     /// Ends the program with no chance to clean up, and waits until it is gone.
     pub(crate) fn kill(&self) {
-        let mut child = lock(&self.child);
-        child.kill().expect("it can be killed");
-        child.wait().expect("it is gone");
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let mut child = lock(&self.child);
-        let _ = child.kill();
-        let _ = child.wait();
+        self.program.kill();
     }
 }
 
@@ -327,18 +260,10 @@ impl Answer {
 #[track_caller]
 fn built() -> &'static Path {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/build.sh");
-        let ran = Command::new(script).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
-        if !ran.status.success() {
-            return Err(ran.status.to_string());
-        }
-        let path = String::from_utf8(ran.stdout).map_err(|error| error.to_string())?;
-        Ok(path.trim_end().into())
-    });
+    let built = BUILT.get_or_init(|| built_by("build.sh", &[])?.ok_or_else(|| "Java's tools are gone".to_owned()));
     match built {
         Ok(path) => path,
-        Err(error) => panic!("tests/interop/build.sh did not build the Java program: {error}"),
+        Err(error) => panic!("the Java program was not built: {error}"),
     }
 }
 
@@ -346,13 +271,4 @@ fn built() -> &'static Path {
 fn starter() -> PathBuf {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
     if on_path("java") { "java".into() } else { home.unwrap_or_else(|| "java".into()) }
-}
-
-fn on_path(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
