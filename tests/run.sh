@@ -107,24 +107,49 @@ oldest() {
 # licences PROGRAM: asks for the packages of every system; without a network those that are here must do.
 licences() { "$1" check licenses sources bans || "$1" --offline check licenses sources bans; }
 
-# Java's Redisson beside us, and its recorded steps; only these where the Java program could not be built, which has failed
-# by then. Without Maven the live ones say so and do nothing; they are counted.
+# Java's Redisson and the lock clients of other languages beside us, and recorded steps of Redisson; none of those whose program
+# could not be built, which has failed by then. Without their tools the live ones say so and do nothing; they are counted.
 interop() {
-    local said skipped status
+    local said status
     said=$(mktemp) || return
     some_tests --features embedded --test it "$interop" -- --nocapture "$@" 2>&1 | tee "$said"
     status=${PIPESTATUS[0]}
-    skipped=$(grep -c 'skipped, there is no Maven' "$said")
+    skipped "$said" "there is no Maven" "a live Redisson" "Maven and a JDK of 17 or newer"
+    skipped "$said" "there are no tools of python" "redis-py" "Python 3.10 or newer with pip"
+    skipped "$said" "there are no tools of go" "redsync and bsm/redislock" "Go of the version in tests/interop/go/go.mod or newer"
+    skipped "$said" "there are no tools of node" "node-redlock" "Node 18 or newer with npm"
     rm -f "$said"
-    [ "$skipped" = 0 ] || left_out "interop with a live Redisson" "$skipped tests skipped, they need Maven and a JDK of 17 or newer"
     return "$status"
+}
+
+# skipped SAID WHY WHOM WHAT: names the tests with somebody that were skipped for that reason, and what they need.
+skipped() {
+    local count
+    count=$(grep -c "skipped, $2" "$1") || return 0
+    left_out "interop with $3" "$count tests skipped, they need $4"
 }
 
 java_program() {
     tests/interop/build.sh || {
-        unbuilt=(--skip ::standalone:: --skip ::sentinel:: --skip ::cluster:: --skip ::several::)
+        unbuilt+=(--skip ::standalone:: --skip ::sentinel:: --skip ::cluster:: --skip ::several::)
+        left_out "interop with a live Redisson" "its Java program was not built"
         return 1
     }
+}
+
+# clients LANGUAGE TESTS…: 3 where its tools are missing, of which the tests tell, too.
+clients() {
+    local language=$1 status=0 tests
+    shift
+    tests/interop/clients.sh "$language" || status=$?
+    case $status in
+        0 | 3) ;;
+        *)
+            for tests in "$@" tokens::all; do unbuilt+=(--skip "$tests"); done
+            left_out "interop with clients of $language" "they could not be installed"
+            ;;
+    esac
+    return "$status"
 }
 
 step "redis-server is installed" redis_server
@@ -181,8 +206,10 @@ unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
 fi
-[ ${#unbuilt[@]} = 0 ] || left_out "interop with a live Redisson" "its Java program was not built"
-RUST_TEST_THREADS="$threads" step "interop with Redisson" interop ${unbuilt[@]+"${unbuilt[@]}"}
+step "the lock clients of Python" clients python tokens::redis_py
+step "the lock clients of Go" clients go tokens::redsync tokens::redislock
+step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
+RUST_TEST_THREADS="$threads" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features embedded --test it "$simulation_of_nodes" -- --exact --nocapture
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features embedded --test it "$storm" -- --exact --nocapture

@@ -84,14 +84,14 @@
 //!
 //! | library | its token | takes it by | what to know |
 //! | --- | --- | --- | --- |
-//! | redis-py, `Lock` | 32 hexadecimal digits, or the caller's | `SET NX`, with `PX` where there is a timeout | without a timeout the key has no TTL: do not repair it. `extend` adds to the TTL unless told otherwise |
-//! | redsync (Go) | 24 characters of base64 | `SET NX PX` | with one pool; several are Redlock. With `SetNXOnExtend` its `extend` makes a key that is gone |
-//! | redislock (Go) | 22 characters of base64, and metadata | a script with `SET NX PX` | takes over a key whose value begins with its token: give it none of your own |
-//! | node-redlock | 32 hexadecimal digits | a script, `SET PX` where there is nothing | with one client; `n` resources are `n` names. `extend` replaces the TTL, and may shorten it |
+//! | redis-py 8.1.0, `Lock` | 32 hexadecimal digits, or the caller's | `SET NX`, with `PX` where there is a timeout | without a timeout the key has no TTL: do not repair it. `extend` adds to the TTL unless told otherwise |
+//! | redsync 4.18.1 (Go) | 24 characters of base64 | `SET NX PX` | with one pool; several are Redlock. With `SetNXOnExtend` its `extend` makes a key that is gone |
+//! | bsm/redislock 0.9.4 (Go) | 22 characters of base64, and metadata | a script with `SET NX PX` | takes over a key whose value begins with its token: give it none of your own. Its metadata stand behind the token, and [`resume`](crate::TokenLock::resume) takes both as one text |
+//! | node-redlock 4.2.0 and 5.0.0-beta.2 | 32 hexadecimal digits | a script, `SET PX` where there is nothing | with one client; `n` resources are `n` names. `extend` replaces the TTL, and may shorten it |
 //! | redlock-universal (Node) | any | `SET NX PX` | |
 //! | rueidislock (Go) | 24 bytes | `SET NX PXAT`, by the client's clock | only with `KeyMajority: 1`, and our name is then `rueidislock:0:NAME`. Its bytes may be no text, for which [`inspect`](crate::TokenLock::inspect) has no name |
 //!
-//! The first four take turns with us in live tests, in the versions that `tests/interop` pins; of the last two the source was read. Ours is
+//! The first four take turns with us in live tests, in these versions; of the last two the source was read. Ours is
 //! 48 hexadecimal digits. All of them find the lock free by looking again, and none tells of a release. So whoever waits here listens for
 //! releases of ours and looks again besides, after 20 ms at first and every 250 ms at most:
 //!

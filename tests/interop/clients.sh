@@ -46,7 +46,8 @@ case $language in
 esac
 
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/interop
-state=$({ cat ../clients.sh; find . -type f ! -path './__pycache__/*' ! -path './node_modules/*' | LC_ALL=C sort | xargs cat; } | sha256sum)
+sources() { find . -maxdepth 1 -type f | LC_ALL=C sort; }
+state=$({ cat ../clients.sh; sources | xargs cat; } | sha256sum)
 built=$target/$language-${state:0:16}
 
 if [ ! -d "$built" ]; then
@@ -55,7 +56,7 @@ if [ ! -d "$built" ]; then
     aside=$(mktemp -d "$target/$language-building.XXXXXX")
     trap 'rm -rf "$aside"' EXIT
     mkdir "$aside/done"
-    cp ./* "$aside/done"
+    sources | xargs -I{} cp {} "$aside/done"
     install "$aside/done" >&2
     # Where it is there by now, `mv` would put this one into that one.
     [ -d "$built" ] || mv "$aside/done" "$built"

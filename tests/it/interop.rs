@@ -1,5 +1,5 @@
-//! Java's Redisson and this library on one server, sharing locks: a real Redisson, driven by `interop/peer.rs`, beside a
-//! client of ours.
+//! Clients of other languages and this library on one server, sharing locks: a real Redisson, driven by `interop/peer.rs`, or a
+//! real lock client of Python, Go or Node, driven by `interop/foreign.rs`, beside a client of ours.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -14,8 +14,9 @@
 //! | what goes wrong in Redisson and not here | `faults.rs` |
 //! | masters that change, a shard that is silent, both kinds of channels | `several.rs` |
 //! | recorded steps of Redisson, taken by our client; no Java | `traces.rs` |
+//! | token locks, beside redis-py, redsync, bsm/redislock and node-redlock | `tokens.rs`, by `foreign.rs` |
 //!
-//! Where Maven is missing the tests that need Java say so, and do nothing.
+//! Where Maven or a language's tools are missing the tests that need them say so, and do nothing.
 
 /// Makes tests of functions from a site, for each kind of deployment that both sides know. `Any` of the tests that need Java
 /// may run beside them, or `None`: those that measure.
@@ -55,6 +56,7 @@ mod crowd;
 mod ending;
 mod faults;
 mod fenced;
+mod foreign;
 mod holding;
 mod names;
 mod peer;
@@ -62,6 +64,7 @@ mod program;
 mod several;
 mod site;
 mod speed;
+mod tokens;
 mod traces;
 mod waking;
 

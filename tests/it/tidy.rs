@@ -190,7 +190,7 @@ fn nothing_speaks_of_the_place_where_it_was_written() {
     for (folder, ending) in [("src", "rs"), ("tests", "rs"), ("tests", "sh"), ("lua", "lua"), ("lua", "md")] {
         everywhere(folder, ending, workplace);
     }
-    for ending in ["java", "xml", "json", "md"] {
+    for ending in ["java", "xml", "json", "md", "py", "txt", "go", "mod", "js"] {
         everywhere("tests", ending, workplace);
     }
     for (folder, ending) in [("examples", "rs"), ("benches", "rs"), (".ci", ""), (".", "md"), (".", "toml")] {

@@ -11,13 +11,14 @@
 // The first line of all is {"id":0,"version":VERSION}. The end of the input ends the program at once, and nothing is
 // released. Times are in milliseconds:
 //
-//	try NAME TTL            its token, or null where somebody has the lock
+//	try NAME TTL [METADATA] its token, or null where somebody has the lock; redislock alone has metadata
 //	wait NAME TTL WITHIN    the same, by the client's own waiting
 //	adopt NAME TTL TOKEN    from now on the token is the one that this program holds the lock with
 //	extend NAME TTL         to this TTL
 //	release NAME
 //	mine NAME               whether the lock is held with its token
-//	count NAME TTL KEY N    N times: waits for the lock, reads a number at KEY and writes the next one, releases
+//	count NAME TTL KEY N PAUSE
+//	                        N times: waits for the lock, reads a number at KEY, pauses, writes the next one, releases
 package main
 
 import (
@@ -48,7 +49,7 @@ type hold interface {
 
 // One of the clients. A hold is nil where somebody else has the lock.
 type locks interface {
-	try(ctx context.Context, name string, ttl time.Duration) (hold, error)
+	try(ctx context.Context, name string, ttl time.Duration, metadata string) (hold, error)
 	wait(ctx context.Context, name string, ttl, within time.Duration) (hold, error)
 	adopt(ctx context.Context, name string, ttl time.Duration, token string) (hold, error)
 	// What its errors are called.
@@ -125,7 +126,7 @@ func (it *peer) run(ctx context.Context, verb, name string, words []string) (any
 	}
 	switch verb {
 	case "try":
-		got, err := it.try(ctx, name, ttl)
+		got, err := it.try(ctx, name, ttl, strings.Join(words[1:], ""))
 		return it.keep(name, got), err
 	case "wait":
 		got, err := it.wait(ctx, name, ttl, ms(words[1]))
@@ -140,7 +141,7 @@ func (it *peer) run(ctx context.Context, verb, name string, words []string) (any
 	case "mine":
 		return it.held[name].mine(ctx)
 	case "count":
-		return true, it.count(ctx, name, ttl, words[1], words[2])
+		return true, it.count(ctx, name, ttl, words[1], words[2], ms(words[3]))
 	}
 	return nil, errors.New("no verb is called " + verb)
 }
@@ -153,7 +154,7 @@ func (it *peer) keep(name string, got hold) any {
 	return got.token()
 }
 
-func (it *peer) count(ctx context.Context, name string, ttl time.Duration, key, times string) error {
+func (it *peer) count(ctx context.Context, name string, ttl time.Duration, key, times string, pause time.Duration) error {
 	left, _ := strconv.Atoi(times)
 	for ; left > 0; left-- {
 		got, err := it.wait(ctx, name, ttl, long)
@@ -167,6 +168,7 @@ func (it *peer) count(ctx context.Context, name string, ttl time.Duration, key, 
 		if err != nil && err != redis.Nil {
 			return err
 		}
+		time.Sleep(pause)
 		if err := it.server.Set(ctx, key, number+1, 0).Err(); err != nil {
 			return err
 		}

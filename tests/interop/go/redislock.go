@@ -20,8 +20,8 @@ func newRedislock(server *redis.Client) locks {
 	return redislockLocks{redislock.New(server)}
 }
 
-func (it redislockLocks) try(ctx context.Context, name string, ttl time.Duration) (hold, error) {
-	return got(it.client.Obtain(ctx, name, ttl, nil))
+func (it redislockLocks) try(ctx context.Context, name string, ttl time.Duration, metadata string) (hold, error) {
+	return got(it.client.Obtain(ctx, name, ttl, &redislock.Options{Metadata: metadata}))
 }
 
 func (it redislockLocks) wait(ctx context.Context, name string, ttl, within time.Duration) (hold, error) {

@@ -29,7 +29,7 @@ func (it redsyncLocks) mutex(name string, ttl time.Duration, more ...redsync.Opt
 	return it.rs.NewMutex(name, append(more, redsync.WithExpiry(ttl), redsync.WithTimeoutFactor(within))...)
 }
 
-func (it redsyncLocks) try(ctx context.Context, name string, ttl time.Duration) (hold, error) {
+func (it redsyncLocks) try(ctx context.Context, name string, ttl time.Duration, _ string) (hold, error) {
 	mutex := it.mutex(name, ttl)
 	return it.got(mutex, mutex.TryLockContext(ctx))
 }

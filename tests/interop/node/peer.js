@@ -16,13 +16,15 @@
 //     adopt NAME TTL TOKEN    from now on the token is the one that this program holds the lock with
 //     extend NAME TTL         to this TTL
 //     release NAME
-//     count NAME TTL KEY N    N times: waits for the lock, reads a number at KEY and writes the next one, releases
+//     count NAME TTL KEY N PAUSE
+//                             N times: waits for the lock, reads a number at KEY, pauses, writes the next one, releases
 //
 // It does not say whether a lock is still its own: that is for its local clock.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 
 const require = createRequire(import.meta.url);
 const { Redis } = require("ioredis");
@@ -95,7 +97,7 @@ class Locks {
         await this.client.release(this.held.get(name));
         return true;
       case "count":
-        return this.count(name, ttl, rest[0], Number(rest[1]));
+        return this.count(name, ttl, rest[0], Number(rest[1]), Number(rest[2]));
       default:
         throw new Error(`no verb is called ${verb}`);
     }
@@ -112,10 +114,12 @@ class Locks {
     }
   }
 
-  async count(name, ttl, key, times) {
+  async count(name, ttl, key, times, pause) {
     for (; times > 0; times--) {
       const lock = await this.client.acquire(name, ttl, LONG / PAUSE);
-      await this.redis.set(key, Number(await this.redis.get(key)) + 1);
+      const number = Number(await this.redis.get(key));
+      await sleep(pause);
+      await this.redis.set(key, number + 1);
       await this.client.release(lock);
     }
     return true;

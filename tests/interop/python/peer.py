@@ -17,7 +17,8 @@ released. Times are in milliseconds:
     extend NAME TTL         to this TTL
     release NAME
     mine NAME               whether the lock is held with its token
-    count NAME TTL KEY N    N times: waits for the lock, reads a number at KEY and writes the next one, releases
+    count NAME TTL KEY N PAUSE
+                            N times: waits for the lock, reads a number at KEY, pauses, writes the next one, releases
 """
 
 import json
@@ -25,6 +26,7 @@ import os
 import queue
 import sys
 import threading
+import time
 
 import redis
 from redis.lock import Lock
@@ -69,12 +71,14 @@ class Locks:
     def do_mine(self, name):
         return self.held[name].owned()
 
-    def do_count(self, name, ttl, key, times):
+    def do_count(self, name, ttl, key, times, pause):
         for _ in range(int(times)):
             lock = self.made(name, ttl)
             if not lock.acquire(blocking_timeout=LONG):
                 raise TimeoutError(name)
-            self.client.set(key, int(self.client.get(key) or 0) + 1)
+            number = int(self.client.get(key) or 0)
+            time.sleep(int(pause) / 1000)
+            self.client.set(key, number + 1)
             lock.release()
         return True
 
