@@ -10,4 +10,5 @@ local token = redis.call('GET', lock)
 if not token then
   return {-2}
 end
-return {redis.call('PTTL', lock), token}
+local ttl_ms = redis.call('PTTL', lock)
+return {ttl_ms, token}

@@ -431,6 +431,27 @@ async fn a_hand_over_whose_reply_is_lost_leaves_one_holder_who_knows_it() {
 }
 
 #[tokio::test]
+async fn a_hold_that_is_gone_when_it_is_handed_over_counts_as_released_unless_somebody_has_the_lock() {
+    let (server, name) = (Server::shared(), unique_name());
+    let lock = connected(Client::builder().url(server.url()).handover_slice(LASTS)).await.token_lock(&name);
+    for taken in [false, true] {
+        let guard = held(&lock).await;
+        let mut next = lock.lock().lease(LASTS);
+        assert!(poll_once(&mut next).await.is_pending());
+        server.delete(&name);
+        if taken {
+            takes(server, &name, "theirs", LASTS);
+            assert_lost(guard.unlock().await, LostCause::Gone);
+            server.delete(&name);
+        } else {
+            assert_eq!(guard.unlock().await.expect("nobody has it"), Released::AlreadyExpired);
+        }
+        let next = timeout(SOON, next).await.expect("it is free").expect("the server answers");
+        next.unlock().await.expect("it is held");
+    }
+}
+
+#[tokio::test]
 async fn a_lock_that_is_given_away_is_neither_renewed_nor_released_here_and_others_wait_for_it() {
     let (server, name) = (Server::shared(), unique_name());
     let one = connected(Client::builder().url(server.url()).watchdog_timeout(COMMAND)).await;
