@@ -16,7 +16,7 @@ use crate::{
     chance::Chance,
     engine::{Clock, Engine, Settings, Shutdown},
     error::Result,
-    locks::{FencedLock, Mutex, ReentrantLock, Scope, TokenLock},
+    locks::{FencedLock, MultiLock, Mutex, ReentrantLock, Scope, TokenLock},
 };
 
 /// A connection to one Redis, from which locks are made.
@@ -188,6 +188,23 @@ impl Client {
     #[must_use]
     pub fn token_lock(&self, name: impl AsRef<str>) -> TokenLock {
         TokenLock::new(&self.engine, &self.scope, name.as_ref())
+    }
+
+    /// Several plain locks that are taken together. No I/O. For other kinds, and for locks of several clients, there is
+    /// [`MultiLock::new`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.multi_lock(["account:3", "account:7"]).lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        MultiLock::new(names.into_iter().map(|name| self.lock(name)))
     }
 
     /// What a user of the servers must be allowed so that all works, and nothing else: for every primitive that there is, with keys of

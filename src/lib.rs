@@ -52,7 +52,7 @@ pub use crate::{
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,
-    locks::{FencedLock, HeldToken, Inspection, Mutex, ReentrantLock, TokenInspection, TokenLock},
+    locks::{FencedLock, HeldToken, Inspection, MultiLock, Mutex, Part, ReentrantLock, TokenInspection, TokenLock},
     owner::Owner,
     token::Token,
 };

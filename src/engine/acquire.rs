@@ -12,12 +12,12 @@ use super::{
     ask::{Ask, Patience},
     clock::Moment,
     distance::GRACE,
-    guard::LockGuard,
     half_built::HalfBuilt,
     hold::{Hold, Term, Ticket},
     parked::SentTry,
     pause::{Opened, Pauses, Releases, Slept, bounded_by},
     registry::Place,
+    share::Share,
     tenure::Tenure,
     tried::{Contended, Next, Reached, SoFar, Tried, half_built},
 };
@@ -263,7 +263,7 @@ impl ContenderSlot {
                     let heard = left.unwrap_or_else(|| started.max(self.place.last_answer()));
                     distance.cut_off(heard + settings.longest_try(), asked)
                 }
-                Patience::Until(until) => distance.cut_off(until, asked) + settings.in_line(),
+                Patience::Until(until) | Patience::OnceBy(until) => distance.cut_off(until, asked) + settings.in_line(),
                 Patience::ForEver => {
                     let heard = started.max(self.place.last_answer());
                     distance.cut_off(heard + settings.unreachable_after, asked) + settings.in_line()
@@ -316,7 +316,7 @@ impl ContenderSlot {
             Ok(())
         });
         match entered {
-            Ok(()) => Tried::Granted(LockGuard::new(place.clone(), tenure, ticket)),
+            Ok(()) => Tried::Granted(Share::new(place.clone(), tenure, ticket)),
             Err(not) => not,
         }
     }

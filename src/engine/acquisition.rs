@@ -16,14 +16,14 @@ use super::{
     Protocol,
     acquire::contend,
     admit::{Admission, ContenderSlot},
-    ask::{Ask, Patience},
+    ask::Ask,
     distance::{Distance, GRACE},
     effects::millis,
-    guard::LockGuard,
     nest::Nested,
     pause::{LONGEST_PAUSE, Trouble, bounded, bounded_by, unanswered},
     queue::{QueuePlace, Told},
     registry::{Place, State},
+    share::Share,
     shared::Engine,
     tenure::Tenure,
     tried::Contended,
@@ -36,13 +36,13 @@ use crate::{
 };
 
 /// An acquisition that was begun.
-pub(super) type Acquiring = Reused<Result<Option<LockGuard>>>;
+pub(super) type Acquiring = Reused<Result<Option<Share>>>;
 
 thread_local! {
-    static QUEUED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
-    static REFUSED: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
-    static CONTENDING: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
-    static GOING_ON: Boxes<Result<Option<LockGuard>>> = const { Spare::new() };
+    static QUEUED: Boxes<Result<Option<Share>>> = const { Spare::new() };
+    static REFUSED: Boxes<Result<Option<Share>>> = const { Spare::new() };
+    static CONTENDING: Boxes<Result<Option<Share>>> = const { Spare::new() };
+    static GOING_ON: Boxes<Result<Option<Share>>> = const { Spare::new() };
 }
 
 /// One that ends before it was admitted.
@@ -86,7 +86,7 @@ impl Acquisition {
         }
     }
 
-    fn acquired(&self, asked: Option<Instant>, acquired: Result<Option<LockGuard>>) -> Result<Option<LockGuard>> {
+    fn acquired(&self, asked: Option<Instant>, acquired: Result<Option<Share>>) -> Result<Option<Share>> {
         if let (Some(asked), Ok(Some(guard))) = (asked, &acquired)
             && guard.stands()
         {
@@ -101,7 +101,7 @@ impl Acquisition {
         admitted.unwrap_or_else(Admission::Refused)
     }
 
-    async fn queue(&self, waiting: QueuePlace) -> Result<Option<LockGuard>> {
+    async fn queue(&self, waiting: QueuePlace) -> Result<Option<Share>> {
         let number = waiting.number();
         let place = self.ask.elsewhere.then(|| waiting.place().clone());
         let admission = match self.turn(waiting).await? {
@@ -114,7 +114,7 @@ impl Acquisition {
             Some(Told::Contend(_)) => self.admission(None),
             Some(Told::Called) => match place {
                 // Whether the caller is there is not known here.
-                Some(place) => return Ok(Some(LockGuard::of_nothing(place, &self.ask))),
+                Some(place) => return Ok(Some(Share::of_nothing(place, &self.ask))),
                 None => self.admission(Some(number)),
             },
             Some(Told::Failed(error)) => return Err(error),
@@ -122,7 +122,7 @@ impl Acquisition {
         self.anew(admission).await
     }
 
-    async fn contend(&self, slot: ContenderSlot) -> Result<Option<LockGuard>> {
+    async fn contend(&self, slot: ContenderSlot) -> Result<Option<Share>> {
         match contend(slot, self).await? {
             Contended::Over(answer) => Ok(answer),
             Contended::PassedOver => self.anew(self.admission(None)).await,
@@ -130,14 +130,14 @@ impl Acquisition {
     }
 
     /// What follows once it was in line, or was passed over.
-    fn anew(&self, admission: Admission) -> Pin<Box<dyn Future<Output = Result<Option<LockGuard>>> + Send + '_>> {
+    fn anew(&self, admission: Admission) -> Pin<Box<dyn Future<Output = Result<Option<Share>>> + Send + '_>> {
         match admission {
             Admission::Contend(slot) => Box::pin(self.contend(slot)),
             admission => Box::pin(self.go_on(admission)),
         }
     }
 
-    async fn go_on(&self, mut admission: Admission) -> Result<Option<LockGuard>> {
+    async fn go_on(&self, mut admission: Admission) -> Result<Option<Share>> {
         loop {
             let granted = match admission {
                 Admission::Busy => {
@@ -160,17 +160,14 @@ impl Acquisition {
     }
 
     /// Whether what was given is still good. Who is elsewhere takes it there.
-    fn takes(&self, guard: &LockGuard) -> bool {
+    fn takes(&self, guard: &Share) -> bool {
         if self.ask.elsewhere { guard.is_held() } else { guard.take() }
     }
 
     /// Waits for the turn in the local queue.
     async fn turn(&self, mut waiting: QueuePlace) -> Result<Option<Told>> {
         self.say_contended();
-        let until = match self.ask.patience {
-            Patience::Until(until) => Some(until),
-            Patience::Once | Patience::ForEver => None,
-        };
+        let until = self.ask.patience.until();
         let told = if waiting.behind_itself {
             Box::pin(bounded(until, self.turn_behind_itself(&mut waiting))).await
         } else {
@@ -190,7 +187,7 @@ impl Acquisition {
     }
 }
 
-impl LockGuard {
+impl Share {
     /// Whoever comes for it asks again.
     fn of_nothing(place: Place, ask: &Ask) -> Self {
         let ticket = place.engine.draw();

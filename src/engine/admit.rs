@@ -75,7 +75,7 @@ impl State {
         if !self.is_taken() {
             return Admission::Contend(self.contend(place, number(), ask.owner.clone()));
         }
-        if ask.patience == Patience::Once {
+        if ask.patience.asks_once() {
             return Admission::Busy;
         }
         let (turn, told) = oneshot::channel();

@@ -26,6 +26,8 @@ pub(crate) struct Ask {
 pub(crate) enum Patience {
     /// One try, no queue.
     Once,
+    /// The same, and for its answer no longer than somebody waits whose wait ends then.
+    OnceBy(Instant),
     Until(Instant),
     /// As long as the server answers.
     ForEver,
@@ -35,9 +37,22 @@ impl Patience {
     /// Whether the caller has nothing left to wait for by then.
     pub(super) fn ends_by(self, at: Instant) -> bool {
         match self {
-            Self::Once => true,
+            Self::Once | Self::OnceBy(_) => true,
             Self::Until(until) => until <= at,
             Self::ForEver => false,
+        }
+    }
+
+    /// Whether there is one try, and no waiting for others.
+    pub(super) fn asks_once(self) -> bool {
+        matches!(self, Self::Once | Self::OnceBy(_))
+    }
+
+    /// When the caller's wait ends, where a command's own deadline is not the end of it.
+    pub(super) fn until(self) -> Option<Instant> {
+        match self {
+            Self::Until(until) | Self::OnceBy(until) => Some(until),
+            Self::Once | Self::ForEver => None,
         }
     }
 }

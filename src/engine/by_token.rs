@@ -9,10 +9,10 @@ use std::{
 use super::{
     Letting, Renewal,
     effects::Effects,
-    guard::LockGuard,
     handle::{AskFailed, Handle},
     outcome::Released,
     registry::{Place, State},
+    share::Share,
     tenure::{End, Tenure},
     term::{Deadline, Term},
     unlock::Stage,
@@ -24,26 +24,9 @@ use crate::{
     token::Token,
 };
 
-impl LockGuard {
-    /// The token of a [`TokenLock`](crate::TokenLock) that is held: whoever has it can extend and release the lock, here and
-    /// elsewhere, see [`TokenLock::resume`](crate::TokenLock::resume). Other locks have none, nor has what was lost or released.
-    ///
-    /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
-    /// the lock itself on, take [`LockGuard::into_token`].
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
-    /// let guard = client.token_lock("report").lock().await?;
-    /// if let Some(token) = guard.token() {
-    ///     println!("{}", token.as_ref()); // for a child process that extends the lock while it works
-    /// }
-    /// # guard.unlock().await.map(drop)
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn token(&self) -> Option<Token> {
+impl Share {
+    /// The token of what is held, which whoever is told it may tell others.
+    pub(super) fn token(&self) -> Option<Token> {
         self.touch();
         self.place.update(|state, fx| {
             state.expire(&self.place, fx);
@@ -54,31 +37,8 @@ impl LockGuard {
         })
     }
 
-    /// Gives the lock to whoever gets the token: the guard is gone, nobody here renews the lock, and it stays locked for what is
-    /// left of its lease, unless it is extended. No I/O.
-    ///
-    /// A renewal that was under way may still lengthen it, once. Where an answer to the acquisition was lost, a late copy of that
-    /// may take the lock again after whoever has the token released it, for one lease at most.
-    ///
-    /// # Errors
-    ///
-    /// The guard itself, where there is no token to give: it is no [`TokenLock`](crate::TokenLock)'s, or what it stood for was
-    /// lost or released.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
-    /// let lock = client.token_lock("report");
-    /// let guard = lock.lock().lease(std::time::Duration::from_secs(600)).await?;
-    /// match guard.into_token() {
-    ///     Ok(token) => println!("{}", token.as_ref()), // for the queue that another service works off
-    ///     Err(guard) => println!("not held any more: {guard:?}"),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn into_token(self) -> std::result::Result<Token, Self> {
+    /// The token, instead of the share; the share itself where there is none to give.
+    pub(super) fn into_token(self) -> std::result::Result<Token, Self> {
         self.touch();
         let mut stage = self.stage();
         let mut fx = Effects::default();

@@ -14,8 +14,8 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     alarm::{Alarm, Alarms},
-    guard::LockGuard,
     home::Attended,
+    share::Share,
     shared::Engine,
 };
 use crate::{
@@ -215,7 +215,7 @@ pub(crate) async fn while_driven<T>(
 #[derive(Default)]
 pub(super) struct Minding(Option<(Instant, Alarm)>);
 
-impl LockGuard {
+impl Share {
     /// No timer of home tells of the hold's end in time if home stands still: whoever polls this elsewhere, or beside its
     /// workers, is woken when it comes, and the loss is noticed here.
     pub(super) fn minds_end(&self, Minding(alarm): &mut Minding, cx: &Context<'_>) {

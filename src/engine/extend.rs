@@ -2,30 +2,41 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Renewal, guard::LockGuard, hold::Hold, registry::Place, tenure::Tenure};
+use super::{Renewal, hold::Hold, registry::Place, share::Share, tenure::Tenure};
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, LostCause, Op, Result},
 };
 
 /// A guard's share of a hold, for a call that may outlive the guard's poll.
-struct Share {
+struct Extension {
     place: Place,
     tenure: Arc<Tenure>,
     ticket: u64,
+    /// It may last less long where its `max_hold` ends it before.
+    within_bound: bool,
 }
 
-impl LockGuard {
+impl Share {
     /// [`LockGuard::extend`].
     pub(super) async fn lengthen(&self, lease: Duration) -> Result<()> {
+        self.lengthens(lease, false).await
+    }
+
+    /// The same for a lease that may end with the `max_hold` of this hold, as that of every acquisition.
+    pub(super) async fn lengthen_within_bound(&self, lease: Duration) -> Result<()> {
+        self.lengthens(lease, true).await
+    }
+
+    async fn lengthens(&self, lease: Duration, within_bound: bool) -> Result<()> {
         let (place, tenure) = (self.place.clone(), Arc::clone(&self.tenure));
-        let share = Share { place, tenure, ticket: self.ticket };
-        let extended = self.place.engine.anywhere(Box::pin(share.extend(lease))).await;
+        let extension = Extension { place, tenure, ticket: self.ticket, within_bound };
+        let extended = self.place.engine.anywhere(Box::pin(extension.extend(lease))).await;
         extended.unwrap_or_else(|silence| Err(silence.error(self.place.name(), Op::Extend)))
     }
 }
 
-impl Share {
+impl Extension {
     async fn extend(self, lease: Duration) -> Result<()> {
         let (clock, whole) = (self.place.engine.clock(), self.place.engine.settings().command_timeout);
         let until = clock.now() + whole;
@@ -42,7 +53,9 @@ impl Share {
     async fn ask(&self, lease: Duration, within: Duration, again: bool) -> Result<bool> {
         let (place, clock) = (&self.place, self.place.engine.clock());
         let era = place.engine.era.number();
-        let Some(asked) = self.look(|hold| hold.extends(lease, clock)) else { return Err(self.why_not_held()) };
+        let Some(asked) = self.look(|hold| hold.extends(lease, self.within_bound, clock)) else {
+            return Err(self.why_not_held());
+        };
         let Some((number, term)) = asked else {
             let why = "it would reach beyond the max_hold of this hold";
             return Err(Error::invalid("lease", why).for_lock(place.name()));

@@ -1,31 +1,15 @@
-//! The public face of a ticket: what a holder can ask, await and do. Every decision is taken elsewhere.
+//! The public face of what is held: one ticket, or one of each of several locks. Every decision is taken elsewhere.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, Mutex, atomic::AtomicBool},
-    task::Poll,
-    time::Duration,
-};
+use std::{fmt, pin::pin, time::Duration};
 
-use once_cell::race::OnceBox;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    effects::Effects,
-    elsewhere::Minding,
-    hold::Hold,
-    outcome::Released,
-    registry::Place,
-    tenure::{End, Tenure},
-    unlock::Stage,
-};
+use super::{many::Many, outcome::Released, share::Share};
 use crate::{
     error::{Error, Result},
     lease,
     owner::Owner,
+    token::Token,
 };
 
 /// A lock that is held, once. The guard *is* the lock: keep it for as long as nobody else may enter.
@@ -46,27 +30,22 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct LockGuard {
-    pub(super) place: Place,
-    pub(super) tenure: Arc<Tenure>,
-    pub(super) ticket: u64,
-    /// It was asked for something.
-    pub(super) touched: AtomicBool,
-    pub(super) stage: Mutex<Stage>,
-    /// This guard's share ended; the hold may go on without it.
-    pub(super) released: OnceBox<Notify>,
+pub struct LockGuard(Held);
+
+/// What a guard has.
+enum Held {
+    One(Share),
+    /// Boxed, so that the usual one has no room for it.
+    Many(Box<Many>),
 }
 
 impl LockGuard {
-    pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64) -> Self {
-        Self {
-            place,
-            tenure,
-            ticket,
-            touched: AtomicBool::new(false),
-            stage: Mutex::new(Stage::Held),
-            released: OnceBox::new(),
-        }
+    pub(super) fn one(share: Share) -> Self {
+        Self(Held::One(share))
+    }
+
+    pub(super) fn many(many: Many) -> Self {
+        Self(Held::Many(Box::new(many)))
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -99,7 +78,10 @@ impl LockGuard {
     /// ```
     #[doc(alias = "release")]
     pub async fn unlock(&self) -> Result<Released> {
-        self.let_go().await
+        match &self.0 {
+            Held::One(share) => share.let_go().await,
+            Held::Many(many) => Box::pin(many.let_go()).await,
+        }
     }
 
     /// Whether the hold is still ours, by the local deadline and all that was heard. No I/O.
@@ -115,7 +97,10 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.look(|_| ()).is_some()
+        match &self.0 {
+            Held::One(share) => share.is_held(),
+            Held::Many(many) => many.is_held(),
+        }
     }
 
     /// How long the hold is good for unless it is renewed; `None` once it is over. No I/O.
@@ -136,8 +121,10 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
-        let moment = self.place.engine.clock().moment();
-        self.look(|hold| hold.deadline(moment).saturating_duration_since(moment.now))
+        match &self.0 {
+            Held::One(share) => share.expires_in(),
+            Held::Many(many) => many.expires_in(),
+        }
     }
 
     /// Resolves when the hold is lost, with the reason; never if it is released. It may be awaited anywhere, with or
@@ -159,20 +146,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
-        self.check();
-        let (mut over, mut minding) = (pin!(self.tenure.over()), Minding::default());
-        poll_fn(|cx| {
-            let polled = over.as_mut().poll(cx);
-            if polled.is_pending() {
-                self.minds_end(&mut minding, cx);
-            }
-            polled
-        })
-        .await;
-        match self.tenure.loss(self.place.name()) {
-            // The rest of the hold may be lost after this guard's share was released.
-            Some(error) if !self.is_let_go() => error,
-            _ => std::future::pending().await,
+        match &self.0 {
+            Held::One(share) => share.lost().await,
+            Held::Many(many) => Box::pin(many.lost()).await,
         }
     }
 
@@ -197,8 +173,10 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
-        self.check();
-        self.tenure.token(|| self.place.engine.is_ending()).child_token()
+        match &self.0 {
+            Held::One(share) => share.cancellation(),
+            Held::Many(many) => many.cancellation(),
+        }
     }
 
     /// Runs a future for as long as the hold lasts.
@@ -225,25 +203,11 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn protect<F: IntoFuture>(&self, work: F) -> Result<F::Output> {
-        let mut work = pin!(work.into_future());
-        let mut over = pin!(self.tenure.over());
-        let mut released = pin!(self.released.get_or_init(Box::default).notified());
-        let mut minding = Minding::default();
-        poll_fn(|cx| {
-            let ended = over.as_mut().poll(cx).is_ready() || released.as_mut().poll(cx).is_ready();
-            if ended || !self.is_held() {
-                return Poll::Ready(Err(self.why_not_held()));
-            }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(_) if !self.is_held() => Poll::Ready(Err(self.why_not_held())),
-                Poll::Ready(output) => Poll::Ready(Ok(output)),
-                Poll::Pending => {
-                    self.minds_end(&mut minding, cx);
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        let work = pin!(work.into_future());
+        match &self.0 {
+            Held::One(share) => share.protect(work).await,
+            Held::Many(many) => many.protect(work).await,
+        }
     }
 
     /// Makes the whole hold last at least this long from now; never shorter. The watchdog goes on unchanged.
@@ -269,13 +233,19 @@ impl LockGuard {
     #[doc(alias = "renew")]
     pub async fn extend(&self, lease: Duration) -> Result<()> {
         let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
-        self.lengthen(lease).await
+        match &self.0 {
+            Held::One(share) => share.lengthen(lease).await,
+            Held::Many(many) => Box::pin(many.lengthen(lease)).await,
+        }
     }
 
     /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        self.look(Hold::granted).unwrap_or(0)
+        match &self.0 {
+            Held::One(share) => share.hold_count(),
+            Held::Many(many) => many.hold_count(),
+        }
     }
 
     /// The fencing token, which is greater than those of all holders before, and the same for all guards of one hold. Only a
@@ -292,22 +262,85 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
-        self.touch();
-        self.tenure.fence()
+        match &self.0 {
+            Held::One(share) => share.fence(),
+            Held::Many(_) => None,
+        }
+    }
+
+    /// The token of a [`TokenLock`](crate::TokenLock) that is held: whoever has it can extend and release the lock, here and
+    /// elsewhere, see [`TokenLock::resume`](crate::TokenLock::resume). Other locks have none, nor have several together, nor what was lost or
+    /// released.
+    ///
+    /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
+    /// the lock itself on, take [`LockGuard::into_token`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let guard = client.token_lock("report").lock().await?;
+    /// if let Some(token) = guard.token() {
+    ///     println!("{}", token.as_ref()); // for a child process that extends the lock while it works
+    /// }
+    /// # guard.unlock().await.map(drop)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        match &self.0 {
+            Held::One(share) => share.token(),
+            Held::Many(_) => None,
+        }
+    }
+
+    /// Gives the lock to whoever gets the token: the guard is gone, nobody here renews the lock, and it stays locked for what is
+    /// left of its lease, unless it is extended. No I/O.
+    ///
+    /// A renewal that was under way may still lengthen it, once. Where an answer to the acquisition was lost, a late copy of that
+    /// may take the lock again after whoever has the token released it, for one lease at most.
+    ///
+    /// # Errors
+    ///
+    /// The guard itself, where there is no token to give: it is no [`TokenLock`](crate::TokenLock)'s, or what it stood for was
+    /// lost or released.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// let lock = client.token_lock("report");
+    /// let guard = lock.lock().lease(std::time::Duration::from_secs(600)).await?;
+    /// match guard.into_token() {
+    ///     Ok(token) => println!("{}", token.as_ref()), // for the queue that another service works off
+    ///     Err(guard) => println!("not held any more: {guard:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_token(self) -> std::result::Result<Token, Self> {
+        match self.0 {
+            Held::One(share) => share.into_token().map_err(Self::one),
+            Held::Many(many) => Err(Self(Held::Many(many))),
+        }
     }
 
     /// Who holds. Nested acquisitions by this owner succeed at once.
     #[must_use]
     pub fn owner(&self) -> &Owner {
-        self.touch();
-        &self.tenure.owner
+        match &self.0 {
+            Held::One(share) => share.owner(),
+            Held::Many(many) => many.owner(),
+        }
     }
 
     /// The lock's name, as it was given.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.touch();
-        self.place.name()
+        match &self.0 {
+            Held::One(share) => share.name(),
+            Held::Many(many) => many.name(),
+        }
     }
 
     /// Gives up the guard and keeps the hold, with its watchdog, for `unlock()` or `attach()` of the same owner.
@@ -328,56 +361,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn detach(self) -> Owner {
-        let mut stage = self.stage();
-        let mut fx = Effects::default();
-        if matches!(*stage, Stage::Held) {
-            let detached = self.place.change(&mut fx, |state, _| {
-                let hold = state.hold_of(&self.tenure)?;
-                hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?.detached = true;
-                Some(())
-            });
-            if detached.is_some() {
-                *stage = Stage::Over(Ok(Released::StillHeld(0)));
-            }
-        }
-        drop(stage);
-        fx.run(&self.place);
-        self.tenure.owner.clone()
-    }
-
-    /// Reads from the live hold, if this guard still has its share of it.
-    fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
-        self.touch();
-        self.place.look_at(&self.tenure, self.ticket, read)
-    }
-
-    /// Notices now what a timer would tell soon, or a withdrawn command noticed first.
-    fn check(&self) {
-        self.touch();
-        self.place.update(|state, fx| state.expire(&self.place, fx));
-    }
-
-    fn why_not_held(&self) -> Error {
-        self.place.why_not_held(&self.tenure)
-    }
-}
-
-impl Place {
-    /// Reads from the live hold, if the ticket still has its share of it.
-    pub(super) fn look_at<R>(&self, tenure: &Arc<Tenure>, ticket: u64, read: impl FnOnce(&Hold) -> R) -> Option<R> {
-        self.update(|state, fx| {
-            state.expire(self, fx);
-            let hold = state.live(tenure)?;
-            hold.ticket(ticket)?;
-            Some(read(hold))
-        })
-    }
-
-    pub(super) fn why_not_held(&self, tenure: &Tenure) -> Error {
-        self.update(|state, fx| state.expire(self, fx));
-        match tenure.end() {
-            Some(End::Lost(loss)) => loss.error(self.name()),
-            _ => Error::NotHeld { name: Arc::clone(self.name()), guards: 0 },
+        match self.0 {
+            Held::One(share) => share.detach(),
+            Held::Many(many) => many.detach(),
         }
     }
 }

@@ -13,13 +13,13 @@ use super::{
     date::Date,
     effects::{Effects, LogEvent},
     era::ServersSeen,
-    guard::LockGuard,
     hold::{Hold, Term, Ticket},
     outcome::{Outcome, Released},
     queue::{Told, Waiter},
     reap::OldCopies,
     registry::{Place, State, Successor},
     release::{ReleaseJob, Why},
+    share::Share,
     slice::Turn,
     tenure::{End, Loss, Tenure},
 };
@@ -182,7 +182,7 @@ impl Hold {
             last.into_iter().for_each(|last| first.inherit(last));
         }
         self.pass_to(Arc::clone(&tenure), first, now);
-        let guard = LockGuard::new(place.clone(), tenure, ticket);
+        let guard = Share::new(place.clone(), tenure, ticket);
         fx.deliver(waiter.turn, Told::Granted(guard));
     }
 }
@@ -294,7 +294,7 @@ impl HandOver {
             }
             let tenure = Tenure::granted(waiter.owner, waiter.task, fence);
             let first = Ticket::new(ticket, waiter.lease, waiter.max_hold, term.sent);
-            let guard = LockGuard::new(place.clone(), Arc::clone(&tenure), ticket);
+            let guard = Share::new(place.clone(), Arc::clone(&tenure), ticket);
             let forced = state.handing.take().is_some_and(|successor| successor.forced);
             state.hold = Some(Hold::new(to, tenure, first.untaken(), term, moment));
             if forced {

@@ -9,6 +9,7 @@ use super::{
     hold::Hold,
     plan::Plan,
     request::{Acquire, TryAcquire, Unlock},
+    share::Share,
     shared::Engine,
 };
 use crate::{
@@ -76,6 +77,10 @@ impl Handle {
 
     /// Takes a detached ticket of the owner back, the newest first. No I/O.
     pub(crate) fn attach(&self, owner: &Owner) -> Option<LockGuard> {
+        self.attached(owner).map(LockGuard::one)
+    }
+
+    pub(super) fn attached(&self, owner: &Owner) -> Option<Share> {
         let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
         let (tenure, id) = place.update(|state, fx| {
             state.expire(&place, fx);
@@ -84,7 +89,7 @@ impl Handle {
             hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
             Some((tenure, id))
         })?;
-        Some(LockGuard::new(place, tenure, id))
+        Some(Share::new(place, tenure, id))
     }
 
     /// Who holds, as the server sees it.

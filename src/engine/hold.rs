@@ -49,7 +49,7 @@ pub(crate) struct Hold {
     /// How far the lease reaches by what was asked for: bounds may have kept it short.
     reached: Date,
     /// How far the fixed leases of its tickets were to reach, those of ended ones included.
-    floor: Date,
+    pub(super) floor: Date,
     /// How long the server may keep it, by anything that was sent, answered or not.
     kept: Date,
     pub(super) taken: Date,
@@ -150,9 +150,9 @@ impl Hold {
         }
     }
 
-    /// What an extension by this much from now asks for; `None` if it would reach beyond a bound.
-    pub(crate) fn extends(&self, lease: Duration, clock: &Clock) -> Option<(HoldNumber, Term)> {
-        let term = Term::now(lease, self.bound(), clock).filter(|term| !term.cut)?;
+    /// What an extension by this much from now asks for; `None` if it would reach beyond a bound, and may not be cut there.
+    pub(crate) fn extends(&self, lease: Duration, within_bound: bool, clock: &Clock) -> Option<(HoldNumber, Term)> {
+        let term = Term::now(lease, self.bound(), clock).filter(|term| within_bound || !term.cut)?;
         Some((self.number, term))
     }
 

@@ -10,10 +10,10 @@ use tokio::{task, time::Instant};
 use super::{
     acquisition::Acquisition,
     effects::{Effects, LogEvent},
-    guard::LockGuard,
     pause::bounded,
     queue::{QueuePlace, Told},
     registry::{Place, State},
+    share::Share,
     tenure::Tenure,
 };
 use crate::name::Field;
@@ -79,7 +79,7 @@ impl DroppedAtOnce {
     }
 }
 
-impl LockGuard {
+impl Share {
     /// It is asked for something.
     pub(super) fn touch(&self) {
         self.touched.store(true, Ordering::Relaxed);

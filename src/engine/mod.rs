@@ -9,7 +9,8 @@
 //! | try, listen, try again, sleep | `acquire.rs`, what follows from a try in `tried.rs` |
 //! | tries whose grants replicas are to know of | `acknowledged.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
-//! | the futures that users hold, and what makes them | `request.rs`, `plan.rs`, `handle.rs` |
+//! | the futures that users hold, and what makes them | `request.rs`, `progress.rs`, `plan.rs`, `handle.rs` |
+//! | several locks at a time | `several.rs`, how they are come by `gather.rs`, their holds `many.rs`, what begins in one poll `together.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
@@ -33,7 +34,7 @@
 //! | asking for holds of which another server may know nothing | `era.rs` |
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
-//! | the public face of a ticket, and its end | `guard.rs`, `unlock.rs` |
+//! | the public face of a ticket, and its end | `guard.rs`, `share.rs`, `unlock.rs` |
 //! | holds that are told to others, given away, and held by a token alone | `by_token.rs` |
 //! | a forced release, a longer lease | `force.rs`, `extend.rs` |
 //! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, their timers in `alarm.rs` |
@@ -92,6 +93,7 @@ mod ending;
 mod era;
 mod extend;
 mod force;
+mod gather;
 mod guard;
 mod half_built;
 mod hand_over;
@@ -100,6 +102,7 @@ mod hold;
 mod home;
 mod inline;
 mod loss;
+mod many;
 mod misuse;
 mod mix;
 mod nest;
@@ -107,12 +110,15 @@ mod outcome;
 mod parked;
 mod pause;
 mod plan;
+mod progress;
 mod queue;
 mod reap;
 mod registry;
 mod release;
 mod request;
 mod schedule;
+mod several;
+mod share;
 mod shared;
 mod slice;
 mod telling;
@@ -120,6 +126,7 @@ mod tenure;
 mod term;
 mod thin;
 mod ticket;
+mod together;
 mod tried;
 mod tries;
 mod turns;
@@ -139,6 +146,7 @@ pub(crate) use self::{
     clock::Clock,
     elsewhere::while_driven,
     handle::{Handle, Nesting},
+    several::Several,
     shared::{Engine, Settings},
 };
 pub use self::{

@@ -15,11 +15,11 @@ use super::{
     Attempt, HoldNumber,
     ask::{Ask, Patience},
     commands::in_turn,
-    guard::LockGuard,
     hand_over::Ending,
     hold::{Hold, Term, Ticket},
     pause::{Pauses, bounded, unanswered},
     registry::{Place, State},
+    share::Share,
     telling::retell,
     tenure::Tenure,
 };
@@ -91,7 +91,7 @@ struct NestedRequest {
 }
 
 pub(crate) enum Nested {
-    Granted(LockGuard),
+    Granted(Share),
     /// The outer hold is gone: go on as a fresh acquisition.
     OuterLost,
 }
@@ -214,7 +214,7 @@ impl Nest {
         let heard = self.started.max(self.place.last_answer());
         match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(distance.cut_off(until, heard)),
+            Patience::Until(until) | Patience::OnceBy(until) => Some(distance.cut_off(until, heard)),
             Patience::ForEver => Some(heard + self.place.engine.settings().unreachable_after),
         }
     }
@@ -223,7 +223,7 @@ impl Nest {
     fn end(&mut self, ask: &Ask, asked: NestedRequest) -> Option<Instant> {
         match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(until),
+            Patience::Until(until) | Patience::OnceBy(until) => Some(until),
             Patience::ForEver => {
                 let since = *self.since.get_or_insert(self.started.max(asked.heard));
                 Some(since + self.place.engine.settings().unreachable_after)
@@ -294,7 +294,7 @@ impl Nest {
             self.tenure.may_end_sooner();
         }
         tracing::debug!(lock = %Field(place.name()), owner = %ask.owner, holds, "nested");
-        Some(Nested::Granted(LockGuard::new(place.clone(), Arc::clone(&self.tenure), ticket)))
+        Some(Nested::Granted(Share::new(place.clone(), Arc::clone(&self.tenure), ticket)))
     }
 
     /// What the server counts is what it counted before.

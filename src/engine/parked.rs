@@ -80,6 +80,11 @@ impl Hold {
         nobody.then(|| self.counting.alone_since().unwrap_or(self.taken))
     }
 
+    /// Whether nobody works under it, or ever did.
+    fn is_unused(&self) -> bool {
+        self.untaken_since().is_some() || self.tickets.iter().all(|ticket| ticket.untaken || ticket.gathered)
+    }
+
     /// Perhaps the last one who worked under it is gone.
     pub(super) fn left_alone(&mut self, now: Date) {
         if self.untaken_since().is_some() {
@@ -95,7 +100,9 @@ impl Hold {
 
     /// Somebody came for the guard of this ticket.
     pub(super) fn taken_up(&mut self, id: u64) {
-        self.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.untaken = false);
+        self.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| {
+            (ticket.untaken, ticket.gathered) = (false, false);
+        });
     }
 }
 
@@ -200,7 +207,7 @@ impl State {
     pub(super) fn leave_untaken(&mut self, place: &Place, fx: &mut Effects) {
         let moment = place.engine.clock().moment();
         self.expire_at(place, moment, fx);
-        if self.hold.as_ref().is_some_and(|hold| hold.untaken_since().is_some())
+        if self.hold.as_ref().is_some_and(Hold::is_unused)
             && let Ending::Release(job) = self.end_hold(place, None, moment, fx)
         {
             fx.release(job);

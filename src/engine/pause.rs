@@ -147,7 +147,7 @@ impl ContenderSlot {
                 state.slice.comes_nearer(distance.shortest());
                 let gate = state.slice.gate(now);
                 match gate {
-                    Gate::Until { .. } if ask.patience != Patience::Once => state.listens(place, fx),
+                    Gate::Until { .. } if !ask.patience.asks_once() => state.listens(place, fx),
                     Gate::Rest(at) if !ask.patience.ends_by(at) => state.listening.close(fx),
                     _ => {}
                 }
@@ -170,18 +170,21 @@ impl ContenderSlot {
             let gate = gate.to(ask.patience, now);
             let at = match gate {
                 Gate::Open if out => {
-                    let over = matches!(ask.patience, Patience::Until(until) if until.max(started) < now);
+                    let over = ask.patience.until().is_some_and(|until| until.max(started) < now);
                     return Ok(if over && !held_up { Opened::WaitOver } else { Opened::At(now) });
                 }
-                Gate::Until { .. } if ask.patience == Patience::Once => return Ok(Opened::Busy),
+                Gate::Until { .. } if ask.patience.asks_once() => return Ok(Opened::Busy),
                 Gate::Until { at, .. } | Gate::After(at) | Gate::Rest(at) => Some(at),
                 Gate::Open | Gate::Unanswered => None,
             };
             let bound = match (ask.patience, gate) {
-                (Patience::Until(until), Gate::Until { .. } | Gate::After(_) | Gate::Rest(_)) => until,
+                (
+                    Patience::Until(until) | Patience::OnceBy(until),
+                    Gate::Until { .. } | Gate::After(_) | Gate::Rest(_),
+                ) => until,
                 // It was answered busy before.
-                (Patience::Until(until), _) if releases == Releases::Answered => until,
-                (Patience::Until(until), _) => distance.cut_off(until, started),
+                (Patience::Until(until) | Patience::OnceBy(until), _) if releases == Releases::Answered => until,
+                (Patience::Until(until) | Patience::OnceBy(until), _) => distance.cut_off(until, started),
                 (Patience::ForEver, Gate::Until { at, .. } | Gate::After(at) | Gate::Rest(at)) => at,
                 (Patience::ForEver, _) => started + settings.unreachable_after,
                 (Patience::Once, _) => started + settings.command_timeout,
@@ -225,7 +228,7 @@ impl ContenderSlot {
     pub(super) fn cut_off(&self, ask: &Ask, now: Instant, troubled: Option<Instant>) -> Option<Instant> {
         match ask.patience {
             Patience::Once => None,
-            Patience::Until(until) => Some(self.place.distance().cut_off(until, now)),
+            Patience::Until(until) | Patience::OnceBy(until) => Some(self.place.distance().cut_off(until, now)),
             Patience::ForEver => {
                 let since = troubled?.max(self.place.last_answer());
                 let over = since + self.place.engine.settings().unreachable_after;
@@ -247,10 +250,7 @@ impl ContenderSlot {
         let ttl = ttl.max(Duration::from_millis(1)) + place.engine.chance().part_of(jitter);
         let expires = clock.now() + ttl;
         let mut polled = None;
-        let wait_over = match ask.patience {
-            Patience::Until(until) => Some(until),
-            Patience::Once | Patience::ForEver => None,
-        };
+        let wait_over = ask.patience.until();
         loop {
             let (awake, hearing) = place.update(|state, fx| {
                 state.listens(place, fx);
@@ -301,10 +301,7 @@ impl ContenderSlot {
             since
         });
         let over = since + settings.unreachable_after;
-        let end = match ask.patience {
-            Patience::Until(until) => until,
-            Patience::Once | Patience::ForEver => over,
-        };
+        let end = ask.patience.until().unwrap_or(over);
         if over <= now {
             self.tell_endless_waiters(&error);
         }

@@ -11,10 +11,11 @@ use tokio::task;
 use super::{
     acquisition::{self, Acquiring, Acquisition},
     ask::{Ask, Patience},
-    guard::LockGuard,
     handle::{Handle, Nesting},
     outcome::{Outcome, Released, not_yet},
     registry::State,
+    share::Share,
+    shared::Engine,
     telling,
     tenure::Tenure,
     unlock,
@@ -26,15 +27,33 @@ use crate::{
     spare::{Boxes, Reused, Spare},
 };
 
+/// What a caller may say of a request before its first poll.
+#[derive(Clone, Default)]
+pub(super) struct Options {
+    pub(super) owner: Option<Owner>,
+    pub(super) lease: Lease,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) wait: Option<Duration>,
+}
+
+/// How long what is acquired is to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) lease: Lease,
+    pub(super) max_hold: Option<Duration>,
+}
+
+impl Terms {
+    /// Until others are there as well, however long that takes.
+    pub(super) const UNTIL_ALL: Self = Self { lease: Lease::Watchdog, max_hold: None };
+}
+
 /// What was asked for, before the first poll.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) handle: Handle,
     pub(super) nesting: Nesting,
-    pub(super) owner: Option<Owner>,
-    pub(super) lease: Lease,
-    pub(super) max_hold: Option<Duration>,
-    pub(super) wait: Option<Duration>,
+    pub(super) options: Options,
     /// Who polled first, or first after it was begun anew.
     task: Option<task::Id>,
     elsewhere: bool,
@@ -44,17 +63,16 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
-        let (lease, elsewhere) = (Lease::Watchdog, false);
-        Self { handle, nesting, owner: None, lease, max_hold: None, wait: None, task: None, elsewhere, began: None }
+        Self { handle, nesting, options: Options::default(), task: None, elsewhere: false, began: None }
     }
 
     /// Whoever polls first is the owner, wherever the rest is done.
     pub(super) fn begin(&mut self) {
         if self.nesting == Nesting::Current {
-            self.owner.get_or_insert_with(Owner::current);
+            self.options.owner.get_or_insert_with(Owner::current);
         }
         self.task = task::try_id();
-        self.began = self.wait.map(|_| Instant::now());
+        self.began = self.options.wait.map(|_| Instant::now());
     }
 
     /// From now on it is awaited elsewhere: all but the owner and its task is settled at home.
@@ -65,7 +83,7 @@ impl Plan {
     /// What was waited for since it began counts, where it is begun anew.
     pub(super) fn waited(&mut self) {
         let waited = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        self.wait = self.wait.map(|wait| wait.saturating_sub(waited));
+        self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(waited));
     }
 
     /// The name as an error has it.
@@ -76,25 +94,9 @@ impl Plan {
     /// Checks everything that needs no server. The owner is whoever polls first.
     fn check(&self, waits: Waits) -> Result<Ask> {
         self.handle.ready()?;
-        let lease = match self.lease {
-            Lease::Watchdog => Lease::Watchdog,
-            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease).map_err(|error| self.said(error))?),
-        };
-        let max_hold = self.max_hold.map(lease::max_hold).transpose().map_err(|error| self.said(error))?;
-        let patience = match (waits, lease::wait(self.wait.unwrap_or_default())) {
-            (Waits::ForEver, _) | (Waits::AsTold, Wait::Forever) => Patience::ForEver,
-            (Waits::AsTold, Wait::None) => Patience::Once,
-            (Waits::AsTold, Wait::For(wait)) => Patience::Until(self.handle.engine.clock().now() + wait),
-        };
-        let owner = match (&self.owner, self.nesting) {
-            (Some(_), Nesting::Never) => {
-                let error = Error::invalid("owner", "a mutex gives every acquisition an owner of its own");
-                return Err(self.said(error));
-            }
-            (Some(owner), Nesting::Current) => owner.clone(),
-            (None, Nesting::Current) => Owner::current(),
-            (None, Nesting::Never) => Owner::new(),
-        };
+        let Terms { lease, max_hold } = self.options.terms().map_err(|error| self.said(error))?;
+        let patience = waits.patience(self.options.wait, &self.handle.engine);
+        let owner = self.options.whose(self.nesting).map_err(|error| self.said(error))?;
         let nests = self.nesting == Nesting::Current;
         Ok(Ask { owner, lease, max_hold, patience, task: self.task, nests, elsewhere: self.elsewhere })
     }
@@ -115,7 +117,7 @@ impl Plan {
     }
 
     pub(super) fn unlock(&self) -> Reused<Result<Released>> {
-        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let owner = self.options.owner.clone().unwrap_or_else(Owner::current);
         let handle = self.handle.clone();
         Reused::new(&UNLOCKS, async move {
             let protocol = handle.ready()?;
@@ -129,7 +131,7 @@ impl Plan {
                         if let Some(hold) = state.hold_of(&tenure) {
                             hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
                         }
-                        Unlockable::Ticket(LockGuard::new(place.clone(), tenure, id))
+                        Unlockable::Ticket(Share::new(place.clone(), tenure, id))
                     }
                     None => match state.ending_of(&owner) {
                         Some(outcome) => Unlockable::UnderWay(outcome),
@@ -159,7 +161,7 @@ impl Plan {
 
 /// What an owner without a guard may still unlock.
 enum Unlockable {
-    Ticket(LockGuard),
+    Ticket(Share),
     /// An earlier `unlock` of it is not answered yet.
     UnderWay(Arc<Outcome>),
     /// Nor is the count that one left.
@@ -186,8 +188,44 @@ thread_local! {
     static UNLOCKS: Boxes<Result<Released>> = const { Spare::new() };
 }
 
+/// How long the caller of a request waits.
 #[derive(Clone, Copy)]
 pub(super) enum Waits {
     ForEver,
     AsTold,
+    /// As told for an answer, and not at all for others.
+    Sweep,
+}
+
+impl Waits {
+    pub(super) fn patience(self, wait: Option<Duration>, engine: &Engine) -> Patience {
+        match (self, lease::wait(wait.unwrap_or_default())) {
+            (Self::ForEver, _) | (Self::AsTold, Wait::Forever) => Patience::ForEver,
+            (Self::AsTold | Self::Sweep, Wait::None) | (Self::Sweep, Wait::Forever) => Patience::Once,
+            (Self::AsTold, Wait::For(wait)) => Patience::Until(engine.clock().now() + wait),
+            (Self::Sweep, Wait::For(wait)) => Patience::OnceBy(engine.clock().now() + wait),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn terms(&self) -> Result<Terms> {
+        let lease = match self.lease {
+            Lease::Watchdog => Lease::Watchdog,
+            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease)?),
+        };
+        Ok(Terms { lease, max_hold: self.max_hold.map(lease::max_hold).transpose()? })
+    }
+
+    /// Whose it is, for whoever polls now.
+    pub(super) fn whose(&self, nesting: Nesting) -> Result<Owner> {
+        match (&self.owner, nesting) {
+            (Some(_), Nesting::Never) => {
+                Err(Error::invalid("owner", "a mutex gives every acquisition an owner of its own"))
+            }
+            (Some(owner), Nesting::Current) => Ok(owner.clone()),
+            (None, Nesting::Current) => Ok(Owner::current()),
+            (None, Nesting::Never) => Ok(Owner::new()),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::{sync::oneshot, task};
 
-use super::{admit::ContenderSlot, guard::LockGuard, mix::Mixing, registry::Place};
+use super::{admit::ContenderSlot, mix::Mixing, registry::Place, share::Share};
 use crate::{
     error::Error,
     lease::Lease,
@@ -22,7 +22,7 @@ pub(crate) enum Told {
     /// The name is nobody's here any more: try the server.
     Contend(ContenderSlot),
     /// Passed or handed over.
-    Granted(LockGuard),
+    Granted(Share),
     /// An answer that stands for all who wait.
     Failed(Error),
     /// Somebody did not take its turn: whoever is there asks again, and stands where it stood.

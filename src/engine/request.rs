@@ -1,172 +1,63 @@
-//! The futures that users hold. A request does nothing before its first poll; then it settles whose it is, and does what
-//! `plan.rs` says: here, if here is where the client lives, and else there.
+//! The futures that users hold. One does nothing before its first poll; how it goes on then is in `progress.rs`, and where it
+//! is for several locks in `gather.rs`.
 
 use std::{
     fmt,
     future::Future,
-    mem,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use tracing::Instrument;
-
 use super::{
-    elsewhere::{Away, HomeWatch},
+    gather::Gathering,
     guard::LockGuard,
     outcome::Released,
-    plan::{Plan, Waits},
+    plan::{Options, Plan, Waits},
+    progress::{Request, polled_again},
+    several::Ungathering,
+    share::Share,
 };
 use crate::{
-    error::{Error, Op, Result},
+    error::{Op, Result},
     lease::Lease,
     owner::Owner,
-    spare::Reused,
 };
 
-/// A plan, and how far it has come: it stays in its place, so that nothing is moved about.
-struct Request<T: 'static> {
-    plan: Plan,
-    progress: Progress<T>,
-    /// While it is polled at home, but by none of its workers.
-    watch: HomeWatch,
+/// An acquisition, of one lock or of several.
+enum Acquiring {
+    One(Request<Option<Share>>),
+    /// Boxed, so that the usual one has no room for it.
+    Many(Box<Gathering>),
 }
 
-/// Nothing until the first poll, a boxed future from then on: polled here while here is home, and else there.
-enum Progress<T: 'static> {
-    Planned,
-    Running(Reused<Result<T>>),
-    /// It runs at home, and is awaited elsewhere.
-    Away(Box<Away<Result<T>>>),
-    Done,
-}
-
-/// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
-trait Answer: Send + 'static {
-    /// Whether the request is final from its first poll on.
-    const FINAL: bool = false;
-
-    fn leaves(&self) {}
-
-    /// Whether it is still good for anything.
-    fn arrives(&self) -> bool {
-        true
-    }
-}
-
-impl Answer for Released {
-    const FINAL: bool = true;
-}
-
-impl Answer for Option<LockGuard> {
-    fn leaves(&self) {
-        self.iter().for_each(LockGuard::leave);
-    }
-
-    fn arrives(&self) -> bool {
-        self.as_ref().is_none_or(LockGuard::take)
-    }
-}
-
-/// How a request is begun, at home.
-type Start<T> = fn(&Plan) -> Reused<Result<T>>;
-
-impl<T: Answer> Request<T> {
-    fn new(plan: Plan) -> Self {
-        Self { plan, progress: Progress::Planned, watch: HomeWatch::default() }
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut Plan)) -> Self {
-        if let Progress::Planned = self.progress {
-            change(&mut self.plan);
-        }
-        self
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Option<Result<T>>> {
-        // At every poll: an owned future may be carried elsewhere, where its timers would panic.
-        let home = self.plan.handle.engine.is_home();
-        match &self.progress {
-            Progress::Planned if home => {
-                self.plan.begin();
-                self.progress = Progress::Running(start(&self.plan));
-            }
-            Progress::Planned => {
-                // What needs no server needs no home either.
-                if let Err(error) = self.plan.handle.ready() {
-                    self.progress = Progress::Done;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                self.plan.carry();
-                self.begin_away(start);
-            }
-            Progress::Running(_) if !home => self.carry(),
-            Progress::Running(_) | Progress::Away(_) | Progress::Done => {}
-        }
-        let polled = match &mut self.progress {
-            Progress::Running(running) => {
-                let engine = &self.plan.handle.engine;
-                let polled = self.watch.poll_at_home(engine, cx, |cx| Pin::new(running).poll(cx));
-                polled.map(|heard| heard.unwrap_or_else(|silence| Err(silence.error(&self.plan.full_name(), op))))
-            }
-            Progress::Away(_) => self.poll_away(cx, op, start),
-            Progress::Planned | Progress::Done => return Poll::Ready(None),
-        };
-        if polled.is_ready() {
-            self.progress = Progress::Done;
-            self.watch = HomeWatch::default();
-        }
-        polled.map(Some)
-    }
-
-    fn begin_away(&mut self, start: Start<T>) {
-        self.plan.begin();
-        let begun = self.plan.clone();
-        let call = async move { sent(start(&begun)).await };
-        self.progress = self.away(call.in_current_span());
-    }
-
-    fn carry(&mut self) {
-        if let Progress::Running(running) = mem::replace(&mut self.progress, Progress::Done) {
-            self.plan.carry();
-            self.watch = HomeWatch::default();
-            self.progress = self.away(sent(running));
-        }
-    }
-
-    fn away(&self, call: impl Future<Output = Result<T>> + Send + 'static) -> Progress<T> {
-        let answer = self.plan.handle.engine.away(call);
-        Progress::Away(Box::new(if T::FINAL { answer.decided() } else { answer }))
-    }
-
-    fn poll_away(&mut self, cx: &mut Context<'_>, op: Op, start: Start<T>) -> Poll<Result<T>> {
-        while let Progress::Away(answer) = &mut self.progress {
-            let answer = match ready!(Pin::new(answer).poll(cx)) {
-                Ok(answer) => answer,
-                Err(silence) => return Poll::Ready(Err(silence.error(&self.plan.full_name(), op))),
-            };
-            if answer.as_ref().is_ok_and(|answer| !answer.arrives()) {
-                // It was left lying for longer than it lasts: that is nobody's fault, so start over.
-                self.plan.waited();
-                self.begin_away(start);
-            } else {
-                return Poll::Ready(answer);
+impl Acquiring {
+    fn change(self, change: impl FnOnce(&mut Options)) -> Self {
+        match self {
+            Self::One(request) => Self::One(request.change(change)),
+            Self::Many(mut gathering) => {
+                gathering.change(change);
+                Self::Many(gathering)
             }
         }
-        Poll::Pending
     }
-}
 
-/// At home, with its answer ready to leave.
-async fn sent<T: Answer>(running: Reused<Result<T>>) -> Result<T> {
-    let answer = running.await;
-    answer.iter().for_each(T::leaves);
-    answer
-}
-
-fn polled_again<T>() -> Result<T> {
-    Err(Error::invalid("future", "it was polled again after it had answered"))
+    fn poll(&mut self, cx: &mut Context<'_>, waits: Waits) -> Poll<Option<Result<Option<LockGuard>>>> {
+        match self {
+            Self::One(request) => {
+                let start = match waits {
+                    Waits::ForEver => |plan: &Plan| plan.acquire(Waits::ForEver),
+                    Waits::AsTold | Waits::Sweep => |plan: &Plan| plan.acquire(Waits::AsTold),
+                };
+                let polled = request.poll(cx, Op::Acquire, start);
+                polled.map(|answer| answer.map(|answer| answer.map(|share| share.map(LockGuard::one))))
+            }
+            Self::Many(gathering) => {
+                let polled = gathering.poll(cx, waits);
+                polled.map(|answer| answer.map(|answer| answer.map(|many| many.map(LockGuard::many))))
+            }
+        }
+    }
 }
 
 /// Acquires a lock, waiting for as long as the server answers. Made by `lock()` of every primitive.
@@ -201,28 +92,32 @@ fn polled_again<T>() -> Result<T> {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Acquire(Request<Option<LockGuard>>);
+pub struct Acquire(Acquiring);
 
 impl Acquire {
     pub(super) fn new(plan: Plan) -> Self {
-        Self(Request::new(plan))
+        Self(Acquiring::One(Request::new(plan)))
+    }
+
+    pub(super) fn of_many(gathering: Gathering) -> Self {
+        Self(Acquiring::Many(Box::new(gathering)))
     }
 
     /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
-        Self(self.0.change(|plan| plan.lease = lease.into()))
+        Self(self.0.change(|options| options.lease = lease.into()))
     }
 
     /// Acquires as this owner instead of the current one.
     pub fn owner(self, owner: &Owner) -> Self {
-        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+        Self(self.0.change(|options| options.owner = Some(owner.clone())))
     }
 
     /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
     /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
     /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
-        Self(self.0.change(|plan| plan.max_hold = Some(bound)))
+        Self(self.0.change(|options| options.max_hold = Some(bound)))
     }
 }
 
@@ -230,7 +125,7 @@ impl Future for Acquire {
     type Output = Result<LockGuard>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.0.poll(cx, Op::Acquire, |plan| plan.acquire(Waits::ForEver));
+        let polled = self.0.poll(cx, Waits::ForEver);
         // Waiting for ever is never answered busy.
         polled.map(|answer| answer.unwrap_or_else(polled_again)?.map_or_else(polled_again, Ok))
     }
@@ -268,11 +163,15 @@ impl Future for Acquire {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct TryAcquire(Request<Option<LockGuard>>);
+pub struct TryAcquire(Acquiring);
 
 impl TryAcquire {
     pub(super) fn new(plan: Plan) -> Self {
-        Self(Request::new(plan))
+        Self(Acquiring::One(Request::new(plan)))
+    }
+
+    pub(super) fn of_many(gathering: Gathering) -> Self {
+        Self(Acquiring::Many(Box::new(gathering)))
     }
 
     /// Waits so long for the lock to become free. Zero is the same as no wait: one try, whose bound is the command
@@ -286,24 +185,24 @@ impl TryAcquire {
     /// An owner that has the lock already is let in again by any wait: its acquisitions go one after the other.
     #[doc(alias = "timeout")]
     pub fn wait(self, wait: Duration) -> Self {
-        Self(self.0.change(|plan| plan.wait = Some(wait)))
+        Self(self.0.change(|options| options.wait = Some(wait)))
     }
 
     /// How long the hold lasts on the server; the default is [`Lease::Watchdog`]. A fixed one has 10 ms to 365 days.
     pub fn lease(self, lease: impl Into<Lease>) -> Self {
-        Self(self.0.change(|plan| plan.lease = lease.into()))
+        Self(self.0.change(|options| options.lease = lease.into()))
     }
 
     /// Acquires as this owner instead of the current one.
     pub fn owner(self, owner: &Owner) -> Self {
-        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+        Self(self.0.change(|options| options.owner = Some(owner.clone())))
     }
 
     /// Ends the hold this long after this acquisition, whatever happens: at the bound it is lost
     /// ([`LostCause::MaxHold`](crate::LostCause::MaxHold)) and released. From 10 ms to 365 days; of several in one
     /// hold, the one that ends first counts.
     pub fn max_hold(self, bound: Duration) -> Self {
-        Self(self.0.change(|plan| plan.max_hold = Some(bound)))
+        Self(self.0.change(|options| options.max_hold = Some(bound)))
     }
 }
 
@@ -311,7 +210,7 @@ impl Future for TryAcquire {
     type Output = Result<Option<LockGuard>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.0.poll(cx, Op::Acquire, |plan| plan.acquire(Waits::AsTold));
+        let polled = self.0.poll(cx, Waits::AsTold);
         polled.map(|answer| answer.unwrap_or_else(polled_again))
     }
 }
@@ -340,16 +239,32 @@ impl Future for TryAcquire {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Unlock(Request<Released>);
+pub struct Unlock(Unlocking);
+
+/// A release of detached holds, of one lock or of several.
+enum Unlocking {
+    One(Request<Released>),
+    Many(Box<Ungathering>),
+}
 
 impl Unlock {
     pub(super) fn new(plan: Plan) -> Self {
-        Self(Request::new(plan))
+        Self(Unlocking::One(Request::new(plan)))
+    }
+
+    pub(super) fn of_many(ungathering: Ungathering) -> Self {
+        Self(Unlocking::Many(Box::new(ungathering)))
     }
 
     /// Releases a hold of this owner instead of the current one.
     pub fn owner(self, owner: &Owner) -> Self {
-        Self(self.0.change(|plan| plan.owner = Some(owner.clone())))
+        Self(match self.0 {
+            Unlocking::One(request) => Unlocking::One(request.change(|options| options.owner = Some(owner.clone()))),
+            Unlocking::Many(mut ungathering) => {
+                ungathering.change_owner(owner);
+                Unlocking::Many(ungathering)
+            }
+        })
     }
 }
 
@@ -357,7 +272,11 @@ impl Future for Unlock {
     type Output = Result<Released>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx, Op::Release, Plan::unlock).map(|answer| answer.unwrap_or_else(polled_again))
+        let polled = match &mut self.0 {
+            Unlocking::One(request) => request.poll(cx, Op::Release, Plan::unlock),
+            Unlocking::Many(ungathering) => ungathering.poll(cx),
+        };
+        polled.map(|answer| answer.unwrap_or_else(polled_again))
     }
 }
 

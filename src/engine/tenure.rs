@@ -1,7 +1,7 @@
 //! One owner's time with a hold, and how it ended: what that owner's guards share. It knows no deadline and no count.
 
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering, fence},
 };
 
@@ -34,8 +34,18 @@ struct More {
     over: Notify,
     /// Cancelled at the end, or before, when its owner is to stop.
     stop: OnceLock<CancellationToken>,
+    /// The same, each for several tenures.
+    joint: OnceBox<Mutex<Vec<Joint>>>,
     /// Somebody else may know the token by which the hold can be released.
     told: AtomicBool,
+}
+
+/// Cancelled with the first of several tenures that ends.
+#[derive(Debug)]
+struct Joint {
+    /// Where they are, which tells them apart for as long as all of them last.
+    of: Vec<usize>,
+    stop: CancellationToken,
 }
 
 /// How a tenure ended.
@@ -182,6 +192,34 @@ impl Tenure {
         stop
     }
 
+    /// Cancelled when the first of these tenures ends, or their owner is to stop: one for all who ask while they last. `stops`:
+    /// whether the owner is to stop by now.
+    pub(super) fn token_of_all(tenures: &[&Arc<Self>], stops: impl FnOnce() -> bool) -> CancellationToken {
+        let of: Vec<_> = tenures.iter().map(|tenure| Arc::as_ptr(tenure).addr()).collect();
+        let known = |joint: &mut Vec<Joint>| joint.iter().find(|it| it.of == of).map(|it| it.stop.clone());
+        let stop = tenures.first().and_then(|first| first.with_joint(known)).unwrap_or_else(|| {
+            let stop = CancellationToken::new();
+            for tenure in tenures {
+                tenure.with_joint(|joint| joint.push(Joint { of: of.clone(), stop: stop.clone() }));
+            }
+            stop
+        });
+        fence(Ordering::SeqCst);
+        if tenures.iter().any(|tenure| tenure.end.get().is_some()) || stops() {
+            stop.cancel();
+        }
+        stop
+    }
+
+    /// Those that count, under their mutex.
+    fn with_joint<R>(&self, change: impl FnOnce(&mut Vec<Joint>) -> R) -> R {
+        let joint = self.more().joint.get_or_init(Box::default);
+        let mut joint = joint.lock().unwrap_or_else(PoisonError::into_inner);
+        // A tenure of the others may have ended, and its place be another's.
+        joint.retain(|joint| !joint.stop.is_cancelled());
+        change(&mut joint)
+    }
+
     /// The error of a lost tenure.
     pub(crate) fn loss(&self, name: &Arc<str>) -> Option<Error> {
         match self.end()? {
@@ -195,6 +233,10 @@ impl More {
     fn stop(&self) {
         if let Some(stop) = self.stop.get() {
             stop.cancel();
+        }
+        if let Some(joint) = self.joint.get() {
+            let joint = std::mem::take(&mut *joint.lock().unwrap_or_else(PoisonError::into_inner));
+            joint.iter().for_each(|joint| joint.stop.cancel());
         }
     }
 }

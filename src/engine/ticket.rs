@@ -21,6 +21,8 @@ pub(crate) struct Ticket {
     pub(crate) detached: bool,
     /// Its guard lies somewhere, and nobody has looked yet.
     pub(super) untaken: bool,
+    /// It is renewed, but others are taken with it, and some are missing.
+    pub(super) gathered: bool,
 }
 
 impl Ticket {
@@ -32,12 +34,17 @@ impl Ticket {
             Lease::Watchdog => (sent, true),
             Lease::Fixed(lease) => (max_hold.map_or(sent + lease, |bound| bound.min(sent + lease)), false),
         };
-        Self { id, floor, max_hold, watched, detached: false, untaken: false }
+        Self { id, floor, max_hold, watched, detached: false, untaken: false, gathered: false }
     }
 
     /// For somebody who has not looked yet.
     pub(super) fn untaken(self) -> Self {
         Self { untaken: true, ..self }
+    }
+
+    /// What its acquisition would be, had it asked for this at this date.
+    pub(super) fn on_terms(&self, lease: Lease, max_hold: Option<Duration>, since: Date) -> Self {
+        Self { gathered: self.gathered, ..Self::new(self.id, lease, max_hold, since) }
     }
 
     /// When its hold has to be over.

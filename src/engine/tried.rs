@@ -8,11 +8,11 @@ use super::{
     HoldNumber,
     acquisition::Acquisition,
     admit::ContenderSlot,
-    ask::{Ask, Patience},
-    guard::LockGuard,
+    ask::Ask,
     half_built::HalfBuilt,
     pause::{Releases, unanswered},
     registry::Place,
+    share::Share,
 };
 use crate::{
     backend::{Fault, FaultKind},
@@ -25,14 +25,14 @@ const LATE_ANSWERS: u32 = 5;
 
 /// How a contender's life ends.
 pub(super) enum Contended {
-    Over(Option<LockGuard>),
+    Over(Option<Share>),
     /// It was not polled for so long that others went first.
     PassedOver,
 }
 
 /// What came of one try.
 pub(super) enum Tried {
-    Granted(LockGuard),
+    Granted(Share),
     Busy {
         retry_in: Option<Duration>,
     },
@@ -115,7 +115,7 @@ impl SoFar {
             Tried::Busy { retry_in } => {
                 acquisition.say_contended();
                 self.was_busy = true;
-                if ask.patience == Patience::Once {
+                if ask.patience.asks_once() {
                     return Ok(ControlFlow::Break(Contended::Over(None)));
                 }
                 return Ok(ControlFlow::Continue(Next::Sleep(self.half.may_sleep(retry_in))));
@@ -139,7 +139,7 @@ impl SoFar {
                     return Err(slot.give_up(ask, error, asked));
                 }
                 // The server answers, only not this one yet: what it said before stands, and what waits in line asked nothing.
-                let waits = matches!(ask.patience, Patience::Until(_));
+                let waits = ask.patience.until().is_some();
                 if waits && (self.was_busy || reached == Reached::Line) && asked < place.last_answer() {
                     return Ok(ControlFlow::Break(Contended::Over(None)));
                 }
@@ -148,7 +148,7 @@ impl SoFar {
             }
             Tried::Fault(fault) => {
                 let error = Error::from_fault(fault.clone(), place.name(), Op::Acquire);
-                if !fault.heals() || ask.patience == Patience::Once {
+                if !fault.heals() || ask.patience.asks_once() {
                     return Err(error);
                 }
                 self.ends_number(place, ask);

@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use super::{
     effects::Effects,
     elsewhere::Anywhere,
-    guard::LockGuard,
     hand_over::{Ending, HandOver},
     outcome::{Outcome, Released, not_yet},
     release::ReleaseJob,
+    share::Share,
     telling,
 };
 use crate::{
@@ -80,7 +80,7 @@ enum LettingGo<F> {
     Asked(Pin<Box<F>>),
 }
 
-impl LockGuard {
+impl Share {
     /// [`LockGuard::unlock`].
     pub(super) async fn let_go(&self) -> Result<Released> {
         let engine = &self.place.engine;
@@ -218,7 +218,7 @@ pub(super) fn told_of_detached(told: Result<Released>, left: u32) -> Result<Rele
     }
 }
 
-impl Drop for LockGuard {
+impl Drop for Share {
     fn drop(&mut self) {
         match self.step_if_held() {
             Some(Step::HandOver(hand_over)) => hand_over.start(None),

@@ -46,6 +46,10 @@ impl FencedLock {
         Self { handle: Handle::new(engine, scope.fenced_lock(name)) }
     }
 
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety.
     #[doc(alias = "acquire")]
     #[doc(alias = "lockInterruptibly")]

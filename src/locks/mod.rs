@@ -4,6 +4,7 @@ mod fenced;
 mod fenced_hash;
 mod hash;
 mod held_token;
+mod multi;
 mod mutex;
 mod reentrant;
 mod replies;
@@ -16,6 +17,7 @@ pub(crate) use self::scope::Scope;
 pub use self::{
     fenced::FencedLock,
     held_token::HeldToken,
+    multi::{MultiLock, Part},
     mutex::Mutex,
     reentrant::{Inspection, ReentrantLock},
     token::{TokenInspection, TokenLock},

@@ -38,6 +38,10 @@ impl Mutex {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
     }
 
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety. Its
     /// `owner` is refused here.
     #[doc(alias = "acquire")]

@@ -52,6 +52,10 @@ impl ReentrantLock {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
     }
 
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety.
     #[doc(alias = "acquire")]
     #[doc(alias = "lockInterruptibly")]

@@ -128,6 +128,10 @@ impl TokenLock {
         self.in_manner(|manner| Ok(Manner { orphans: Some(lease::orphan(ttl)?), ..manner }))
     }
 
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Acquires, waiting for as long as the server answers: see [`Acquire`] for options, errors and cancel safety. Its
     /// `owner` is refused here.
     #[doc(alias = "acquire")]

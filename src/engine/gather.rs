@@ -1,0 +1,283 @@
+//! Several locks for one owner: all that are free at once, and the others one after the other, in one order for everybody.
+//! Whoever waits has only such as come before, so nobody waits in a circle.
+//!
+//! It runs at home, whoever polls: what it has is never kept by somebody who does not go on.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::{
+    ask::Patience,
+    elsewhere::Away,
+    handle::{Handle, Nesting},
+    many::{Many, Shares},
+    plan::{Options, Plan, Terms, Waits},
+    progress::{Start, requested},
+    several::Several,
+    share::Share,
+    shared::Engine,
+    together::Together,
+};
+use crate::{
+    error::{Error, Op, Result},
+    lease::Lease,
+    owner::Owner,
+};
+
+/// Waits are of whole milliseconds.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// An acquisition of several locks: nothing until its first poll.
+pub(super) struct Gathering {
+    several: Arc<Several>,
+    options: Options,
+    progress: Progress,
+}
+
+enum Progress {
+    Planned,
+    /// Since when.
+    UnderWay(std::time::Instant, Away<Result<Option<Many>>>),
+    Done,
+}
+
+impl Gathering {
+    pub(super) fn new(several: Arc<Several>) -> Self {
+        Self { several, options: Options::default(), progress: Progress::Planned }
+    }
+
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Options)) {
+        if let Progress::Planned = self.progress {
+            change(&mut self.options);
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, waits: Waits) -> Poll<Option<Result<Option<Many>>>> {
+        if let Progress::Planned = self.progress {
+            let begun = self.begin(waits);
+            self.progress = Progress::Done;
+            match begun {
+                Ok(under_way) => self.progress = under_way,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+        loop {
+            let Progress::UnderWay(began, away) = &mut self.progress else { return Poll::Ready(None) };
+            let answer = ready!(Pin::new(away).poll(cx));
+            let began = *began;
+            self.progress = Progress::Done;
+            let answer = answer.unwrap_or_else(|silence| Err(silence.error(&self.several.name, Op::Acquire)));
+            if let Ok(Some(many)) = &answer
+                && !many.take()
+            {
+                // It was left lying for longer than it lasts: that is nobody's fault, so start over.
+                self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(began.elapsed()));
+                match self.begin(waits) {
+                    Ok(under_way) => self.progress = under_way,
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            } else {
+                return Poll::Ready(Some(answer));
+            }
+        }
+    }
+
+    /// Checks everything that needs no server. Whoever polls first is the owner, of all of them.
+    fn begin(&mut self, waits: Waits) -> Result<Progress> {
+        let said = |error: Error| error.for_lock(&self.several.name);
+        let home = &self.several.ready()?[0].engine;
+        let terms = self.options.terms().map_err(said)?;
+        let owner = self.options.whose(self.several.nesting).map_err(said)?;
+        if self.several.nesting == Nesting::Current {
+            self.options.owner = Some(owner.clone());
+        }
+        let (several, wait, lives) = (Arc::clone(&self.several), self.options.wait, Arc::clone(home));
+        let gather = async move {
+            let patience = waits.patience(wait, &lives);
+            Gather { several, home: lives, owner, terms, patience }.all().await
+        };
+        Ok(Progress::UnderWay(std::time::Instant::now(), home.away(gather.in_current_span())))
+    }
+}
+
+/// One that was begun, at home.
+struct Gather {
+    several: Arc<Several>,
+    home: Arc<Engine>,
+    owner: Owner,
+    terms: Terms,
+    patience: Patience,
+}
+
+/// What became of it.
+enum Gathered {
+    All(Shares),
+    Busy,
+    /// One of those that it had was lost.
+    Lost(Error),
+}
+
+/// Why the first one that is missing is.
+enum Missing {
+    Busy,
+    Trouble(Error),
+}
+
+/// How waiting for that ended.
+enum Waited {
+    Granted(Share),
+    Busy,
+    Lost(Error),
+}
+
+impl Gather {
+    async fn all(self) -> Result<Option<Many>> {
+        let mut begins = true;
+        loop {
+            match self.once(std::mem::take(&mut begins)).await? {
+                Gathered::All(shares) => {
+                    let many = Many::new(shares, self.owner, Arc::clone(&self.several.name));
+                    // Until the caller comes for it.
+                    many.leave();
+                    return Ok(Some(many));
+                }
+                Gathered::Busy => return Ok(None),
+                Gathered::Lost(error) if self.is_over() => return Err(error),
+                // All of it was let go of; there is time to begin anew.
+                Gathered::Lost(_) => {}
+            }
+        }
+    }
+
+    /// What was asked for is asked for at once where it `begins`: mostly all are free. While some are missing the watchdog looks
+    /// after the others: nobody knows for how long.
+    async fn once(&self, begins: bool) -> Result<Gathered> {
+        let handles = self.several.ready()?;
+        let mut held = Shares::default();
+        let mut terms = if begins { self.terms } else { Terms::UNTIL_ALL };
+        while let Some(missing) = self.sweep(handles, terms, &mut held).await? {
+            let now = self.home.clock().now();
+            if let Some(lost) = self.on_terms(&mut terms, Terms::UNTIL_ALL, now, &held) {
+                return Ok(Gathered::Lost(lost));
+            }
+            if self.is_over() {
+                return match missing {
+                    Missing::Busy => Ok(Gathered::Busy),
+                    Missing::Trouble(error) => Err(error),
+                };
+            }
+            let Some(next) = handles.get(held.0.len()) else { break };
+            match self.wait_for(next, &held).await? {
+                Waited::Granted(share) => held.0.push(share),
+                Waited::Busy => return Ok(Gathered::Busy),
+                Waited::Lost(error) => return Ok(Gathered::Lost(error)),
+            }
+        }
+        self.settle(terms, held).await
+    }
+
+    /// Asks for all that are missing, all before any answer. What comes behind the first that is not granted is let go of again.
+    async fn sweep(&self, handles: &[Handle], terms: Terms, held: &mut Shares) -> Result<Option<Missing>> {
+        let missing = &handles[held.0.len()..];
+        let tries = missing.iter().map(|handle| self.asks(handle, terms, |plan| plan.acquire(Waits::Sweep)));
+        let (mut missing, mut behind) = (None, Shares::default());
+        let mut refused = None;
+        for answer in Together::new(tries).await {
+            match answer {
+                Ok(Some(share)) if missing.is_none() => held.0.push(share),
+                Ok(Some(share)) => behind.0.push(share),
+                Ok(None) => missing = missing.or(Some(Missing::Busy)),
+                Err(error) if error.is_transient() => missing = missing.or(Some(Missing::Trouble(error))),
+                // Whoever waits for others first hears of it no later.
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        // It was worked under by nobody, which is no mistake here.
+        behind.0.iter().for_each(Share::touch);
+        refused.map_or(Ok(missing), Err)
+    }
+
+    /// Waits for one, as it waits itself; but no longer than what is held already lasts.
+    async fn wait_for(&self, next: &Handle, held: &Shares) -> Result<Waited> {
+        let mut request = match self.patience {
+            Patience::ForEver => self.asks(next, Terms::UNTIL_ALL, |plan| plan.acquire(Waits::ForEver)),
+            _ => self.asks(next, Terms::UNTIL_ALL, |plan| plan.acquire(Waits::AsTold)),
+        };
+        let mut lost: Vec<_> = held.0.iter().map(|share| Box::pin(share.lost())).collect();
+        poll_fn(|cx| {
+            for lost in &mut lost {
+                if let Poll::Ready(error) = lost.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(Waited::Lost(error)));
+                }
+            }
+            let answer = ready!(Pin::new(&mut request).poll(cx));
+            Poll::Ready(answer.map(|granted| granted.map_or(Waited::Busy, Waited::Granted)))
+        })
+        .await
+    }
+
+    /// All are held: now the lease and the bound that were asked for begin.
+    async fn settle(&self, mut terms: Terms, held: Shares) -> Result<Gathered> {
+        if terms == self.terms {
+            return Ok(Gathered::All(held));
+        }
+        let since = self.home.clock().now();
+        if let Lease::Fixed(lease) = self.terms.lease {
+            let lease = self.terms.max_hold.map_or(lease, |bound| bound.min(lease));
+            // Mostly what the watchdog was promised is more than that.
+            let short = held.0.iter().filter(|share| share.expires_in().is_none_or(|left| left < lease));
+            let extended = Together::new(short.map(|share| Box::pin(share.lengthen_within_bound(lease)))).await;
+            match extended.into_iter().find_map(Result::err) {
+                Some(error) if error.is_lost() => return Ok(Gathered::Lost(error)),
+                Some(error) => return Err(error),
+                None => {}
+            }
+        }
+        Ok(match self.on_terms(&mut terms, self.terms, since, &held) {
+            Some(lost) => Gathered::Lost(lost),
+            None => Gathered::All(held),
+        })
+    }
+
+    /// All that are held are from this instant on. Or why one of them is not any more.
+    fn on_terms(&self, terms: &mut Terms, next: Terms, since: Instant, held: &Shares) -> Option<Error> {
+        if std::mem::replace(terms, next) == next {
+            return None;
+        }
+        held.0.iter().find(|share| !share.settle(next, since)).map(Share::why_not_held)
+    }
+
+    /// For one of them.
+    fn asks(
+        &self,
+        handle: &Handle,
+        terms: Terms,
+        start: Start<Option<Share>>,
+    ) -> impl Future<Output = Result<Option<Share>>> + Send + Unpin + use<> {
+        let mut plan = Plan::new(handle.clone(), Nesting::Current);
+        // Nothing at all would be no bound for its answer.
+        let left = |until: Instant| until.saturating_duration_since(self.home.clock().now()).max(SHORTEST);
+        let wait = self.patience.until().map(left);
+        let Terms { lease, max_hold } = terms;
+        plan.options = Options { owner: Some(self.owner.clone()), lease, max_hold, wait };
+        let mut request = requested(plan, Op::Acquire, start);
+        poll_fn(move |cx| {
+            let answer = Pin::new(&mut request).poll(cx);
+            // Nobody works under it before all are there.
+            answer.map(|answer| answer.inspect(|granted| granted.iter().for_each(Share::gathered)))
+        })
+    }
+
+    /// Whether nobody waits any longer.
+    fn is_over(&self) -> bool {
+        self.patience.ends_by(self.home.clock().now())
+    }
+}
