@@ -226,11 +226,10 @@ impl Gather {
 
     /// All are held: now the lease and the bound that were asked for begin.
     async fn settle(&self, mut terms: Terms, held: Shares) -> Result<Gathered> {
-        if terms == self.terms {
-            return Ok(Gathered::All(held));
-        }
         let since = self.home.clock().now();
-        if let Lease::Fixed(lease) = self.terms.lease {
+        if let Lease::Fixed(lease) = self.terms.lease
+            && terms != self.terms
+        {
             let lease = self.terms.max_hold.map_or(lease, |bound| bound.min(lease));
             // Mostly what the watchdog was promised is more than that.
             let short = held.0.iter().filter(|share| share.expires_in().is_none_or(|left| left < lease));
@@ -241,10 +240,10 @@ impl Gather {
                 None => {}
             }
         }
-        Ok(match self.on_terms(&mut terms, self.terms, since, &held) {
-            Some(lost) => Gathered::Lost(lost),
-            None => Gathered::All(held),
-        })
+        let lost = self.on_terms(&mut terms, self.terms, since, &held);
+        // The first may have run out before the last was there.
+        let lost = lost.or_else(|| held.0.iter().find(|share| !share.is_held()).map(Share::why_not_held));
+        Ok(lost.map_or_else(|| Gathered::All(held), Gathered::Lost))
     }
 
     /// All that are held are from this instant on. Or why one of them is not any more.

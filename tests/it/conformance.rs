@@ -16,8 +16,8 @@ use std::{
 #[cfg(feature = "embedded")]
 use relatch::EmbeddedStore;
 use relatch::{
-    Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, Mutex, ReentrantLock, Released, Result,
-    ShardedPubSub, TokenLock, TryAcquire,
+    Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, MultiLock, Mutex, ReentrantLock, Released,
+    Result, ShardedPubSub, TokenLock, TryAcquire,
 };
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -186,6 +186,7 @@ conformance! {
     mutex: Mutex => |client, name| client.mutex(name), [];
     fenced_lock: FencedLock => |client, name| client.fenced_lock(name), [reenters, forces];
     token_lock: TokenLock => |client, name| client.token_lock(name), [forces];
+    multi_lock: MultiLock => |client, name| client.multi_lock([&format!("{name}-too"), name]), [reenters];
 }
 
 /// Where the suite runs.
@@ -641,7 +642,11 @@ fn the_suite_is_stamped_over_every_primitive_that_can_be_acquired() {
     let names = public.filter_map(|rest| rest.split(|end: char| !end.is_alphanumeric()).next());
     let mut others: Vec<_> = names.filter(|name| !stamped.contains(name)).collect();
     others.sort_unstable();
-    assert_eq!(others, ["HeldToken", "Inspection", "TokenInspection"], "a public type that the suite does not know");
+    assert_eq!(
+        others,
+        ["HeldToken", "Inspection", "Part", "TokenInspection"],
+        "a public type that the suite does not know"
+    );
 }
 
 #[test]

@@ -50,6 +50,7 @@ mod listening;
 mod loaded;
 mod lost_replies;
 mod matrix;
+mod multi;
 mod mutex;
 mod names;
 mod nesting;
@@ -103,6 +104,7 @@ const ROLES: &[Role] = &[
     ("start_programs", children::start_programs),
     ("live_on_one_thread", children::live_on_one_thread),
     ("live_on_a_thread_of_its_own", own_thread::live_on_a_thread_of_its_own),
+    ("take_two", multi::take_two),
     ("hold_many", loaded::hold_many),
     ("try_in_vain", leaks::try_in_vain),
     ("wait_long", leaks::wait_long),

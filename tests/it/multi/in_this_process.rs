@@ -1,0 +1,607 @@
+//! Several locks as one on the store in this process, where time is exact and whoever holds what can be looked at.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use relatch::{
+    Client, EmbeddedStore, Error, LockGuard, LostCause, MultiLock, Owner, Part, Released, Result, embedded::Weather,
+};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{embedded::client, kept::poll_once};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// Of a client with the default options.
+const WATCHDOG: Duration = Duration::from_secs(30);
+/// The way there, and the way back.
+const WAY: Duration = Duration::from_millis(10);
+
+/// A store so far away.
+fn far() -> EmbeddedStore {
+    let store = EmbeddedStore::new();
+    store.set_weather(Weather::fair().request_delay(WAY..=WAY).reply_delay(WAY..=WAY));
+    store
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{number:03}")).collect()
+}
+
+/// Whether somebody else could take it now.
+async fn is_free(client: &Client, name: &str) -> bool {
+    let tried = client.mutex(name).try_lock().await.expect("the store answers");
+    match tried {
+        Some(guard) => guard.unlock().await.is_ok(),
+        None => false,
+    }
+}
+
+async fn timed<T>(call: impl IntoFuture<Output = T>) -> (T, Duration) {
+    let asked = Instant::now();
+    let answer = call.await;
+    (answer, asked.elapsed())
+}
+
+fn lost_of(error: &Error, name: &str) -> bool {
+    error.is_lost() && error.lock_name() == Some(name)
+}
+
+async fn freed(guard: LockGuard) {
+    assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_free_locks_are_taken_in_one_round_trip_and_released_in_one() {
+    for count in [1, 2, 50, 100] {
+        let store = far();
+        let (client, names) = (client(&store).await, names(count));
+        // The first of a script takes one more.
+        freed(client.lock("before").lock().await.expect("it is free")).await;
+        for wait in [None, Some(Duration::ZERO), Some(MS), Some(SECOND)] {
+            let lock = client.multi_lock(&names);
+            let (guard, took) = match wait {
+                None => timed(lock.lock()).await,
+                Some(wait) => {
+                    let (guard, took) = timed(lock.try_lock().wait(wait)).await;
+                    (guard.map(|guard| guard.expect("all are free")), took)
+                }
+            };
+            let guard = guard.expect("the store answers");
+            assert_eq!(took, 2 * WAY, "{count} names, wait {wait:?}");
+            assert_eq!(store.keys(), names);
+            assert!(guard.is_held() && lock.is_held() && lock.is_locked().await.expect("the store answers"));
+            assert!(guard.expires_in().is_some_and(|left| left > WATCHDOG / 2));
+            let (released, took) = timed(guard.unlock()).await;
+            assert_eq!((released.expect("it is held"), took), (Released::Freed, 2 * WAY));
+            assert!(store.is_empty() && !guard.is_held() && !lock.is_held());
+            assert_eq!(guard.unlock().await.expect("it was released"), Released::Freed);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_of_free_locks_is_exactly_that_and_costs_no_more() {
+    let store = far();
+    let client = client(&store).await;
+    let lease = 5 * SECOND;
+    freed(client.lock("before").lock().await.expect("it is free")).await;
+    let (guard, took) = timed(client.multi_lock(["a", "b"]).lock().lease(lease)).await;
+    let guard = guard.expect("all are free");
+    assert_eq!(took, 2 * WAY);
+    assert!(guard.expires_in().is_some_and(|left| left < lease));
+    assert!(matches!(guard.lost().await, Error::Lost { cause: LostCause::Expired, .. }));
+    sleep(SECOND).await;
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_named_twice_is_taken_once_and_in_one_order_however_they_are_named() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let lock = client.multi_lock(["c", "a", "c", "b", "a"]);
+    assert_eq!(lock.names().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let guard = lock.lock().await.expect("all are free");
+    assert_eq!((guard.hold_count(), store.calls(&client).expect("it is of this store")), (1, 3));
+    assert_eq!(guard.name(), "a, b, c");
+    assert_eq!(guard.fence(), None);
+    for name in ["a", "b", "c"] {
+        assert!(!is_free(&client, name).await);
+        assert_eq!(client.lock(name).hold_count(), 1);
+    }
+    freed(guard).await;
+    // By reference and by value, and of a lock and a list.
+    let (one, two) = (client.lock("a"), client.fenced_lock("d"));
+    let same = MultiLock::new([Part::from(&two), Part::from(one.clone()), (&one).into()]);
+    assert_eq!(same.names().collect::<Vec<_>>(), ["a", "d"]);
+    let guard = same.lock().await.expect("all are free");
+    // The token of one of them is had by taking it again.
+    let inner = two.lock().await.expect("it nests");
+    assert_eq!((guard.fence(), inner.fence()), (None, Some(1)));
+    assert_eq!(inner.unlock().await.expect("it is held"), Released::StillHeld(1));
+    freed(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_has_what_comes_before_the_first_that_is_missing_and_nothing_behind_it() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let (b, d) = (theirs.mutex("b").lock().await, theirs.mutex("d").lock().await);
+    let waiting = tokio::spawn(ours.multi_lock(["e", "d", "c", "b", "a"]).lock());
+    sleep(SECOND).await;
+    // What is renewed is not forgotten while others are missing.
+    for _ in 0..5 {
+        sleep(WATCHDOG).await;
+        let free = [is_free(&theirs, "a").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
+        assert_eq!((free, waiting.is_finished()), ([false, true, true], false));
+    }
+    freed(b.expect("it was free")).await;
+    sleep(SECOND).await;
+    let free = [is_free(&theirs, "b").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
+    assert_eq!((free, waiting.is_finished()), ([false, false, true], false));
+    freed(d.expect("it was free")).await;
+    let guard = waiting.await.expect("no panic").expect("all are free");
+    assert_eq!(store.keys(), ["a", "b", "c", "d", "e"]);
+    freed(guard).await;
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_of_which_one_is_busy_takes_none_and_leaves_none() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    for busy in ["a", "b", "c"] {
+        let guard = theirs.mutex(busy).lock().await.expect("it is free");
+        let tried = ours.multi_lock(["a", "b", "c"]).try_lock().await.expect("the store answers");
+        assert!(tried.is_none());
+        sleep(SECOND).await;
+        assert_eq!(store.keys(), [busy]);
+        // Nor where somebody of the same client has it.
+        let tried = theirs.multi_lock(["c", "b", "a"]).try_lock().owner(&Owner::new()).await;
+        assert!(tried.expect("the store answers").is_none());
+        sleep(SECOND).await;
+        assert_eq!(store.keys(), [busy]);
+        freed(guard).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_one_bound_for_all_of_them() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let a = theirs.mutex("a").lock().await.expect("it is free");
+    let _b = theirs.mutex("b").lock().await.expect("it is free");
+    let waiting = tokio::spawn(async move { timed(ours.multi_lock(["a", "b"]).try_lock().wait(SECOND)).await });
+    sleep(700 * MS).await;
+    freed(a).await;
+    let (tried, took) = waiting.await.expect("no panic");
+    assert!(tried.expect("the store answers").is_none());
+    assert!((SECOND..SECOND + 20 * MS).contains(&took), "{took:?}");
+    sleep(SECOND).await;
+    assert_eq!(store.keys(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_of_one_is_told_of_all_and_names_it() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    for gone in ["a", "b", "c"] {
+        let lock = client.multi_lock(["a", "b", "c"]);
+        let guard = Arc::new(lock.lock().await.expect("all are free"));
+        let (token, inner) = (guard.cancellation(), lock.lock().await.expect("it nests"));
+        let (nested, again) = (inner.cancellation(), guard.cancellation());
+        let (told, works) = (Arc::clone(&guard), Arc::clone(&guard));
+        let told = tokio::spawn(async move { told.lost().await });
+        let works = tokio::spawn(async move { works.protect(pending::<()>()).await });
+        yield_now().await;
+        assert!(store.expire(gone));
+        let (error, took) = timed(told).await;
+        assert!(lost_of(&error.expect("no panic"), gone));
+        assert!(took <= WATCHDOG / 3, "{took:?}");
+        assert!(lost_of(&works.await.expect("no panic").expect_err("it is lost"), gone));
+        assert!(token.is_cancelled() && nested.is_cancelled() && again.is_cancelled());
+        assert!(guard.cancellation().is_cancelled());
+        assert!(!guard.is_held() && !inner.is_held() && guard.expires_in().is_none() && guard.hold_count() == 0);
+        assert!(guard.protect(async {}).await.is_err_and(|error| lost_of(&error, gone)));
+        assert!(guard.extend(SECOND).await.is_err_and(|error| lost_of(&error, gone)));
+        // Each of the others is released all the same.
+        for guard in [&inner, &*guard] {
+            assert!(guard.unlock().await.is_err_and(|error| lost_of(&error, gone)));
+        }
+        assert!(store.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_cancelled_by_a_release_of_all_and_by_none_of_an_inner_guard() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let (lock, one) = (client.multi_lock(["a", "b"]), client.lock("a"));
+    let guard = lock.lock().await.expect("all are free");
+    let inner = lock.lock().await.expect("it nests");
+    let token = inner.cancellation();
+    let alone = one.lock().await.expect("it nests");
+    assert_eq!((guard.hold_count(), alone.hold_count()), (2, 3));
+    assert_eq!(inner.unlock().await.expect("it is held"), Released::StillHeld(2), "as often as one of them");
+    assert!(!token.is_cancelled());
+    // One is free, the other not.
+    assert_eq!(guard.unlock().await.expect("it is held"), Released::StillHeld(1));
+    assert!(token.is_cancelled(), "they are not held together any more");
+    assert!(alone.is_held() && !lock.is_held() && is_free(&client, "b").await);
+    freed(alone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_lost_while_others_are_missing_is_taken_anew() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock());
+    sleep(SECOND).await;
+    assert!(store.expire("a"));
+    // It is noticed by the next renewal; until then somebody else may take it.
+    let a = theirs.mutex("a").lock().await.expect("it is free");
+    sleep(WATCHDOG).await;
+    freed(b).await;
+    sleep(SECOND).await;
+    assert!(!waiting.is_finished(), "somebody else has one of them");
+    assert!(is_free(&theirs, "b").await, "whoever waits for the first has nothing behind it");
+    freed(a).await;
+    let guard = waiting.await.expect("no panic").expect("all are free");
+    assert!(guard.is_held());
+    assert_eq!(store.keys(), ["a", "b"]);
+    freed(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_shorter_than_the_way_is_waited_for_while_there_is_time() {
+    let (near, far) = (EmbeddedStore::new(), EmbeddedStore::new());
+    far.set_weather(Weather::fair().request_delay(100 * MS..=100 * MS).reply_delay(100 * MS..=100 * MS));
+    let (here, there) = (client(&near).await, client(&far).await);
+    freed(there.lock("before").lock().await.expect("it is free")).await;
+    let lock = MultiLock::new([here.lock("a"), there.lock("b")]);
+    let lease = 150 * MS;
+    let error = lock.try_lock().lease(lease).await.expect_err("the answer comes when the lease is over");
+    assert!(matches!(error, Error::Unreachable { .. }) && error.lock_name() == Some("b"), "{error:?}");
+    sleep(SECOND).await;
+    assert!(near.is_empty() && far.is_empty());
+    for wait in [SECOND, Duration::MAX] {
+        let guard = lock.try_lock().wait(wait).lease(lease).await.expect("the stores answer").expect("both are free");
+        assert!(guard.is_held() && guard.expires_in().is_some_and(|left| left >= lease));
+        freed(guard).await;
+        assert!(near.is_empty() && far.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_had_to_wait_begins_when_all_are_held_and_ends() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    // Shorter than the watchdog's, and longer: 5 s and 100 s.
+    for lease in [5 * SECOND, 100 * SECOND] {
+        let b = theirs.mutex("b").lock().await.expect("it is free");
+        let waiting = tokio::spawn(ours.multi_lock(["a", "b", "c"]).lock().lease(lease));
+        sleep(3 * WATCHDOG).await;
+        freed(b).await;
+        let guard = waiting.await.expect("no panic").expect("all are free");
+        let left = guard.expires_in().expect("it is held");
+        let whole = lease - lease / 256 - MS;
+        assert!(left >= whole && left <= lease.max(WATCHDOG), "{left:?} of {lease:?}");
+        let (error, took) = timed(guard.lost()).await;
+        assert!(matches!(error, Error::Lost { cause: LostCause::Expired, .. }), "{error:?}");
+        assert!(took >= whole && took <= lease.max(WATCHDOG), "{took:?} of {lease:?}");
+        assert!(guard.unlock().await.is_err_and(|error| error.is_lost()));
+        sleep(SECOND).await;
+        assert!(store.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_under_the_watchdog_is_renewed_for_all_and_extended_for_all() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let guard = client.multi_lock(["a", "b"]).lock().await.expect("all are free");
+    sleep(10 * WATCHDOG).await;
+    assert!(guard.is_held());
+    guard.extend(4 * WATCHDOG).await.expect("it is held");
+    assert!(guard.expires_in().is_some_and(|left| left > 3 * WATCHDOG));
+    for name in ["a", "b"] {
+        let left = client.lock(name).remaining_lease().await.expect("the store answers");
+        assert!(left.is_some_and(|left| left > 3 * WATCHDOG), "{left:?}");
+    }
+    freed(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_is_counted_from_when_all_are_held() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    for waits in [false, true] {
+        let b = theirs.mutex("b").lock().await.expect("it is free");
+        let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock().max_hold(20 * SECOND));
+        if waits {
+            sleep(2 * WATCHDOG).await;
+        }
+        freed(b).await;
+        let guard = waiting.await.expect("no panic").expect("all are free");
+        let (error, took) = timed(guard.lost()).await;
+        assert!(matches!(error, Error::Lost { cause: LostCause::MaxHold, .. }), "{error:?}");
+        assert!((19 * SECOND..=20 * SECOND).contains(&took), "{took:?}");
+        sleep(SECOND).await;
+        assert!(store.is_empty(), "it is released at its bound");
+    }
+    // Inside of a hold that has a bound the lease is cut there, as that of one lock.
+    let outer = ours.lock("a").lock().max_hold(40 * SECOND).await.expect("it is free");
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    let owner = outer.owner().clone();
+    let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock().lease(100 * SECOND).owner(&owner));
+    sleep(SECOND).await;
+    freed(b).await;
+    let guard = waiting.await.expect("no panic").expect("all are free");
+    let (error, took) = timed(guard.lost()).await;
+    assert!(
+        matches!(error, Error::Lost { cause: LostCause::MaxHold, .. }) && took <= 39 * SECOND,
+        "{error:?} {took:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_nests_in_its_parts_and_they_in_it() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let alone = client.lock("b").lock().await.expect("it is free");
+    let guard = client.multi_lock(["a", "b", "c"]).lock().await.expect("it nests in one of them");
+    let inner = client.multi_lock(["c", "d"]).lock().await.expect("and another one");
+    assert_eq!([("a", 1), ("b", 2), ("c", 2), ("d", 1)].map(|(name, _)| client.lock(name).hold_count()), [1, 2, 2, 1]);
+    let others = tokio::spawn(client.multi_lock(["a", "b"]).try_lock()).await.expect("no panic");
+    assert!(others.expect("the store answers").is_none(), "another task is another owner");
+    assert_eq!(guard.unlock().await.expect("it is held"), Released::StillHeld(1));
+    assert_eq!(store.keys(), ["b", "c", "d"]);
+    freed(inner).await;
+    freed(alone).await;
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_left_without_a_guard_and_taken_back_or_released() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let lock = client.multi_lock(["a", "b"]);
+    let owner = lock.lock().await.expect("all are free").detach();
+    sleep(3 * WATCHDOG).await;
+    assert!(lock.is_held_by(&owner) && !is_free(&client, "a").await);
+    assert!(client.multi_lock(["a", "b", "c"]).attach(&owner).is_none(), "one of them is not held");
+    let guard = lock.attach(&owner).expect("it was left there");
+    assert!(lock.attach(&owner).is_none());
+    let again = guard.detach();
+    assert_eq!(lock.unlock().owner(&again).await.expect("it was left there"), Released::Freed);
+    assert!(store.is_empty());
+    assert!(matches!(lock.unlock().owner(&again).await, Err(Error::NotHeld { .. })));
+    // One of them is missing: the others are released.
+    let owner = lock.lock().await.expect("all are free").detach();
+    let error = client.multi_lock(["a", "b", "c"]).unlock().owner(&owner).await.expect_err("it has not all of them");
+    assert!(matches!(&error, Error::NotHeld { name, .. } if &**name == "c"), "{error:?}");
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_mutex_among_them_nobody_enters_again() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let lock = MultiLock::new([Part::from(client.lock("a")), Part::from(client.mutex("b"))]);
+    let guard = lock.lock().await.expect("all are free");
+    assert!(lock.try_lock().await.expect("the store answers").is_none());
+    assert!(client.lock("a").try_lock().await.expect("the store answers").is_none());
+    let owned = lock.try_lock().owner(&Owner::new()).await;
+    assert!(matches!(owned, Err(Error::Invalid { what: "owner", .. })), "{owned:?}");
+    let owner = guard.detach();
+    let guard = lock.attach(&owner).expect("by its owner");
+    // Two branches of one task, one after the other.
+    let turn = async || lock.lock().await?.unlock().await;
+    let (first, second, released) = tokio::join!(turn(), turn(), guard.unlock());
+    for answer in [first, second, released] {
+        assert_eq!(answer.expect("its turn"), Released::Freed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_is_refused_before_anything_is_asked_for() {
+    let store = EmbeddedStore::new();
+    let (client, other) = (client(&store).await, Client::embedded());
+    let none: [&str; 0] = [];
+    let two = || MultiLock::new([Part::from(client.lock("a")), Part::from(client.fenced_lock("a"))]);
+    // Of two clients one name is two locks.
+    assert_eq!(MultiLock::new([client.lock("a"), other.lock("a")]).names().count(), 2);
+    let good = || client.multi_lock(["a", "b"]);
+    for (call, named) in [
+        (client.multi_lock(none).lock(), "multi_lock"),
+        (client.multi_lock(["a", "", "b"]).lock(), "name"),
+        (client.multi_lock(["a", &"x".repeat(70_000)]).lock(), "name"),
+        (two().lock(), "multi_lock"),
+        (good().lock().lease(Duration::ZERO), "lease"),
+        (good().lock().lease(Duration::MAX), "lease"),
+        (good().lock().max_hold(MS), "max_hold"),
+    ] {
+        let refused = call.await;
+        assert!(matches!(&refused, Err(Error::Invalid { what, .. }) if *what == named), "{named}: {refused:?}");
+    }
+    for refused in
+        [client.multi_lock(none).try_lock().await.map(drop), client.multi_lock([""]).unlock().await.map(drop)]
+    {
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+    assert!(client.multi_lock(none).attach(&Owner::new()).is_none() && !client.multi_lock(none).is_held());
+    assert!(client.multi_lock(none).is_locked().await.is_err());
+    assert_eq!(store.calls(&client).expect("it is of this store"), 0);
+    // A lock that this client has in use as another kind.
+    let guard = client.fenced_lock("b").lock().await.expect("it is free");
+    let refused = client.multi_lock(["a", "b"]).lock().await;
+    assert!(matches!(refused, Err(Error::Invalid { what: "name", .. })), "{refused:?}");
+    freed(guard).await;
+    sleep(SECOND).await;
+    assert!(store.keys().iter().all(|key| key.starts_with("redisson_lock_token")), "{:?}", store.keys());
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_of_several_clients_are_taken_together_and_one_that_is_silent_stops_no_release_of_the_others() {
+    let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+    let (ours, theirs) = (client(&here).await, client(&there).await);
+    let lock = MultiLock::new([ours.lock("a"), theirs.lock("a"), theirs.lock("b")]);
+    let same = MultiLock::new([theirs.lock("b"), theirs.lock("a"), ours.lock("a")]);
+    assert_eq!(lock.names().collect::<Vec<_>>(), same.names().collect::<Vec<_>>());
+    let guard = lock.lock().await.expect("all are free");
+    assert_eq!((here.keys().len(), there.keys().len()), (1, 2));
+    there.partition(&theirs).expect("it is of this store");
+    let error = guard.unlock().await.expect_err("nobody answers");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(here.is_empty());
+    there.heal(&theirs).expect("it is of this store");
+    assert_eq!(guard.unlock().await.expect("asked again it says how it went"), Released::Freed);
+    assert!(there.is_empty());
+    // Nothing of one where the other says nothing.
+    there.partition(&theirs).expect("it is of this store");
+    let error = lock.try_lock().wait(SECOND).await.expect_err("nobody answers");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    sleep(SECOND).await;
+    assert!(here.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_server_that_says_nothing_is_over_soon() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    freed(client.multi_lock(["a", "b"]).lock().await.expect("all are free")).await;
+    store.freeze(&client).expect("it is of this store");
+    for wait in [MS, 50 * MS, SECOND] {
+        let (tried, took) = timed(client.multi_lock(["a", "b"]).try_lock().wait(wait)).await;
+        assert!(matches!(tried, Err(Error::Unreachable { .. })), "{tried:?}");
+        assert!(took <= wait + 400 * MS, "{wait:?}: {took:?}");
+    }
+    let (waited, took) = timed(client.multi_lock(["a", "b"]).lock()).await;
+    assert!(matches!(waited, Err(Error::Unreachable { .. })), "{waited:?}");
+    assert!(took <= 15 * SECOND, "{took:?}");
+}
+
+/// Takes two locks in the order in which they are named, again and again.
+async fn rounds(client: Client, names: [&str; 2], count: u32, inside: Arc<AtomicU32>) -> u32 {
+    let lock = client.multi_lock(names);
+    for _ in 0..count {
+        let guard = lock.lock().await.expect("its turn");
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+        sleep(MS).await;
+        inside.fetch_sub(1, Ordering::SeqCst);
+        guard.unlock().await.expect("it is held");
+    }
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_name_two_locks_in_two_orders_never_wait_for_each_other() {
+    let store = EmbeddedStore::seeded(17);
+    store.set_weather(Weather::fair().request_delay(Duration::ZERO..=5 * MS).reply_delay(Duration::ZERO..=5 * MS));
+    let inside = Arc::new(AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for number in 0..4 {
+        let client = client(&store).await;
+        for task in 0..2 {
+            let names = if (number + task) % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
+            tasks.push(tokio::spawn(rounds(client.clone(), names, 125, Arc::clone(&inside))));
+        }
+    }
+    for task in tasks {
+        assert_eq!(timeout(3600 * SECOND, task).await.expect("it ends").expect("nobody met anybody"), 125);
+    }
+    sleep(SECOND).await;
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_dropped_at_any_moment_leaves_nothing() {
+    let store = far();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    for lease in [None, Some(3 * WATCHDOG)] {
+        let mut ended = [0, 0];
+        for step in 0..170 {
+            let b = theirs.mutex("b").lock().await.expect("it is free");
+            let mut acquiring = ours.multi_lock(["a", "b", "c"]).lock();
+            if let Some(lease) = lease {
+                acquiring = acquiring.lease(lease);
+            }
+            let frees = async {
+                sleep(60 * MS).await;
+                freed(b).await;
+            };
+            let dropped = timeout(step * MS, acquiring);
+            let ((), got) = tokio::join!(frees, dropped);
+            ended[usize::from(got.is_ok())] += 1;
+            // The guard too is dropped.
+            drop(got);
+            sleep(SECOND).await;
+            assert!(store.is_empty(), "after {step} ms: {:?}", store.keys());
+            assert!(store.listeners().iter().all(|(_, count)| *count == 0), "after {step} ms: {:?}", store.listeners());
+        }
+        assert!(ended.iter().all(|ended| *ended > 20), "of both kinds: {ended:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_polled_once_and_never_again_keeps_nobody_out_for_longer_than_a_lease() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    let mut parked = ours.multi_lock(["a", "b", "c"]).lock();
+    assert!(poll_once(&mut parked).await.is_pending());
+    sleep(SECOND).await;
+    freed(b).await;
+    let (guard, took) = timed(theirs.multi_lock(["a", "b", "c"]).lock()).await;
+    assert!(took <= WATCHDOG, "{took:?}");
+    freed(guard.expect("its turn")).await;
+    // Polled again it goes on.
+    let guard = timeout(WATCHDOG, parked).await.expect("its turn").expect("all are free");
+    assert!(guard.is_held());
+    freed(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_ends_lets_go_of_what_waited_for_others() {
+    for shuts_down in [true, false] {
+        let store = EmbeddedStore::new();
+        let (ours, theirs) = (client(&store).await, client(&store).await);
+        let _b = theirs.mutex("b").lock().await.expect("it is free");
+        let held = ours.multi_lock(["x", "y"]).lock().await.expect("all are free");
+        let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock());
+        sleep(SECOND).await;
+        assert_eq!(store.keys(), ["a", "b", "x", "y"]);
+        let token = held.cancellation();
+        if shuts_down {
+            let ends = tokio::spawn({
+                let ours = ours.clone();
+                async move { ours.shutdown(SECOND).await }
+            });
+            assert!(matches!(waiting.await.expect("no panic"), Err(Error::Closed)));
+            sleep(100 * MS).await;
+            assert_eq!(store.keys(), ["b", "x", "y"]);
+            assert!(token.is_cancelled() && held.is_held(), "it is told to stop, and goes on until it does");
+            freed(held).await;
+            assert!(ends.await.expect("no panic").is_clean());
+        } else {
+            ours.close().await;
+            assert!(matches!(waiting.await.expect("no panic"), Err(Error::Closed)));
+            assert!(matches!(held.lost().await, Error::Lost { cause: LostCause::Closed, .. }));
+            assert!(token.is_cancelled());
+            // Its work may still run; under what was not taken nobody works.
+            assert_eq!(store.keys(), ["b", "x", "y"]);
+        }
+        let refused: Result<LockGuard> = ours.multi_lock(["a", "b"]).lock().await;
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    }
+}
