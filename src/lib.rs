@@ -1,7 +1,7 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
-//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`] or a [`TokenLock`], these give a [`LockGuard`], whose holder is an
-//! [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
+//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`], a [`TokenLock`] or a [`MultiLock`], these give
+//! a [`LockGuard`], whose holder is an [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

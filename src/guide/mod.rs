@@ -13,6 +13,7 @@
 //! | [`shutting_down`] | a process gets SIGTERM while it holds locks |
 //! | [`once_an_hour`] | one of many replicas shall run a job, once a period |
 //! | [`two_locks`] | one piece of work needs two locks |
+//! | [`several_locks`] | it shall have all of several locks, or none |
 //! | [`dropped_requests`] | a section ends with a COMMIT, and its caller may go away |
 //! | [`runtimes`] | you use actix-web, `#[tokio::test]`, a static, or several runtimes |
 //! | [`testing`] | you test a service without a server |
@@ -55,6 +56,7 @@ pub mod owners;
 pub mod performance;
 pub mod redisson;
 pub mod runtimes;
+pub mod several_locks;
 pub mod shutting_down;
 pub mod testing;
 pub mod token_lock;

@@ -32,7 +32,7 @@
 //! | `RFairLock` (`getFairLock`) | later | `lock`: tasks of one process queue already; between processes the order is not fixed |
 //! | `RFencedLock` (`getFencedLock`) | [`client.fenced_lock(name)`](crate::Client::fenced_lock), `lockAndGetToken()` is `guard.fence()`: [`fencing`](super::fencing) | |
 //! | `RReadWriteLock` (`getReadWriteLock`) | later | `lock`, where readers can take turns, too |
-//! | `RedissonMultiLock` (`getMultiLock`) | later | several locks in one order: [`two_locks`](super::two_locks) |
+//! | `RedissonMultiLock` (`getMultiLock`) | [`client.multi_lock(names)`](crate::Client::multi_lock), of other kinds and clients [`MultiLock::new`](crate::MultiLock::new): [`several_locks`](super::several_locks) | |
 //! | `RedissonRedLock` (`getRedLock`) | later, over several independent masters | one server with replicas, and a version column |
 //! | `RSemaphore` (`getSemaphore`) | later | as many locks as permits, `slot:0` to `slot:9`, tried one after the other |
 //! | `RPermitExpirableSemaphore` (`getPermitExpirableSemaphore`) | later | the same, with leases |
@@ -79,7 +79,8 @@
 //! - Redisson has a key `redisson_unlock_latch:{name}:…` beside the lock for a moment after each unlock. It is nothing to us.
 //!
 //! Fenced locks are shared with `RFencedLock`: both count with one counter, and take their turns in a live test. What is in the table
-//! above is of plain locks. Nothing else is shared in this version; the [token lock](super::token_lock) is of other libraries. Use a name for one kind only: a fair lock and a plain lock of one
+//! above is of plain locks. Several plain locks as one are shared with `RedissonMultiLock`, in whatever order. Nothing else is
+//! shared in this version; the [token lock](super::token_lock) is of other libraries. Use a name for one kind only: a fair lock and a plain lock of one
 //! name exclude each other, but neither wakes the other.
 //!
 //! ## Settings

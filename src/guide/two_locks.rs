@@ -6,6 +6,11 @@
 //! Where all of such a circle waits in one client, without a bound, the client sees it: within some 20 s a `warn` event names the
 //! locks ("owners of these locks wait for one another"). Between two replicas nobody sees it.
 //!
+//! # Take both at once
+//!
+//! `client.multi_lock([a, b]).lock().await?` gives one guard for both, however they are named:
+//! [`several_locks`](super::several_locks). What follows is for locks that are taken one inside the other.
+//!
 //! # Sort the names
 //!
 //! ```
@@ -76,5 +81,3 @@
 //! ```
 //!
 //! One lock for both is often the better answer: lock the customer, not the account.
-//!
-//! A multi lock, which takes several locks as one and lets go of all where it cannot have all, is planned.

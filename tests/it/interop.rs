@@ -9,6 +9,7 @@
 //! | how a lock changes hands | `waking.rs`, and how fast: `speed.rs` |
 //! | holds that end otherwise: killed, forced, expired | `ending.rs` |
 //! | fenced locks: whose token is which | `fenced.rs` |
+//! | several locks as one, in two orders | `multi.rs` |
 //! | names, keys and channels | `names.rs` |
 //! | many of both for half a minute | `crowd.rs` |
 //! | what goes wrong in Redisson and not here | `faults.rs` |
@@ -58,6 +59,7 @@ mod faults;
 mod fenced;
 mod foreign;
 mod holding;
+mod multi;
 mod names;
 mod peer;
 mod program;

@@ -97,6 +97,11 @@ impl Peer {
         JavaLock { kind: "fenced", ..self.lock(thread, name) }
     }
 
+    /// Plain locks as one, in this order.
+    pub(crate) fn multi_lock(self: &Arc<Self>, thread: &'static str, names: &[&str]) -> JavaLock {
+        JavaLock { kind: "multi", ..self.lock(thread, &names.join(",")) }
+    }
+
     /// Tells one of its threads to do something.
     pub(crate) fn tell(&self, thread: &str, verb: &str, words: &[&str]) -> Asked {
         Asked(self.program.tell(&[&[thread, verb], words].concat()))

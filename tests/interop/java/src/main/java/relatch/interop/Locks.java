@@ -1,5 +1,6 @@
 package relatch.interop;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -19,7 +20,8 @@ import org.redisson.api.RedissonClient;
  *   <li>{@code again TIMES PAUSE}: so often lock, unlock and a pause
  * </ul>
  *
- * KIND is {@code plain}, {@code fair} or {@code fenced}; another kind is one more case.
+ * KIND is {@code plain}, {@code fair} or {@code fenced}; another kind is one more case. So is {@code multi}, of plain locks with
+ * commas between their names; it knows nothing but to lock and to unlock.
  */
 final class Locks {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
@@ -88,6 +90,8 @@ final class Locks {
                     return redisson.getFairLock(name);
                 case "fenced":
                     return redisson.getFencedLock(name);
+                case "multi":
+                    return redisson.getMultiLock(Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
                 default:
                     throw new IllegalArgumentException("no lock is called " + kind);
             }
