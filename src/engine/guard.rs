@@ -19,6 +19,8 @@ use crate::{
 /// never panics and needs no runtime where it happens. A `main` that ends right after such a drop takes the runtime
 /// away before the release is sent; end with [`LockGuard::unlock`].
 ///
+/// Of a [`MultiLock`](crate::MultiLock) it is the guard of all its locks; each method says what that means.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -30,7 +32,9 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct LockGuard(Held);
+pub struct LockGuard {
+    held: Held,
+}
 
 /// What a guard has.
 enum Held {
@@ -41,11 +45,11 @@ enum Held {
 
 impl LockGuard {
     pub(super) fn one(share: Share) -> Self {
-        Self(Held::One(share))
+        Self { held: Held::One(share) }
     }
 
     pub(super) fn many(many: Many) -> Self {
-        Self(Held::Many(Box::new(many)))
+        Self { held: Held::Many(Box::new(many)) }
     }
 
     /// Releases this guard's share of the hold and says what is left of it.
@@ -53,6 +57,9 @@ impl LockGuard {
     /// The guard stops claiming the hold before anything is sent. After an `Ok` the same answer is repeated; after an
     /// error the call asks again, while the release itself is repeated in the background until it is answered or the
     /// lease is over.
+    ///
+    /// Of several locks all are let go of before any answer is waited for, the last one first, and each whatever becomes of the
+    /// others: freed if all are, still held as often as the one of which most is left, and the first error that there is.
     ///
     /// # Errors
     ///
@@ -78,13 +85,13 @@ impl LockGuard {
     /// ```
     #[doc(alias = "release")]
     pub async fn unlock(&self) -> Result<Released> {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.let_go().await,
             Held::Many(many) => Box::pin(many.let_go()).await,
         }
     }
 
-    /// Whether the hold is still ours, by the local deadline and all that was heard. No I/O.
+    /// Whether the hold is still ours, by the local deadline and all that was heard; of several locks, whether all are. No I/O.
     ///
     /// # Examples
     ///
@@ -97,13 +104,13 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn is_held(&self) -> bool {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.is_held(),
             Held::Many(many) => many.is_held(),
         }
     }
 
-    /// How long the hold is good for unless it is renewed; `None` once it is over. No I/O.
+    /// How long the hold is good for unless it is renewed; `None` once it is over. Of several locks, the first that ends. No I/O.
     ///
     /// This is the local deadline, which is never later than the server's: it is counted from before the request was
     /// sent, less 0.4 % of the lease and 1 ms for clocks that drift.
@@ -121,14 +128,14 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.expires_in(),
             Held::Many(many) => many.expires_in(),
         }
     }
 
     /// Resolves when the hold is lost, with the reason; never if it is released. It may be awaited anywhere, with or
-    /// without a runtime.
+    /// without a runtime. Of several locks, when the first is lost, which the error names.
     ///
     /// # Cancel safety
     ///
@@ -146,7 +153,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> Error {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.lost().await,
             Held::Many(many) => Box::pin(many.lost()).await,
         }
@@ -156,7 +163,7 @@ impl LockGuard {
     /// client [shuts down](crate::Client::shutdown): then the hold goes on while its owner stops.
     ///
     /// It is a child: cancelling it does nothing to the hold. It belongs to the hold and not to this guard: releasing
-    /// an inner guard does not cancel it.
+    /// an inner guard does not cancel it. Of several locks it is cancelled with the first hold that ends.
     ///
     /// # Examples
     ///
@@ -173,13 +180,13 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.cancellation(),
             Held::Many(many) => many.cancellation(),
         }
     }
 
-    /// Runs a future for as long as the hold lasts.
+    /// Runs a future for as long as the hold lasts; of several locks, for as long as all do.
     ///
     /// The deadline is checked before every poll and after completion: a result that comes after the loss is not
     /// returned. On loss the future is dropped. It cannot stop blocking code between two awaits, nor tasks that the
@@ -204,13 +211,14 @@ impl LockGuard {
     /// ```
     pub async fn protect<F: IntoFuture>(&self, work: F) -> Result<F::Output> {
         let work = pin!(work.into_future());
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.protect(work).await,
             Held::Many(many) => many.protect(work).await,
         }
     }
 
-    /// Makes the whole hold last at least this long from now; never shorter. The watchdog goes on unchanged.
+    /// Makes the whole hold last at least this long from now; never shorter. The watchdog goes on unchanged. Of several locks all
+    /// are asked for together, and where one fails the others may be extended; its error is the answer.
     ///
     /// # Errors
     ///
@@ -233,23 +241,25 @@ impl LockGuard {
     #[doc(alias = "renew")]
     pub async fn extend(&self, lease: Duration) -> Result<()> {
         let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.lengthen(lease).await,
             Held::Many(many) => Box::pin(many.lengthen(lease)).await,
         }
     }
 
-    /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over.
+    /// How often the owner holds the lock now, all its guards and detached holds counted; 0 once this one is over. Of several
+    /// locks, the one that is held least often.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.hold_count(),
             Held::Many(many) => many.hold_count(),
         }
     }
 
     /// The fencing token, which is greater than those of all holders before, and the same for all guards of one hold. Only a
-    /// [`FencedLock`](crate::FencedLock) gives one; elsewhere it is `None`. [`fence`](crate::fence) says what to do with it.
+    /// [`FencedLock`](crate::FencedLock) gives one; elsewhere, and for several locks, it is `None`. [`fence`](crate::fence) says what
+    /// to do with it.
     ///
     /// # Examples
     ///
@@ -262,7 +272,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.fence(),
             Held::Many(_) => None,
         }
@@ -288,7 +298,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn token(&self) -> Option<Token> {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.token(),
             Held::Many(_) => None,
         }
@@ -319,31 +329,32 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn into_token(self) -> std::result::Result<Token, Self> {
-        match self.0 {
+        match self.held {
             Held::One(share) => share.into_token().map_err(Self::one),
-            Held::Many(many) => Err(Self(Held::Many(many))),
+            Held::Many(many) => Err(Self { held: Held::Many(many) }),
         }
     }
 
-    /// Who holds. Nested acquisitions by this owner succeed at once.
+    /// Who holds, of several locks all of them. Nested acquisitions by this owner succeed at once.
     #[must_use]
     pub fn owner(&self) -> &Owner {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.owner(),
             Held::Many(many) => many.owner(),
         }
     }
 
-    /// The lock's name, as it was given.
+    /// The lock's name, as it was given; of several, all of them in their order, with commas between them.
     #[must_use]
     pub fn name(&self) -> &str {
-        match &self.0 {
+        match &self.held {
             Held::One(share) => share.name(),
             Held::Many(many) => many.name(),
         }
     }
 
-    /// Gives up the guard and keeps the hold, with its watchdog, for `unlock()` or `attach()` of the same owner.
+    /// Gives up the guard and keeps the hold, with its watchdog, for `unlock()` or `attach()` of the same owner; of several locks all
+    /// of them, each for itself, too.
     ///
     /// Nothing ends such a hold by itself while the process lives: acquire it with `max_hold`. The owner is known in
     /// this process only; it is never sent anywhere.
@@ -361,7 +372,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn detach(self) -> Owner {
-        match self.0 {
+        match self.held {
             Held::One(share) => share.detach(),
             Held::Many(many) => many.detach(),
         }

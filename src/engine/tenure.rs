@@ -252,6 +252,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_token_stands_for_the_same_tenures_and_none_stays_that_was_cancelled() {
+        let tenures = [(); 3].map(|()| Tenure::new(Owner::new(), None));
+        let [a, b, c] = &tenures;
+        let known = |tenure: &Tenure| tenure.with_joint(|joint| joint.len());
+        let both = Tenure::token_of_all(&[a, b], || false);
+        for _ in 0..100 {
+            Tenure::token_of_all(&[a, b], || false);
+        }
+        assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 1, 0]);
+        let others = Tenure::token_of_all(&[b, c], || false);
+        assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 2, 1]);
+        // An outer tenure that lasts keeps nothing of inner ones that are over.
+        for _ in 0..100 {
+            let inner = Tenure::new(Owner::new(), None);
+            let stop = Tenure::token_of_all(&[c, &inner], || false);
+            assert!(!stop.is_cancelled());
+            inner.finish(End::Over);
+            assert!(stop.is_cancelled());
+        }
+        assert_eq!(known(c), 1);
+        a.finish(End::Over);
+        assert!(both.is_cancelled() && !others.is_cancelled());
+        assert_eq!([a, b, c].map(|tenure| known(tenure)), [0, 1, 1]);
+        c.stop();
+        assert!(others.is_cancelled());
+        assert!(Tenure::token_of_all(&[a, b], || false).is_cancelled(), "one is over");
+        assert!(Tenure::token_of_all(&[b], || true).is_cancelled(), "its owner is to stop");
+        assert!(!Tenure::token_of_all(&[b], || false).is_cancelled());
+    }
+
+    #[test]
     fn every_end_is_read_as_it_was_set_and_the_first_one_counts() {
         // Not before the process's first date.
         let since = Instant::from(Date::from(Instant::now())).into_std();

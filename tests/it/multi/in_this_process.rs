@@ -10,7 +10,8 @@ use std::{
 };
 
 use relatch::{
-    Client, EmbeddedStore, Error, LockGuard, LostCause, MultiLock, Owner, Part, Released, Result, embedded::Weather,
+    Client, EmbeddedStore, Error, LockGuard, LostCause, MultiLock, Owner, Part, Released, Result,
+    embedded::{Happening, Weather},
 };
 use tokio::{
     task::yield_now,
@@ -153,6 +154,60 @@ async fn whoever_waits_has_what_comes_before_the_first_that_is_missing_and_nothi
     assert_eq!(store.keys(), ["a", "b", "c", "d", "e"]);
     freed(guard).await;
     assert!(store.is_empty());
+}
+
+/// What ran since the trace was taken last: which script, and for which lock.
+fn ran(store: &EmbeddedStore) -> Vec<(&'static str, String)> {
+    let ran = store.take_trace().into_iter().filter_map(|traced| match traced.what {
+        Happening::Ran(ran) => Some((ran.script(), ran.keys()[0].clone())),
+        _ => None,
+    });
+    ran.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_are_asked_for_in_their_order_and_let_go_of_in_the_opposite_one() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    store.start_trace();
+    for ends_by_drop in [false, true] {
+        let guard = client.multi_lock(["b", "c", "a"]).lock().await.expect("all are free");
+        let asked = ran(&store);
+        assert!(asked.iter().all(|(script, _)| script.ends_with("acquire")), "{asked:?}");
+        assert_eq!(asked.iter().map(|(_, key)| &**key).collect::<Vec<_>>(), ["a", "b", "c"]);
+        if ends_by_drop {
+            drop(guard);
+        } else {
+            freed(guard).await;
+        }
+        sleep(MS).await;
+        let let_go = ran(&store);
+        assert!(let_go.iter().all(|(script, _)| script.ends_with("release")), "{let_go:?}");
+        assert_eq!(let_go.iter().map(|(_, key)| &**key).collect::<Vec<_>>(), ["c", "b", "a"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_for_a_while_is_waited_for() {
+    let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+    let (ours, theirs) = (client(&here).await, client(&there).await);
+    let lock = MultiLock::new([ours.lock("a"), theirs.lock("b"), ours.lock("c")]);
+    freed(lock.lock().await.expect("all are free")).await;
+    for for_ever in [true, false] {
+        there.partition(&theirs).expect("it is of this store");
+        let waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move {
+                if for_ever { lock.lock().await } else { Ok(lock.try_lock().wait(WATCHDOG).await?.expect("in time")) }
+            }
+        });
+        sleep(5 * SECOND).await;
+        assert!(!waiting.is_finished());
+        there.heal(&theirs).expect("it is of this store");
+        let guard = waiting.await.expect("no panic").expect("it is back");
+        assert!(guard.is_held());
+        freed(guard).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
