@@ -164,15 +164,15 @@ impl Gather {
         let mut held = Shares::default();
         let mut terms = if begins { self.terms } else { Terms::UNTIL_ALL };
         while let Some(missing) = self.sweep(handles, terms, &mut held).await? {
-            let now = self.home.clock().now();
-            if let Some(lost) = self.on_terms(&mut terms, Terms::UNTIL_ALL, now, &held) {
-                return Ok(Gathered::Lost(lost));
-            }
             if self.is_over() {
                 return match missing {
                     Missing::Busy => Ok(Gathered::Busy),
                     Missing::Trouble(error) => Err(error),
                 };
+            }
+            let now = self.home.clock().now();
+            if let Some(lost) = self.on_terms(&mut terms, Terms::UNTIL_ALL, now, &held) {
+                return Ok(Gathered::Lost(lost));
             }
             let Some(next) = handles.get(held.0.len()) else { break };
             match self.wait_for(next, &held).await? {

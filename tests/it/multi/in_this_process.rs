@@ -136,24 +136,36 @@ async fn a_lock_that_is_named_twice_is_taken_once_and_in_one_order_however_they_
 async fn whoever_waits_has_what_comes_before_the_first_that_is_missing_and_nothing_behind_it() {
     let store = EmbeddedStore::new();
     let (ours, theirs) = (client(&store).await, client(&store).await);
-    let (b, d) = (theirs.mutex("b").lock().await, theirs.mutex("d").lock().await);
-    let waiting = tokio::spawn(ours.multi_lock(["e", "d", "c", "b", "a"]).lock());
-    sleep(SECOND).await;
-    // What is renewed is not forgotten while others are missing.
-    for _ in 0..5 {
-        sleep(WATCHDOG).await;
-        let free = [is_free(&theirs, "a").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
-        assert_eq!((free, waiting.is_finished()), ([false, true, true], false));
+    for for_ever in [true, false] {
+        let (b, d) = (theirs.mutex("b").lock().await, theirs.mutex("d").lock().await);
+        let waiting = tokio::spawn(any_wait(ours.multi_lock(["e", "d", "c", "b", "a"]), for_ever));
+        sleep(SECOND).await;
+        // What is renewed is not forgotten while others are missing.
+        for _ in 0..5 {
+            sleep(WATCHDOG).await;
+            let free = [is_free(&theirs, "a").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
+            assert_eq!((free, waiting.is_finished()), ([false, true, true], false));
+        }
+        freed(b.expect("it was free")).await;
+        sleep(SECOND).await;
+        let free = [is_free(&theirs, "b").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
+        assert_eq!((free, waiting.is_finished()), ([false, false, true], false));
+        freed(d.expect("it was free")).await;
+        let guard = waiting.await.expect("no panic");
+        assert_eq!(store.keys(), ["a", "b", "c", "d", "e"]);
+        freed(guard).await;
+        assert!(store.is_empty());
     }
-    freed(b.expect("it was free")).await;
-    sleep(SECOND).await;
-    let free = [is_free(&theirs, "b").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
-    assert_eq!((free, waiting.is_finished()), ([false, false, true], false));
-    freed(d.expect("it was free")).await;
-    let guard = waiting.await.expect("no panic").expect("all are free");
-    assert_eq!(store.keys(), ["a", "b", "c", "d", "e"]);
-    freed(guard).await;
-    assert!(store.is_empty());
+}
+
+/// Takes all, for ever or with a bound that is never reached.
+async fn any_wait(lock: MultiLock, for_ever: bool) -> LockGuard {
+    if for_ever {
+        lock.lock().await.expect("the store answers")
+    } else {
+        let tried = lock.try_lock().wait(10_000 * WATCHDOG).await;
+        tried.expect("the store answers").expect("its turn comes")
+    }
 }
 
 /// What ran since the trace was taken last: which script, and for which lock.
@@ -173,7 +185,7 @@ async fn all_are_asked_for_in_their_order_and_let_go_of_in_the_opposite_one() {
     for ends_by_drop in [false, true] {
         let guard = client.multi_lock(["b", "c", "a"]).lock().await.expect("all are free");
         let asked = ran(&store);
-        assert!(asked.iter().all(|(script, _)| script.ends_with("acquire")), "{asked:?}");
+        assert!(asked.iter().all(|(script, _)| script.ends_with("acquire.lua")), "{asked:?}");
         assert_eq!(asked.iter().map(|(_, key)| &**key).collect::<Vec<_>>(), ["a", "b", "c"]);
         if ends_by_drop {
             drop(guard);
@@ -182,7 +194,7 @@ async fn all_are_asked_for_in_their_order_and_let_go_of_in_the_opposite_one() {
         }
         sleep(MS).await;
         let let_go = ran(&store);
-        assert!(let_go.iter().all(|(script, _)| script.ends_with("release")), "{let_go:?}");
+        assert!(let_go.iter().all(|(script, _)| script.ends_with("release.lua")), "{let_go:?}");
         assert_eq!(let_go.iter().map(|(_, key)| &**key).collect::<Vec<_>>(), ["c", "b", "a"]);
     }
 }
@@ -195,16 +207,11 @@ async fn a_server_that_is_away_for_a_while_is_waited_for() {
     freed(lock.lock().await.expect("all are free")).await;
     for for_ever in [true, false] {
         there.partition(&theirs).expect("it is of this store");
-        let waiting = tokio::spawn({
-            let lock = lock.clone();
-            async move {
-                if for_ever { lock.lock().await } else { Ok(lock.try_lock().wait(WATCHDOG).await?.expect("in time")) }
-            }
-        });
+        let waiting = tokio::spawn(any_wait(lock.clone(), for_ever));
         sleep(5 * SECOND).await;
         assert!(!waiting.is_finished());
         there.heal(&theirs).expect("it is of this store");
-        let guard = waiting.await.expect("no panic").expect("it is back");
+        let guard = waiting.await.expect("no panic");
         assert!(guard.is_held());
         freed(guard).await;
     }
@@ -302,8 +309,13 @@ async fn one_that_is_lost_while_others_are_missing_is_taken_anew() {
     let b = theirs.mutex("b").lock().await.expect("it is free");
     let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock());
     sleep(SECOND).await;
+    // It is noticed by the next renewal, and taken again though others are missing.
     assert!(store.expire("a"));
-    // It is noticed by the next renewal; until then somebody else may take it.
+    assert!(is_free(&theirs, "a").await);
+    sleep(WATCHDOG / 2).await;
+    assert!(!is_free(&theirs, "a").await);
+    // Somebody else may be there first.
+    assert!(store.expire("a"));
     let a = theirs.mutex("a").lock().await.expect("it is free");
     sleep(WATCHDOG).await;
     freed(b).await;
@@ -339,17 +351,20 @@ async fn a_lease_that_is_shorter_than_the_way_is_waited_for_while_there_is_time(
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_had_to_wait_begins_when_all_are_held_and_ends() {
-    let store = EmbeddedStore::new();
+    let store = far();
     let (ours, theirs) = (client(&store).await, client(&store).await);
     // Shorter than the watchdog's, and longer: 5 s and 100 s.
     for lease in [5 * SECOND, 100 * SECOND] {
         let b = theirs.mutex("b").lock().await.expect("it is free");
         let waiting = tokio::spawn(ours.multi_lock(["a", "b", "c"]).lock().lease(lease));
+        sleep(SECOND).await;
+        let taken = store.hash("a");
         sleep(3 * WATCHDOG).await;
+        assert_eq!(store.hash("a"), taken, "it was renewed, and never taken anew");
         freed(b).await;
         let guard = waiting.await.expect("no panic").expect("all are free");
         let left = guard.expires_in().expect("it is held");
-        let whole = lease - lease / 256 - MS;
+        let whole = lease - lease / 256 - MS - 2 * WAY;
         assert!(left >= whole && left <= lease.max(WATCHDOG), "{left:?} of {lease:?}");
         let (error, took) = timed(guard.lost()).await;
         assert!(matches!(error, Error::Lost { cause: LostCause::Expired, .. }), "{error:?}");
@@ -364,7 +379,11 @@ async fn a_fixed_lease_that_had_to_wait_begins_when_all_are_held_and_ends() {
 async fn a_lease_under_the_watchdog_is_renewed_for_all_and_extended_for_all() {
     let store = EmbeddedStore::new();
     let client = client(&store).await;
-    let guard = client.multi_lock(["a", "b"]).lock().await.expect("all are free");
+    let b = client.mutex("b").lock().await.expect("it is free");
+    let waiting = tokio::spawn(client.multi_lock(["a", "b"]).lock());
+    sleep(3 * WATCHDOG).await;
+    freed(b).await;
+    let guard = waiting.await.expect("no panic").expect("all are free");
     sleep(10 * WATCHDOG).await;
     assert!(guard.is_held());
     guard.extend(4 * WATCHDOG).await.expect("it is held");
@@ -549,8 +568,8 @@ async fn a_wait_for_a_server_that_says_nothing_is_over_soon() {
 /// Takes two locks in the order in which they are named, again and again.
 async fn rounds(client: Client, names: [&str; 2], count: u32, inside: Arc<AtomicU32>) -> u32 {
     let lock = client.multi_lock(names);
-    for _ in 0..count {
-        let guard = lock.lock().await.expect("its turn");
+    for round in 0..count {
+        let guard = any_wait(lock.clone(), round % 2 == 0).await;
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
         sleep(MS).await;
         inside.fetch_sub(1, Ordering::SeqCst);
