@@ -72,6 +72,11 @@ impl Counting {
         }
     }
 
+    /// The same for one that was held for others that were missing, and not worked under since it was granted.
+    pub(super) fn left_with_others(&mut self, now: Date) {
+        self.made().alone = Some(now);
+    }
+
     pub(super) fn alone_since(&self) -> Option<Date> {
         self.0.as_ref()?.alone
     }

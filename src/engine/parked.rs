@@ -94,8 +94,15 @@ impl Hold {
 
     /// The guard of this ticket lies somewhere from now on.
     pub(super) fn left_lying(&mut self, id: u64, now: Date) {
-        self.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.untaken = true);
-        self.left_alone(now);
+        let mut gathered = false;
+        for ticket in self.tickets.iter_mut().filter(|ticket| ticket.id == id) {
+            (ticket.untaken, gathered) = (true, ticket.gathered);
+        }
+        if gathered && self.untaken_since().is_some() {
+            self.counting.left_with_others(now);
+        } else {
+            self.left_alone(now);
+        }
     }
 
     /// Somebody came for the guard of this ticket.

@@ -150,9 +150,11 @@ async fn whoever_waits_has_what_comes_before_the_first_that_is_missing_and_nothi
         sleep(SECOND).await;
         let free = [is_free(&theirs, "b").await, is_free(&theirs, "c").await, is_free(&theirs, "e").await];
         assert_eq!((free, waiting.is_finished()), ([false, false, true], false));
+        let calls = store.calls(&ours).expect("it is of this store");
         freed(d.expect("it was free")).await;
         let guard = waiting.await.expect("no panic");
         assert_eq!(store.keys(), ["a", "b", "c", "d", "e"]);
+        assert_eq!(store.calls(&ours).expect("it is of this store") - calls, 2, "those two that were missing");
         freed(guard).await;
         assert!(store.is_empty());
     }
@@ -324,8 +326,9 @@ async fn one_that_is_lost_while_others_are_missing_is_taken_anew() {
     assert!(is_free(&theirs, "b").await, "whoever waits for the first has nothing behind it");
     freed(a).await;
     let guard = waiting.await.expect("no panic").expect("all are free");
-    assert!(guard.is_held());
     assert_eq!(store.keys(), ["a", "b"]);
+    sleep(10 * WATCHDOG).await;
+    assert!(guard.is_held());
     freed(guard).await;
 }
 
@@ -363,6 +366,7 @@ async fn a_fixed_lease_that_had_to_wait_begins_when_all_are_held_and_ends() {
         assert_eq!(store.hash("a"), taken, "it was renewed, and never taken anew");
         freed(b).await;
         let guard = waiting.await.expect("no panic").expect("all are free");
+        assert_eq!(store.hash("a"), taken, "nor when all were there");
         let left = guard.expires_in().expect("it is held");
         let whole = lease - lease / 256 - MS - 2 * WAY;
         assert!(left >= whole && left <= lease.max(WATCHDOG), "{left:?} of {lease:?}");
