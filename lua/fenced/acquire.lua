@@ -9,7 +9,7 @@
 -- ARGV[1] field: the hold that asks, `clientId:holdNumber`
 -- ARGV[2] lease_ms: how long the hold shall last from now, at least (milliseconds)
 -- ARGV[3] holds_after?: what the count shall be afterwards, at least; left out for an outermost acquisition, 1 (count)
--- returns {1, 0, holds, fence}: held, so many times, under this token
+-- returns {1, 0, holds, fence}: held, so many times, under this token; as text from 2^53 on, where Lua's numbers are not exact
 -- returns {0, retry_in_ms, 0, 0}: busy; the key's TTL as it is, -1 where it has none
 -- returns {-1, 0, 0, 0}: gone; the outer hold is not there any more, and nothing was created in its place
 
@@ -26,6 +26,9 @@ if ttl_ms == -2 then
     return {-1, 0, 0, 0}
   end
   local fence = redis.call('INCR', counter)
+  if fence >= 2^53 then
+    fence = redis.call('GET', counter)
+  end
   redis.call('HINCRBY', lock, field, '1')
   local timed = redis.pcall('PEXPIRE', lock, lease_ms)
   if type(timed) == 'table' then
@@ -42,6 +45,9 @@ end
 
 -- Somebody deleted the counter, or another kind of lock made the hold: from here on it counts anew.
 local fence = tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)
+if fence >= 2^53 then
+  fence = redis.call('GET', counter)
+end
 if holds < holds_after then
   holds = redis.call('HINCRBY', lock, field, holds_after - holds)
 end

@@ -10,7 +10,8 @@
 -- ARGV[3] lease_ms: the new hold's life from now: exactly, when it moves; at least, when it had moved before (milliseconds)
 -- ARGV[4] publish: `PUBLISH` or `SPUBLISH`
 -- ARGV[5] channel: where those who wait listen
--- returns {1, fence, listeners}: the lock belongs to `to`, under this token; how many listeners the message reached, -1 without one
+-- returns {1, fence, listeners}: the lock belongs to `to`, under this token, as text from 2^53 on, where Lua's numbers are not exact;
+-- how many listeners the message reached, -1 without one
 -- returns {-1, 0, -1}: gone; neither of the two is there, and nothing was created
 -- publishes `0` on the channel when it leaves the lock a shorter life than it had, or free
 
@@ -26,6 +27,9 @@ if redis.call('HEXISTS', lock, from) == 1 then
   local ttl_ms = redis.call('PTTL', lock)
   redis.call('HDEL', lock, to)
   local fence = redis.pcall('INCR', counter)
+  if type(fence) == 'number' and fence >= 2^53 then
+    fence = redis.pcall('GET', counter)
+  end
   if type(fence) == 'table' then
     redis.call('HDEL', lock, from)
     redis.pcall(publish, channel, '0')
@@ -55,6 +59,9 @@ end
 
 if redis.call('HEXISTS', lock, to) == 1 then
   local fence = tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)
+  if fence >= 2^53 then
+    fence = redis.call('GET', counter)
+  end
   if redis.call('PTTL', lock) < tonumber(lease_ms) then
     redis.call('PEXPIRE', lock, lease_ms)
   end

@@ -82,6 +82,8 @@
 //!   loses it, and a failover that forgets the newest writes make tokens begin anew, or come again: then the resource refuses
 //!   everybody until they have passed what it kept, or takes a late writer with the same token. With
 //!   [`replica_acks`](super::deployments#acknowledged-by-replicas) a token that was given out is known to so many replicas.
+//! - Tokens are exact to the end of the server's integers, 2^63 - 1, should somebody set the counter so high; then the lock stays
+//!   free, and whoever wants it is told [`Error::Refused`](crate::Error::Refused).
 //! - A lock and its counter are in one slot of a cluster. While that slot moves, a lock that is free can be taken again when the
 //!   slot has moved: an acquisition is tried until then, as long as its caller waits.
 //! - A plain lock of the same name excludes it and gives no token. Use a name for one kind only; one client refuses the other.

@@ -3,6 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use smallvec::SmallVec;
+
 use super::{
     hash::HashLock,
     replies::{Status, heard, not_granted},
@@ -99,7 +101,7 @@ impl Protocol for FencedHash {
 
 /// What a try answered: how often it is ours and under which token, or why it is not.
 fn attempt(answer: &Value) -> Option<Attempt> {
-    let &[status, retry_in_ms, holds, fence] = answer.numbers() else { return None };
+    let ([status, retry_in_ms, holds], fence) = parts(answer, 3)?;
     match Status::read(status)? {
         Status::Done => Some(Attempt::Granted { holds: u32::try_from(holds).ok()?, fence: Some(token(fence)?) }),
         status => not_granted(status, retry_in_ms),
@@ -107,7 +109,7 @@ fn attempt(answer: &Value) -> Option<Attempt> {
 }
 
 fn moved(answer: &Value, counts: bool) -> Option<Moved> {
-    let &[status, fence, listeners] = answer.numbers() else { return None };
+    let ([status, listeners], fence) = parts(answer, 1)?;
     match (Status::read(status)?, listeners) {
         (Status::Done, -1) => Some(Moved::Done { published: Published::No, fence: Some(token(fence)?) }),
         (Status::Done, listeners) => {
@@ -116,6 +118,24 @@ fn moved(answer: &Value, counts: bool) -> Option<Moved> {
         (Status::Gone, _) => Some(Moved::Gone),
         (Status::Busy, _) => None,
     }
+}
+
+/// The token, at its place in an answer, and the numbers around it. A token that no number of Lua has exactly is text.
+fn parts<const N: usize>(answer: &Value, place: usize) -> Option<([i64; N], i64)> {
+    let number = |part: &Value| match part {
+        Value::Int(number) => Some(*number),
+        Value::Bytes(text) => str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    };
+    let mut parts: SmallVec<[i64; 4]> = match answer {
+        Value::Array(parts) => parts.iter().map(number).collect::<Option<_>>()?,
+        answer => answer.numbers().into(),
+    };
+    if place >= parts.len() {
+        return None;
+    }
+    let fence = parts.remove(place);
+    Some((parts.as_slice().try_into().ok()?, fence))
 }
 
 /// None is less than one.

@@ -133,6 +133,37 @@ async fn a_counter_that_is_none_refuses_the_lock_and_leaves_it_free() {
     }
 }
 
+#[tokio::test]
+async fn tokens_stay_exact_beyond_the_numbers_of_lua_and_after_the_last_one_the_lock_is_refused() {
+    let (server, name) = (Server::shared(), unique_name());
+    let builder = Client::builder().url(server.url()).handover_slice(MS * 60_000);
+    let lock = connected(builder).await.fenced_lock(&name);
+    for last in [1 << 53, (1 << 53) + 1, (1 << 53) + 2, i64::MAX as u64 - 1] {
+        run::<()>(server, &["SET", &counter(&name), &(last - 2).to_string()]);
+        let first = lock.lock().await.expect("it is free");
+        let inner = lock.lock().await.expect("it nests");
+        assert_eq!([first.fence(), inner.fence()], [Some(last - 1); 2]);
+        inner.unlock().await.expect("it is held");
+        let mut successor = lock.lock().owner(&Owner::new());
+        assert!(poll_once(&mut successor).await.is_pending());
+        first.unlock().await.expect("it is held");
+        let next = successor.await.expect("its turn");
+        assert_eq!(next.fence(), Some(last));
+        next.unlock().await.expect("it is held");
+    }
+    let last = lock.lock().await.expect("it is free");
+    assert_eq!(last.fence(), Some(i64::MAX as u64));
+    let mut successor = lock.lock().owner(&Owner::new());
+    assert!(poll_once(&mut successor).await.is_pending());
+    // Whoever is next was to have a token.
+    let handed_over = last.unlock().await.map(|_| ());
+    let none_is_left = [handed_over, successor.await.map(drop), lock.lock().await.map(drop)];
+    for refused in none_is_left {
+        assert!(matches!(&refused, Err(Error::Refused { kind: RefusedKind::Other, .. })), "{refused:?}");
+    }
+    assert_eq!((kept(server, &name), counted(server, &name)), (None, Some(i64::MAX as u64)));
+}
+
 /// The rule in Lua, as one puts it before a script.
 fn admits(server: &Server, newest: &str, token: &str) -> bool {
     let script = format!("{}return admits(KEYS[1], ARGV[1]) and 1 or 0", fence::LUA);

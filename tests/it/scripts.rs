@@ -165,6 +165,18 @@ fn a_fenced_acquire_draws_a_token_for_the_free_key_alone() {
         free fence=none            | me:7 40000   | ERR              | free fence=none
         ",
     );
+    // Where a number of Lua is not exact any more, and where the server's ends.
+    bench.check(
+        &FENCED_ACQUIRE,
+        "
+        free fence=9007199254740990             | me:7 40000   | {1, 0, 1, 9007199254740991}    | me:7=1 ttl=40000 fence=9007199254740991
+        free fence=9007199254740991             | me:7 40000   | {1, 0, 1, 9007199254740992}    | me:7=1 ttl=40000 fence=9007199254740992
+        free fence=9007199254740992             | me:7 40000   | {1, 0, 1, 9007199254740993}    | me:7=1 ttl=40000 fence=9007199254740993
+        me:7=1 ttl=20000 fence=9007199254740993 | me:7 40000 2 | {1, 0, 2, 9007199254740993}    | me:7=2 ttl=40000 fence=9007199254740993
+        free fence=9223372036854775806          | me:7 40000   | {1, 0, 1, 9223372036854775807} | me:7=1 ttl=40000 fence=9223372036854775807
+        free fence=9223372036854775807          | me:7 40000   | ERR                            | free fence=9223372036854775807
+        ",
+    );
     bench.maxmemory = 1;
     bench.check(&FENCED_ACQUIRE, "free fence=4 | me:7 40000 | OOM | free fence=4");
     bench.check(&FENCED_ACQUIRE, "me:7=1 ttl=20000 fence=4 | me:7 40000 2 | OOM | me:7=1 ttl=20000 fence=4");
@@ -191,6 +203,15 @@ fn a_fenced_hand_over_draws_the_next_token_once() {
         me:7=1 ttl=20000 fence=none | me:7 me:8 40000 PUBLISH channel | ERR       | free fence=none | 0 | {-1, 0, -1}
         ",
     );
+    bench.check(
+        &FENCED_HAND_OVER,
+        "
+        me:7=1 ttl=20000 fence=9007199254740991    | me:7 me:8 40000 PUBLISH channel | {1, 9007199254740992, -1} | me:8=1 ttl=40000 fence=9007199254740992
+        me:7=1 ttl=20000 fence=9007199254740992    | me:7 me:8 40000 PUBLISH channel | {1, 9007199254740993, -1} | me:8=1 ttl=40000 fence=9007199254740993
+        me:8=1 ttl=20000 fence=9007199254740993    | me:7 me:8 40000 PUBLISH channel | {1, 9007199254740993, -1} | me:8=1 ttl=40000 fence=9007199254740993
+        me:7=1 ttl=20000 fence=9223372036854775807 | me:7 me:8 40000 PUBLISH channel | ERR | free fence=9223372036854775807 | 0 | {-1, 0, -1}
+        ",
+    );
     bench.maxmemory = 1;
     bench.check(&FENCED_HAND_OVER, moves);
 }
@@ -212,6 +233,15 @@ fn what_is_refused_halfway_leaves_no_fenced_hold_behind_and_at_most_a_gap() {
         assert_eq!(bench.call(&FENCED_HAND_OVER, &[LOCK, COUNTER], &args), "NOPERM");
         assert_eq!([bench.state(LOCK), bench.said()], [moved, "0"]);
     }
+    let bench = &mut Bench::new();
+    bench.call_as("~* &* +@all -get");
+    bench.put(LOCK, "free fence=9007199254740992");
+    assert_eq!(bench.call(&FENCED_ACQUIRE, &[LOCK, COUNTER], &["me:7", "40000"]), "NOPERM");
+    assert_eq!(bench.state(LOCK), "free fence=9007199254740993");
+    bench.put(LOCK, "me:7=1 ttl=20000 fence=9007199254740992");
+    let args = ["me:7", "me:8", "40000", "PUBLISH", CHANNEL];
+    assert_eq!(bench.call(&FENCED_HAND_OVER, &[LOCK, COUNTER], &args), "NOPERM");
+    assert_eq!([bench.state(LOCK), bench.said()], ["free fence=9007199254740993".to_owned(), "0".to_owned()]);
 }
 
 #[test]

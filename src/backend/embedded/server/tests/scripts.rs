@@ -7,6 +7,7 @@ use super::{
     NOW, ask, bulk,
     real::Real,
 };
+use crate::script::fenced;
 
 /// Each runs with `text` holding a string, one key and one argument.
 const SCRIPTS: &[&str] = &[
@@ -108,6 +109,47 @@ fn scripts_of_anybody_end_as_on_a_real_server() {
         })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn tokens_beyond_the_numbers_of_lua_are_told_as_on_a_real_server() {
+    let (mut real, mut ours) = (Real::start("", &[]), Server::default());
+    let last = 1_i64 << 53;
+    for counter in [1, last - 2, last - 1, last, last + 1, i64::MAX - 1, i64::MAX] {
+        let counted = counter.to_string();
+        let lock = ["EVAL", fenced::ACQUIRE.source, "2", "lock", "counter", "me:1", "30000"];
+        let hand_over = ["EVAL", fenced::HAND_OVER.source, "2", "lock", "counter", "me:1", "me:2"];
+        let hand_over = [&hand_over[..], &["30000", "PUBLISH", "freed"]].concat();
+        let steps = [&["DEL", "lock"][..], &["SET", "counter", &counted], &lock, &lock, &hand_over, &hand_over];
+        let answers = steps.map(|words| {
+            let (real, ours) = (real.ask(words), ask(&mut ours, words));
+            assert_eq!(real, ours, "{counter}");
+            ours
+        });
+        let token = |part: &Reply| match part {
+            Reply::Int(token) => token.to_string(),
+            Reply::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+            other => panic!("no token: {other:?}"),
+        };
+        let told = answers[2..].iter().map(|answer| match answer {
+            Reply::Array(parts) if parts.len() == 4 => token(&parts[3]),
+            Reply::Array(parts) => token(&parts[1]),
+            Reply::Error(words) => words[..3].to_owned(),
+            other => panic!("no answer: {other:?}"),
+        });
+        let told: Vec<_> = told.collect();
+        let wanted = |after: i64| counter.checked_add(after).map(|token| token.to_string());
+        let [first, second] = [wanted(1), wanted(2)];
+        let refused = || "ERR".to_owned();
+        let moved = match (&first, second) {
+            // Nothing is there to be moved.
+            (None, _) => ["0".to_owned(), "0".to_owned()],
+            (Some(_), None) => [refused(), "0".to_owned()],
+            (Some(_), Some(second)) => [second.clone(), second],
+        };
+        let first = first.unwrap_or_else(refused);
+        assert_eq!(told, [[first.clone(), first], moved].concat(), "{counter}");
+    }
 }
 
 /// The store's own addition to the server's words: which command it does not know.
