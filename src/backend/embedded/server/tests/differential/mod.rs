@@ -105,7 +105,7 @@ impl Pair {
                 answered.next().unwrap();
             }
             let (real, reply) = (ordered(step, &real.reply), ordered(step, &reply));
-            let within = if step.tells_times() { slack } else { Slack(0) };
+            let within = if step.tells_times(&real) { slack } else { Slack(0) };
             if !within.alike(&real, &reply) {
                 return Some(format!("step {number}, {step:?}:\n  real {real:?}\n  ours {reply:?}"));
             }

@@ -12,7 +12,8 @@ use proptest::{
     strategy::BoxedStrategy,
 };
 
-use crate::script::{Script, reentrant};
+use super::super::super::Reply;
+use crate::script::{Script, fenced, reentrant};
 
 /// In milliseconds.
 const FAR: i64 = 1_000_000;
@@ -62,10 +63,14 @@ impl fmt::Debug for Word {
 
 impl Step {
     /// Whether a number in its answer may be a time.
-    pub(super) fn tells_times(&self) -> bool {
+    pub(super) fn tells_times(&self, answer: &Reply) -> bool {
         match self {
             Self::Command(words) => matches!(&words[..], [Word::Bytes(name), ..] if name.ends_with(b"TTL")),
-            Self::Script { script, .. } => script.path.ends_with("acquire.lua") || script.path.ends_with("inspect.lua"),
+            // A token is exact; whoever is told one is told no time.
+            Self::Script { script, .. } if script.path.ends_with("acquire.lua") => {
+                matches!(answer, Reply::Array(parts) if parts.first() == Some(&Reply::Int(0)))
+            }
+            Self::Script { script, .. } => script.path.ends_with("inspect.lua"),
             Self::Expire(_) => false,
         }
     }
@@ -228,6 +233,8 @@ const DISTURBANCES: &[&str] = &[
     "SET <h> <v>",
     "RPUSH <h> <v>",
     "ZADD <h> 1 <v>",
+    "SET <s> <i>",
+    "DEL <s>",
     "PUBLISH <channel> <v>",
 ];
 
@@ -250,7 +257,8 @@ fn templates(templates: &'static [&'static str]) -> impl Strategy<Value = Step> 
 fn script() -> BoxedStrategy<Step> {
     let declared = |script: &'static Script, args: &'static str| {
         let args: Vec<_> = args.split_whitespace().map(word).collect();
-        (word("<h>"), args).prop_map(move |(key, args)| Step::Script { script, keys: vec![key], args }).boxed()
+        let keys: Vec<_> = ["<h>", "<s>"][..script.keys.len()].iter().copied().map(word).collect();
+        (keys, args).prop_map(move |(keys, args)| Step::Script { script, keys, args }).boxed()
     };
     let renewed = vec((word("<h>"), word("<hold>")), 1..4);
     let renew = (word("<lease>"), renewed).prop_map(|(lease, renewed)| {
@@ -265,6 +273,9 @@ fn script() -> BoxedStrategy<Step> {
         2 => declared(&reentrant::RELEASE, "<hold> <publish> <channel> <count>"),
         2 => renew,
         2 => declared(&reentrant::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
+        3 => declared(&fenced::ACQUIRE, "<hold> <lease>"),
+        2 => declared(&fenced::ACQUIRE, "<hold> <lease> <count>"),
+        2 => declared(&fenced::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
         1 => declared(&reentrant::FORCE_RELEASE, "<publish> <channel> <hold> <hold>"),
         1 => declared(&reentrant::INSPECT, ""),
     ]
