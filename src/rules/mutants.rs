@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::Rule;
-use crate::script::{Script, reentrant};
+use crate::script::{Script, fenced, reentrant};
 
 /// One fault that the simulation must find.
 #[derive(Clone, Copy)]
@@ -274,6 +274,34 @@ static ALL: &[Mutant] = &[
         "if redis.call('HEXISTS', lock, field) == 1 then",
         "if redis.call('EXISTS', lock) == 1 then",
         "a forced release frees a hold that it never saw",
+    ),
+    lua(
+        "hand-over-draws-token",
+        &fenced::HAND_OVER,
+        "local fence = redis.pcall('INCR', counter)",
+        "local fence = tonumber(redis.pcall('GET', counter))",
+        "a hand-over leaves the token that the hold before had",
+    ),
+    lua(
+        "hand-over-draws-once",
+        &fenced::HAND_OVER,
+        "tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)",
+        "redis.call('INCR', counter)",
+        "a hand-over that runs twice draws two tokens",
+    ),
+    lua(
+        "acquire-draws-once",
+        &fenced::ACQUIRE,
+        "tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)",
+        "redis.call('INCR', counter)",
+        "an acquire that runs twice, or nests, draws another token",
+    ),
+    lua(
+        "token-is-holders",
+        &fenced::ACQUIRE,
+        "if not holds then\n",
+        "if not holds then\n  redis.call('INCR', counter)\n",
+        "a try draws a token that finds the lock taken",
     ),
 ];
 

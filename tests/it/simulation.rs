@@ -10,12 +10,14 @@
 //! | clients, tasks, and what befalls them | `crew.rs` |
 //! | what a section does | `section.rs` |
 //! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
+//! | names whose holders have tokens | `fences.rs` |
 //! | days on which replicas are to know of grants | `replicas.rs` |
 //! | what is known of everybody | `referee.rs`, `shadow.rs` |
 //! | what must be true at an answer and at a look | `rules.rs` |
 //! | what must be true in between | `probe.rs` |
 
 mod crew;
+mod fences;
 #[cfg(relatch_mutants)]
 mod mutants;
 mod nodes;
@@ -128,7 +130,8 @@ async fn whole(crew: &mut Crew, store: &EmbeddedStore, referee: &Referee, last_c
     // Whatever a client that crashed had runs out, and what may still come of an old copy is looked for no more.
     sleep(LONGEST_LEASE * 4 / 3 + Duration::from_secs(1)).await;
     let left = |referee: &Referee, unheard: usize| {
-        let (keys, listeners) = (store.keys(), store.listeners());
+        let (mut keys, listeners) = (store.keys(), store.listeners());
+        keys.retain(|key| !crew.mix.stays(key));
         if !keys.is_empty() || listeners.iter().any(|(_, listeners)| *listeners > unheard) {
             referee.complain("something is left on the store", None, format!("{keys:?} {listeners:?}"));
         }

@@ -3,7 +3,7 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `store` | what users hold: the store, its keys and its clock |
+//! | `store`, `looks` | what users hold: the store, its keys and its clock; what is seen of it from outside |
 //! | `support` | what a test may do to a client's links |
 //! | `nodes` | what a test may do to the servers: masters that are replaced or silent, slots that move |
 //! | `weather` | what befalls commands by chance |
@@ -26,6 +26,7 @@ mod cargo;
 mod clock;
 mod hosts;
 mod link;
+mod looks;
 mod member;
 mod nodes;
 mod packet;

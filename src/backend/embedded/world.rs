@@ -297,6 +297,12 @@ impl World {
         host.map_or_else(Vec::new, |host| host.server.hash(self.clock.server_time(), key.as_bytes()))
     }
 
+    pub(super) fn string(&self, key: &str) -> Option<String> {
+        self.step();
+        let host = self.hosts.get(self.hosts.master(self.hosts.node_of(key)))?;
+        host.server.string(self.clock.server_time(), key.as_bytes())
+    }
+
     /// Lets the store itself write, however full it is.
     pub(super) fn unlimited<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
         self.hosts.lift_limit(true);

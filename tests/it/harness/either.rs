@@ -1,17 +1,25 @@
-//! Both kinds of the lock, asked in the same words, and one word for each answer. It judges nothing.
+//! Every kind of the lock, asked in the same words, and one word for each answer. It judges nothing.
 
 use std::time::Duration;
 
 use relatch::{
-    Acquire, Error, Lease, LockGuard, Mutex, Owner, ReentrantLock, RefusedKind, Released, Result, TryAcquire,
+    Acquire, Error, FencedLock, Lease, LockGuard, Mutex, Owner, ReentrantLock, RefusedKind, Released, Result,
+    TryAcquire, Unlock,
 };
 
-/// Both kinds of the lock, which are one on the server.
+/// Every kind of the lock; they exclude each other.
 #[derive(Clone, Debug)]
 pub(crate) enum Either {
-    Reentrant(ReentrantLock),
+    Reentrant(Reentrant),
     /// It has an owner for each acquisition, whoever asks.
     Mutex(Mutex),
+}
+
+/// A lock that knows its owners.
+#[derive(Clone, Debug)]
+pub(crate) enum Reentrant {
+    Plain(ReentrantLock),
+    Fenced(FencedLock),
 }
 
 /// What is asked for.
@@ -33,10 +41,14 @@ impl Either {
     }
 
     fn lock(&self, terms: Terms, owner: Option<&Owner>) -> Acquire {
-        let acquire = match (self, owner) {
-            (Self::Reentrant(lock), Some(owner)) => lock.lock().owner(owner),
-            (Self::Reentrant(lock), None) => lock.lock(),
-            (Self::Mutex(mutex), _) => mutex.lock(),
+        let (acquire, owner) = match self {
+            Self::Reentrant(Reentrant::Plain(lock)) => (lock.lock(), owner),
+            Self::Reentrant(Reentrant::Fenced(lock)) => (lock.lock(), owner),
+            Self::Mutex(mutex) => (mutex.lock(), None),
+        };
+        let acquire = match owner {
+            Some(owner) => acquire.owner(owner),
+            None => acquire,
         };
         let acquire = acquire.lease(terms.lease);
         match terms.bound {
@@ -46,10 +58,14 @@ impl Either {
     }
 
     fn try_lock(&self, terms: Terms, owner: Option<&Owner>) -> TryAcquire {
-        let acquire = match (self, owner) {
-            (Self::Reentrant(lock), Some(owner)) => lock.try_lock().owner(owner),
-            (Self::Reentrant(lock), None) => lock.try_lock(),
-            (Self::Mutex(mutex), _) => mutex.try_lock(),
+        let (acquire, owner) = match self {
+            Self::Reentrant(Reentrant::Plain(lock)) => (lock.try_lock(), owner),
+            Self::Reentrant(Reentrant::Fenced(lock)) => (lock.try_lock(), owner),
+            Self::Mutex(mutex) => (mutex.try_lock(), None),
+        };
+        let acquire = match owner {
+            Some(owner) => acquire.owner(owner),
+            None => acquire,
         };
         let acquire = acquire.lease(terms.lease);
         match terms.bound {
@@ -59,9 +75,53 @@ impl Either {
     }
 }
 
+impl Reentrant {
+    pub(crate) fn is_held_by(&self, owner: &Owner) -> bool {
+        match self {
+            Self::Plain(lock) => lock.is_held_by(owner),
+            Self::Fenced(lock) => lock.is_held_by(owner),
+        }
+    }
+
+    pub(crate) fn hold_count(&self) -> u32 {
+        match self {
+            Self::Plain(lock) => lock.hold_count(),
+            Self::Fenced(lock) => lock.hold_count(),
+        }
+    }
+
+    pub(crate) async fn is_locked(&self) -> Result<bool> {
+        match self {
+            Self::Plain(lock) => lock.is_locked().await,
+            Self::Fenced(lock) => lock.is_locked().await,
+        }
+    }
+
+    pub(crate) async fn force_unlock(&self) -> Result<bool> {
+        match self {
+            Self::Plain(lock) => lock.force_unlock().await,
+            Self::Fenced(lock) => lock.force_unlock().await,
+        }
+    }
+
+    pub(crate) fn attach(&self, owner: &Owner) -> Option<LockGuard> {
+        match self {
+            Self::Plain(lock) => lock.attach(owner),
+            Self::Fenced(lock) => lock.attach(owner),
+        }
+    }
+
+    pub(crate) fn unlock(&self, owner: &Owner) -> Unlock {
+        match self {
+            Self::Plain(lock) => lock.unlock().owner(owner),
+            Self::Fenced(lock) => lock.unlock().owner(owner),
+        }
+    }
+}
+
 /// A detached hold that is let go when whoever has it is dropped: nobody else would.
 pub(crate) struct Detached {
-    pub(crate) lock: ReentrantLock,
+    pub(crate) lock: Reentrant,
     pub(crate) owner: Owner,
 }
 

@@ -17,11 +17,11 @@ use tokio::{
 };
 
 use super::{
-    COMMAND, LONGEST_LEASE, NAMES,
+    COMMAND, LONGEST_LEASE, NAMES, fences,
     referee::{Habits, Referee},
     section::{LONGEST_LINGER, Section},
 };
-use crate::harness::random::Random;
+use crate::harness::{either::Reentrant, random::Random};
 
 /// How long the clients of a simulation may keep a name to themselves, in milliseconds.
 const SLICES: [&[u64]; 3] = [&[0, 1, 10, 40], &[1, 10], &[10, 40, 200]];
@@ -67,6 +67,8 @@ pub(super) struct Mix {
     pub(super) parked: usize,
     /// A grant counts once a replica knows of it, which is waited for so many milliseconds; none need know of any.
     pub(super) replicas_within: u64,
+    /// Names whose holders have tokens.
+    pub(super) fenced: [bool; NAMES.len()],
 }
 
 /// One client, as its tasks know it.
@@ -104,13 +106,14 @@ impl Mix {
     /// Of most seeds as it is drawn; some are days for what comes together seldom.
     pub(super) fn draw(seed: u64, random: &mut Random) -> Self {
         let drawn = Self::any(random);
-        match seed % 16 {
-            3 => drawn.of_late_hand_overs(),
+        let of_day = match seed % 16 {
+            3 | 5 => drawn.of_late_hand_overs(),
             7 => drawn.of_hand_overs(),
             11 => drawn.of_replicas(random),
             15 => drawn.of_forces(),
             _ => drawn,
-        }
+        };
+        of_day.with_fences(seed)
     }
 
     fn any(random: &mut Random) -> Self {
@@ -139,6 +142,7 @@ impl Mix {
             nodes: 0,
             parked: 0,
             replicas_within: 0,
+            fenced: [false; NAMES.len()],
         }
     }
 
@@ -212,6 +216,11 @@ impl Sailor {
 }
 
 impl Sailor {
+    /// A name's lock, as this client takes it.
+    pub(super) fn lock(&self, name: usize) -> Reentrant {
+        fences::lock(&self.client, self.mix.is_fenced(self.number, name), name)
+    }
+
     /// It is cut off from the store for so long.
     fn part_for(&self, long: Duration) -> Result<()> {
         let (store, client, referee) = (self.store.clone(), self.client.clone(), Arc::clone(&self.referee));
@@ -496,8 +505,8 @@ impl Crew {
         for at in 0..self.boats.len() {
             let (sailor, tasks) = (Arc::clone(&self.boats[at].sailor), std::mem::take(&mut self.boats[at].tasks));
             self.join(tasks).await;
-            for name in NAMES {
-                if sailor.client.lock(name).hold_count() != 0 {
+            for (number, name) in NAMES.iter().enumerate() {
+                if sailor.lock(number).hold_count() != 0 {
                     self.referee.complain("a hold is counted that nobody has", None, name);
                 }
             }

@@ -146,6 +146,7 @@ impl Referee {
             let same = lives.is_none() && before == after;
             let (had, kept) = (before.map(|kept| kept.field), after.map(|kept| kept.field));
             book.shadow.takes_over(name, kept.as_ref(), same);
+            book.begins_anew(name, self.counted(name));
             if lives.is_none() && forget == Forget::Nothing {
                 continue;
             }

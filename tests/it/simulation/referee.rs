@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{EmbeddedStore, Owner, ReentrantLock, Uuid, embedded::Traced};
+use relatch::{EmbeddedStore, Owner, Uuid, embedded::Traced};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     nodes::Replaced,
     shadow::{Field, Shadow},
 };
+use crate::harness::either::Reentrant;
 use crate::storm::{
     checker::{self, Bounds, Chronicle, Life},
     counter::{Guard, Raise},
@@ -129,6 +130,8 @@ pub(super) struct Book {
     /// Since when more have listened than waited.
     pub(super) overheard: [Option<Duration>; NAMES.len()],
     pub(super) runs: [Run; NAMES.len()],
+    /// The newest token that a section was given of each name.
+    pub(super) fences: [u64; NAMES.len()],
 }
 
 /// What must not be.
@@ -180,7 +183,11 @@ pub(super) struct Seat {
     pub(super) client: u64,
     pub(super) id: Uuid,
     pub(super) name: usize,
-    pub(super) lock: ReentrantLock,
+    pub(super) lock: Reentrant,
+    /// Its holds have tokens.
+    pub(super) fenced: bool,
+    /// That of the newest hold.
+    pub(super) fence: Option<u64>,
     /// Whoever believes; of a mutex it is known with the guard.
     pub(super) owner: Option<Owner>,
     pub(super) watchdog: Duration,
@@ -352,7 +359,7 @@ impl Referee {
 
 /// What befalls the store or a client, for whoever has to know.
 impl Referee {
-    /// The store is about to lose a name, or all of them.
+    /// The store is about to lose a name, or all of them and all that it counted.
     pub(super) fn loses(&self, name: Option<usize>) {
         let names = name.map_or(0..NAMES.len(), |name| name..name + 1);
         let seen: Vec<_> = names.filter_map(|name| self.peek(name)).collect();
@@ -365,13 +372,18 @@ impl Referee {
         book.losses.push(Loss { name, at, replaced: None });
         for holder in name.map_or(0..NAMES.len(), |name| name..name + 1) {
             book.shadow.holders[holder] = None;
+            if name.is_none() {
+                book.begins_anew(holder, 0);
+            }
         }
     }
 
     /// The store's clock is set forward: its keys run out sooner, unless they are renewed.
     pub(super) fn leaps(&self) {
         let at = self.now();
-        self.book().losses.push(Loss { name: None, at, replaced: None });
+        let mut book = self.up_to_date();
+        book.losses.push(Loss { name: None, at, replaced: None });
+        book.shadow.leapt = at;
     }
 
     pub(super) fn falls_back(&self, longest: Duration) {
@@ -441,12 +453,15 @@ impl Referee {
 }
 
 impl Seat {
-    pub(super) fn new(client: u64, id: Uuid, name: usize, lock: ReentrantLock, watchdog: Duration) -> Self {
+    pub(super) fn new(client: u64, id: Uuid, name: usize, lock: Reentrant, watchdog: Duration) -> Self {
+        let fenced = matches!(lock, Reentrant::Fenced(_));
         Self {
             client,
             id,
             name,
             lock,
+            fenced,
+            fence: None,
             owner: None,
             watchdog,
             longest: watchdog,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use relatch::{Error, LostCause, Owner};
+use relatch::{Error, LockGuard, LostCause};
 
 use super::{
     COMMAND,
@@ -95,12 +95,13 @@ impl Referee {
     }
 
     /// An acquisition gave a guard; whose field is behind it.
-    pub(super) fn granted(&self, number: u64, owner: &Owner, asking: Asking, since: Duration) -> Option<Field> {
+    pub(super) fn granted(&self, number: u64, guard: &LockGuard, asking: Asking, since: Duration) -> Option<Field> {
+        let (owner, fence) = (guard.owner(), guard.fence());
         let now = self.now();
         let name = self.book().seats.get(&number)?.name;
-        let kept = self.peek(name);
-        let mut guard = self.up_to_date();
-        let book = &mut *guard;
+        let (kept, counted) = (self.peek(name), self.counted(name));
+        let mut up_to_date = self.up_to_date();
+        let book = &mut *up_to_date;
         let seat = book.seats.get_mut(&number)?;
         let fresh = !asking.nested || seat.waits.is_some();
         let id = seat.id;
@@ -120,7 +121,7 @@ impl Referee {
         if renewed {
             // Passed on, it is held anew.
             book.let_go.retain(|field, _| newest.as_ref() != Some(field));
-            (seat.hold, seat.over, seat.tickets) = (newest, false, 1);
+            (seat.hold, seat.fence, seat.over, seat.tickets) = (newest, fence, false, 1);
             seat.watched = u32::from(asking.watched);
             book.holds += 1;
         }
@@ -134,8 +135,10 @@ impl Referee {
         let wrong = wrong.or_else(|| if tried { book.is_outdated(seat, kept.as_ref(), since, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.is_unknown(book.seats[&number].hold.as_ref()) } else { None });
+        let wrong = wrong.or_else(|| book.has_wrong_token(number, fence, renewed, now));
+        let wrong = wrong.or_else(|| book.is_outcounted(&book.seats[&number], kept.as_ref(), counted, now));
         let hold = book.seats[&number].hold.clone();
-        drop(guard);
+        drop(up_to_date);
         if let Some((rule, what)) = wrong {
             self.complain(rule, Some(name), what);
         }
@@ -149,13 +152,14 @@ impl Referee {
             self.change(number, |seat| seat.over = true);
             return;
         }
-        let kept = self.peek(name);
+        let (kept, counted) = (self.peek(name), self.counted(name));
         let now = self.now();
         let book = self.up_to_date();
         let Some(seat) = book.seats.get(&number) else { return };
         let wrong = seat.over.then(|| ("a lost hold is held again", String::new()));
         let wrong = wrong.or_else(|| book.believes_rightly(seat, kept.as_ref(), now));
         let wrong = wrong.or_else(|| book.overlaps(number, seat, now));
+        let wrong = wrong.or_else(|| book.is_outcounted(seat, kept.as_ref(), counted, now));
         drop(book);
         if let Some((rule, what)) = wrong {
             self.complain(rule, Some(name), what);

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     harness::{
-        either::{Detached, Either, Terms, released, word},
+        either::{Detached, Either, Reentrant, Terms, released, word},
         random::Random,
     },
     storm::log::{DROPPED, Event, GRANTED, What},
@@ -69,11 +69,12 @@ impl Section {
     pub(super) fn draw(sailor: Arc<Sailor>, task: u64, own: &Owner, random: &mut Random) -> Self {
         let mix = sailor.mix;
         let name = random.below(mix.names);
-        let lock = sailor.client.lock(NAMES[name]);
+        let lock = sailor.lock(name);
         let seat = Seat::new(sailor.number, sailor.client.id(), name, lock.clone(), sailor.watchdog);
         let referee = Arc::clone(&sailor.referee);
         let owner = if random.once_in_a_while(300) { Owner::new() } else { own.clone() };
-        let lock = if random.once_in_a_while(mix.mutexes) {
+        // A mutex is a plain lock.
+        let lock = if random.once_in_a_while(mix.mutexes) && matches!(lock, Reentrant::Plain(_)) {
             Either::Mutex(sailor.client.mutex(NAMES[name]))
         } else {
             Either::Reentrant(lock)
@@ -246,7 +247,7 @@ impl Section {
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + parked + SLACK);
         match answer {
             Ok(Some(guard)) => {
-                let hold = self.referee.granted(self.seat, guard.owner(), asking, since);
+                let hold = self.referee.granted(self.seat, &guard, asking, since);
                 Some(Held { guard, number, hold, watched: asking.watched, bounded: asking.bounded, lost: false })
             }
             Ok(None) if asking.once && !asking.nested => {
@@ -291,7 +292,7 @@ impl Section {
             40..110 if !bounded => self.extend(newest).await,
             110..130 => {
                 let since = self.referee.now();
-                let locked = self.sailor.client.lock(NAMES[self.name]).is_locked().await;
+                let locked = self.sailor.lock(self.name).is_locked().await;
                 self.referee.answered(self.seat, "look", locked.as_ref().err(), since, COMMAND + SLACK);
             }
             130.. if draw - 130 < self.mix.forced => self.force().await,
@@ -321,7 +322,7 @@ impl Section {
         self.note(Event::Asked { number, what: What::Force, name: self.name, within: None });
         self.referee.forces(number, self.sailor.number, self.name);
         let struck = self.mix.struck > 0 && self.random.once_in_a_while(self.mix.struck);
-        let lock = self.sailor.client.lock(NAMES[self.name]);
+        let lock = self.sailor.lock(self.name);
         let mut forcing = pin!(lock.force_unlock());
         // It looks first, and only frees what it saw.
         let answer = match poll_fn(|cx| Poll::Ready(forcing.as_mut().poll(cx))).await {
@@ -427,19 +428,23 @@ impl Section {
     }
 
     async fn leave_detached(&mut self, guard: LockGuard, hold: Option<&Field>) {
-        let lock = self.sailor.client.lock(NAMES[self.name]);
+        let (lock, fence) = (self.sailor.lock(self.name), guard.fence());
         let owner = guard.detach();
         let detached = Detached { lock: lock.clone(), owner: owner.clone() };
         sleep(self.random.millis(0, 5)).await;
         self.referee.lets_go(self.seat);
         if self.random.once_in_a_while(300) {
             if let Some(guard) = lock.attach(&owner) {
+                if guard.fence() != fence {
+                    let what = format!("{fence:?}, then {:?}", guard.fence());
+                    self.referee.complain("a hold comes back with another token", Some(self.name), what);
+                }
                 self.unlock(&guard, hold).await;
             }
         } else {
             let (number, since) = (self.referee.number(), self.referee.now());
             self.note(Event::Asked { number, what: What::UnlockDetached, name: self.name, within: None });
-            let answer = lock.unlock().owner(&owner).await;
+            let answer = lock.unlock(&owner).await;
             self.let_go(number, "unlock detached", hold, &answer, since);
         }
         drop(detached);

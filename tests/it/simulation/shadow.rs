@@ -11,7 +11,7 @@ use relatch::{
     embedded::{Happening, Ran, Road, Traced},
 };
 
-use super::{NAMES, referee::LONGEST};
+use super::{NAMES, fences::Token, referee::LONGEST};
 
 /// A hold's field on the server: whose, and which.
 pub(super) type Field = String;
@@ -37,6 +37,10 @@ pub(super) struct Shadow {
     pub(super) tried: BTreeSet<Field>,
     /// Numbers that were let go of for good over their client's link.
     ended: BTreeSet<Field>,
+    /// The newest token that was drawn for each name, as far as the store knows.
+    pub(super) counted: [u64; NAMES.len()],
+    /// When the store's clock was set forward last: what was there then may have run out.
+    pub(super) leapt: Duration,
     /// Something that must not be, whoever asked: the rule, and what happened.
     pub(super) wrong: Option<(&'static str, String)>,
 }
@@ -72,6 +76,8 @@ pub(super) struct Birth {
     pub(super) ran_out: bool,
     /// It was made at a master that had been replaced.
     pub(super) at_rival: bool,
+    /// Every token that was drawn for it.
+    pub(super) fences: Vec<u64>,
 }
 
 impl Shadow {
@@ -117,7 +123,8 @@ impl Shadow {
         let (args, road) = (ran.args(), &ran.road());
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
         let verb = ran.script().rsplit('/').next().unwrap_or_default();
-        let reply: &[i64] = &in_full(verb, ran);
+        let (reply, fence) = in_full(verb, ran);
+        let reply = &reply[..];
         let done = reply.starts_with(&[1]);
         if ran.is_at_rival() {
             return self.hear_of_rival(traced, name, verb, ran);
@@ -133,6 +140,10 @@ impl Shadow {
         };
         if tells {
             self.told[name] = traced.at;
+        }
+        let field = if verb == "hand_over.lua" { args.get(1) } else { args.first() };
+        if let (Some(fence), Some(field)) = (fence, field) {
+            self.draws(Token { name, field, fence, at: traced.at });
         }
         match verb {
             "acquire.lua" => self.acquired(traced, name, args, reply, *road),
@@ -170,6 +181,16 @@ impl Shadow {
             "force_release.lua" if done => self.holders[name] = None,
             _ => {}
         }
+        self.keeps_token(field, fence);
+    }
+
+    /// What was drawn for a hold stays known.
+    fn keeps_token(&mut self, field: Option<&Field>, fence: Option<u64>) {
+        if let (Some(fence), Some(birth)) = (fence, field.and_then(|field| self.births.get_mut(field)))
+            && !birth.fences.contains(&fence)
+        {
+            birth.fences.push(fence);
+        }
     }
 
     fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &[i64], road: Road) {
@@ -199,7 +220,8 @@ impl Shadow {
 
     /// What a master does that was replaced: nothing of that is at the present one.
     fn hear_of_rival(&mut self, traced: &Traced, name: usize, verb: &str, ran: &Ran) {
-        let (args, reply) = (ran.args(), &in_full(verb, ran)[..]);
+        let (args, (reply, fence)) = (ran.args(), in_full(verb, ran));
+        let reply = &reply[..];
         let (done, over_link) = (reply.starts_with(&[1]), ran.road() == Road::Link);
         let (made, lease) = match verb {
             "acquire.lua" if done => (&args[0], &args[1]),
@@ -231,6 +253,7 @@ impl Shadow {
             until: at,
             ran_out: false,
             at_rival: true,
+            fences: Vec::new(),
         });
         // What it was before may be gone by then.
         (birth.at, birth.times, birth.at_rival) = (at, birth.times + 1, true);
@@ -243,6 +266,7 @@ impl Shadow {
             self.tried.extend((verb == "acquire.lua").then(|| made.clone()));
         }
         self.lasts(made, at, lease);
+        self.keeps_token(Some(made), fence);
     }
 
     /// Another master is there, which has this of a name. Unless it is the same that the old one had, nobody need be behind
@@ -281,22 +305,30 @@ impl Shadow {
         let copied = road != Road::Link;
         let (times, ran_out) = (self.times(field) + 1, before.is_some_and(|birth| birth.ran_out || birth.until < at));
         let (lowered, at_rival) = (copied, false);
-        let birth = Birth { at, first, times, ghost, copied, most, lowered, until: at, ran_out, at_rival };
+        let fences = before.map_or_else(Vec::new, |birth| birth.fences.clone());
+        let birth = Birth { at, first, times, ghost, copied, most, lowered, until: at, ran_out, at_rival, fences };
         self.births.insert(field.to_owned(), birth);
     }
 }
 
-/// The numbers of an answer as a status and what belongs to it, where one number was said for all of that too.
-fn in_full(verb: &str, ran: &Ran) -> Vec<i64> {
-    let numbers: Vec<i64> = ran.numbers().collect();
-    match (verb, &numbers[..]) {
+/// The numbers of an answer as a status and what belongs to it, where one number was said for all of that too; and the token
+/// that was among them.
+fn in_full(verb: &str, ran: &Ran) -> (Vec<i64>, Option<u64>) {
+    let mut numbers: Vec<i64> = ran.numbers().collect();
+    let fence = match (ran.script(), numbers.len()) {
+        ("lua/fenced/acquire.lua", 4) => std::mem::take(&mut numbers[3]),
+        ("lua/fenced/hand_over.lua", 3) => numbers.remove(1),
+        _ => 0,
+    };
+    let in_full = match (verb, &numbers[..]) {
         ("acquire.lua", &[holds]) => vec![1, 0, holds, 0],
         ("release.lua", &[listeners]) => vec![1, 0, listeners],
         ("hand_over.lua", [1]) => vec![1, -1],
         ("force_release.lua", &[listeners]) => vec![1, listeners],
         ("renew.lua", [1]) => vec![1; ran.keys().len()],
         _ => numbers,
-    }
+    };
+    (in_full, u64::try_from(fence).ok().filter(|fence| *fence > 0))
 }
 
 /// How many holds an acquire asked for.

@@ -86,6 +86,14 @@ impl Server {
         hash.iter().map(|(field, value)| (text(field), text(value))).collect()
     }
 
+    /// What a string has, as text; no command is run for it.
+    pub(super) fn string(&self, now: Duration, key: &[u8]) -> Option<String> {
+        let mut db = lock(&self.db);
+        db.at(now);
+        let text = db.keys.text(key).ok()??;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
     /// Every key that lives, sorted.
     pub(super) fn keys(&self, now: Duration) -> Vec<Vec<u8>> {
         let mut db = lock(&self.db);
