@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::Rule;
-use crate::script::{Script, fenced, reentrant};
+use crate::script::{Script, fenced, reentrant, token};
 
 /// One fault that the simulation must find.
 #[derive(Clone, Copy)]
@@ -302,6 +302,41 @@ static ALL: &[Mutant] = &[
         "if not holds then\n",
         "if not holds then\n  redis.call('INCR', counter)\n",
         "a try draws a token that finds the lock taken",
+    ),
+    lua(
+        "token-is-compared-to-release",
+        &token::RELEASE,
+        "if holder == token then",
+        "if holder then",
+        "a release by a token frees the lock whoever has it",
+    ),
+    lua(
+        "token-is-compared-to-renew",
+        &token::RENEW,
+        "if holder == token then",
+        "if type(holder) == 'string' then",
+        "a renewal by a token lengthens whatever hold is there",
+    ),
+    lua(
+        "token-is-found-again",
+        &token::ACQUIRE,
+        "if redis.call('GET', lock) == token then",
+        "if redis.call('GET', lock) == token then\n  ttl_ms = tonumber(lease_ms)",
+        "an acquire by a token that finds its own leaves the time as it is",
+    ),
+    lua(
+        "token-moves-what-is-there",
+        &token::HAND_OVER,
+        "if holder == from then",
+        "if not holder or holder == from then",
+        "a hand-over makes the token that it was to move",
+    ),
+    lua(
+        "taken-is-not-expired",
+        &token::RELEASE,
+        "if holder then\n  return {-1, 0, -1}",
+        "if holder then\n  return {-2, 0, -1}",
+        "a hold that ran out counts as released though somebody has the lock",
     ),
 ];
 

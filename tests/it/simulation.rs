@@ -10,7 +10,8 @@
 //! | clients, tasks, and what befalls them | `crew.rs` |
 //! | what a section does | `section.rs` |
 //! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
-//! | names whose holders have tokens | `fences.rs` |
+//! | of which kind each name's lock is | `kinds.rs` |
+//! | names whose holders have tokens that grow, and names that are held by tokens | `fences.rs`, `tokens.rs` |
 //! | days on which replicas are to know of grants | `replicas.rs` |
 //! | what is known of everybody | `referee.rs`, `shadow.rs` |
 //! | what must be true at an answer and at a look | `rules.rs` |
@@ -18,6 +19,7 @@
 
 mod crew;
 mod fences;
+mod kinds;
 #[cfg(relatch_mutants)]
 mod mutants;
 mod nodes;
@@ -27,6 +29,7 @@ mod replicas;
 mod rules;
 mod section;
 mod shadow;
+mod tokens;
 
 use std::{
     cell::Cell,
@@ -99,7 +102,7 @@ fn simulate(servers: Servers, seed: u64, told: bool, tripped: &Notify) -> Outcom
             Servers::One => (EmbeddedStore::seeded(seed), mix),
             Servers::Nodes => nodes::draw(seed, mix),
         };
-        let referee = Arc::new(Referee::new(store.clone(), mix.habits()));
+        let referee = Arc::new(Referee::new(store.clone(), &mix));
         let mut crew = Crew::gather(&store, &referee, mix, &mut random).await;
         tokio::select! {
             biased;
@@ -114,7 +117,8 @@ fn simulate(servers: Servers, seed: u64, told: bool, tripped: &Notify) -> Outcom
         let mut book = referee.book();
         let complaint = book.complaint.take();
         let story = if told || complaint.is_some() { book.story() } else { Vec::new() };
-        let faults = std::mem::take(&mut crew.faults);
+        let mut faults = std::mem::take(&mut crew.faults);
+        faults.extend(["given away", "extended elsewhere", "ran out without harm"].into_iter().zip(book.tokens.counts));
         Outcome { complaint, sections: book.sections, holds: book.holds, faults, story }
     })
 }

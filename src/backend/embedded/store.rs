@@ -152,6 +152,35 @@ impl EmbeddedStore {
         self.store.with(|world| world.unlimited(write));
     }
 
+    /// Gives a [token lock](crate::TokenLock) to somebody who is no client of this store, whoever has it, and however full the store
+    /// is: for a lease of this length (whole milliseconds, from one to a year's), or, without one, for good. Says under which token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use relatch::{Client, EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// let store = EmbeddedStore::new();
+    /// let client = Client::builder().embedded(&store).connect().await?;
+    /// store.steal_token("report", None); // by a program that ended between SETNX and EXPIRE
+    /// let lock = client.token_lock("report").repair_orphans(Duration::from_secs(60));
+    /// let guard = lock.lock().await?; // a minute later
+    /// # guard.unlock().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn steal_token(&self, key: impl AsRef<str>, lease: Option<Duration>) -> String {
+        let token = self.chance.uuid().simple().to_string();
+        let lease_ms = lease.map(|lease| bounds::whole_ms(lease.min(bounds::LONGEST)).max(1).to_string());
+        let mut words = vec!["SET", key.as_ref(), &token];
+        words.extend(lease_ms.iter().flat_map(|lease_ms| ["PX", lease_ms]));
+        let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+        self.store.with(|world| world.unlimited(|world| drop(world.command(&words))));
+        token
+    }
+
     /// Comes back empty, as a server without persistence does: keys, scripts and subscriptions are gone, links break and
     /// are replaced, and what was on its way is lost.
     ///

@@ -4,22 +4,24 @@ use std::time::Duration;
 
 use relatch::{
     Acquire, Error, FencedLock, Lease, LockGuard, Mutex, Owner, ReentrantLock, RefusedKind, Released, Result,
-    TryAcquire, Unlock,
+    TokenLock, TryAcquire, Unlock,
 };
 
 /// Every kind of the lock; they exclude each other.
 #[derive(Clone, Debug)]
 pub(crate) enum Either {
-    Reentrant(Reentrant),
+    Named(Named),
     /// It has an owner for each acquisition, whoever asks.
     Mutex(Mutex),
 }
 
-/// A lock that knows its owners.
+/// A lock that can be asked who has it, and freed.
 #[derive(Clone, Debug)]
-pub(crate) enum Reentrant {
+pub(crate) enum Named {
     Plain(ReentrantLock),
     Fenced(FencedLock),
+    /// It has an owner for each acquisition; the plain lock of its name is never taken, and tells who has it.
+    Token(TokenLock, ReentrantLock),
 }
 
 /// What is asked for.
@@ -42,8 +44,9 @@ impl Either {
 
     fn lock(&self, terms: Terms, owner: Option<&Owner>) -> Acquire {
         let (acquire, owner) = match self {
-            Self::Reentrant(Reentrant::Plain(lock)) => (lock.lock(), owner),
-            Self::Reentrant(Reentrant::Fenced(lock)) => (lock.lock(), owner),
+            Self::Named(Named::Plain(lock)) => (lock.lock(), owner),
+            Self::Named(Named::Fenced(lock)) => (lock.lock(), owner),
+            Self::Named(Named::Token(lock, _)) => (lock.lock(), None),
             Self::Mutex(mutex) => (mutex.lock(), None),
         };
         let acquire = match owner {
@@ -59,8 +62,9 @@ impl Either {
 
     fn try_lock(&self, terms: Terms, owner: Option<&Owner>) -> TryAcquire {
         let (acquire, owner) = match self {
-            Self::Reentrant(Reentrant::Plain(lock)) => (lock.try_lock(), owner),
-            Self::Reentrant(Reentrant::Fenced(lock)) => (lock.try_lock(), owner),
+            Self::Named(Named::Plain(lock)) => (lock.try_lock(), owner),
+            Self::Named(Named::Fenced(lock)) => (lock.try_lock(), owner),
+            Self::Named(Named::Token(lock, _)) => (lock.try_lock(), None),
             Self::Mutex(mutex) => (mutex.try_lock(), None),
         };
         let acquire = match owner {
@@ -75,17 +79,22 @@ impl Either {
     }
 }
 
-impl Reentrant {
+impl Named {
+    /// Whether who has it may take it again.
+    pub(crate) fn nests(&self) -> bool {
+        !matches!(self, Self::Token(..))
+    }
+
     pub(crate) fn is_held_by(&self, owner: &Owner) -> bool {
         match self {
-            Self::Plain(lock) => lock.is_held_by(owner),
+            Self::Plain(lock) | Self::Token(_, lock) => lock.is_held_by(owner),
             Self::Fenced(lock) => lock.is_held_by(owner),
         }
     }
 
     pub(crate) fn hold_count(&self) -> u32 {
         match self {
-            Self::Plain(lock) => lock.hold_count(),
+            Self::Plain(lock) | Self::Token(_, lock) => lock.hold_count(),
             Self::Fenced(lock) => lock.hold_count(),
         }
     }
@@ -94,6 +103,7 @@ impl Reentrant {
         match self {
             Self::Plain(lock) => lock.is_locked().await,
             Self::Fenced(lock) => lock.is_locked().await,
+            Self::Token(lock, _) => lock.is_locked().await,
         }
     }
 
@@ -101,6 +111,7 @@ impl Reentrant {
         match self {
             Self::Plain(lock) => lock.force_unlock().await,
             Self::Fenced(lock) => lock.force_unlock().await,
+            Self::Token(lock, _) => lock.force_unlock().await,
         }
     }
 
@@ -108,6 +119,7 @@ impl Reentrant {
         match self {
             Self::Plain(lock) => lock.attach(owner),
             Self::Fenced(lock) => lock.attach(owner),
+            Self::Token(lock, _) => lock.attach(owner),
         }
     }
 
@@ -115,13 +127,14 @@ impl Reentrant {
         match self {
             Self::Plain(lock) => lock.unlock().owner(owner),
             Self::Fenced(lock) => lock.unlock().owner(owner),
+            Self::Token(lock, _) => lock.unlock().owner(owner),
         }
     }
 }
 
 /// A detached hold that is let go when whoever has it is dropped: nobody else would.
 pub(crate) struct Detached {
-    pub(crate) lock: Reentrant,
+    pub(crate) lock: Named,
     pub(crate) owner: Owner,
 }
 

@@ -17,11 +17,12 @@ use tokio::{
 };
 
 use super::{
-    COMMAND, LONGEST_LEASE, NAMES, fences,
+    COMMAND, LONGEST_LEASE, NAMES,
+    kinds::Kind,
     referee::{Habits, Referee},
     section::{LONGEST_LINGER, Section},
 };
-use crate::harness::{either::Reentrant, random::Random};
+use crate::harness::{either::Named, random::Random};
 
 /// How long the clients of a simulation may keep a name to themselves, in milliseconds.
 const SLICES: [&[u64]; 3] = [&[0, 1, 10, 40], &[1, 10], &[10, 40, 200]];
@@ -67,8 +68,8 @@ pub(super) struct Mix {
     pub(super) parked: usize,
     /// A grant counts once a replica knows of it, which is waited for so many milliseconds; none need know of any.
     pub(super) replicas_within: u64,
-    /// Names whose holders have tokens.
-    pub(super) fenced: [bool; NAMES.len()],
+    /// Of which kind each name is.
+    pub(super) kinds: [Kind; NAMES.len()],
 }
 
 /// One client, as its tasks know it.
@@ -107,13 +108,13 @@ impl Mix {
     pub(super) fn draw(seed: u64, random: &mut Random) -> Self {
         let drawn = Self::any(random);
         let of_day = match seed % 16 {
-            3 | 5 => drawn.of_late_hand_overs(),
+            3 | 5 | 9 => drawn.of_late_hand_overs(),
             7 => drawn.of_hand_overs(),
             11 => drawn.of_replicas(random),
             15 => drawn.of_forces(),
             _ => drawn,
         };
-        of_day.with_fences(seed)
+        of_day.with_kinds(seed)
     }
 
     fn any(random: &mut Random) -> Self {
@@ -142,7 +143,7 @@ impl Mix {
             nodes: 0,
             parked: 0,
             replicas_within: 0,
-            fenced: [false; NAMES.len()],
+            kinds: [Kind::Plain; NAMES.len()],
         }
     }
 
@@ -192,7 +193,7 @@ impl Mix {
         let way = Duration::from_millis(self.way);
         // One of no length is none, however far the server is.
         let far = self.slices.iter().any(|slice| (1..8 * self.way).contains(slice));
-        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices), way, far }
+        Habits { watchdog: longest(self.watchdogs()), slice: longest(self.slices), way, far, silent: self.silent() }
     }
 }
 
@@ -217,8 +218,8 @@ impl Sailor {
 
 impl Sailor {
     /// A name's lock, as this client takes it.
-    pub(super) fn lock(&self, name: usize) -> Reentrant {
-        fences::lock(&self.client, self.mix.is_fenced(self.number, name), name)
+    pub(super) fn lock(&self, name: usize) -> Named {
+        self.mix.lock(&self.client, self.number, name)
     }
 
     /// It is cut off from the store for so long.
@@ -443,7 +444,15 @@ impl Crew {
             }
             _ => {
                 self.referee.loses(number);
-                self.store.steal(name, self.random.millis(10, 400));
+                let lease = self.random.millis(10, 400);
+                match number.map_or(Kind::Plain, |number| self.mix.kinds[number]) {
+                    Kind::Token(manner) => {
+                        // By somebody who ended between two commands.
+                        let for_good = manner.repairs && self.random.once_in_a_while(300);
+                        drop(self.store.steal_token(name, Some(lease).filter(|_| !for_good)));
+                    }
+                    Kind::Plain | Kind::Fenced => self.store.steal(name, lease),
+                }
                 "theft"
             }
         }
@@ -510,6 +519,11 @@ impl Crew {
                     self.referee.complain("a hold is counted that nobody has", None, name);
                 }
             }
+        }
+        // What somebody left for good stays where nobody came to wait for it.
+        for (number, name) in NAMES.iter().enumerate().filter(|(number, _)| self.referee.is_strangers(*number)) {
+            self.referee.loses(Some(number));
+            self.store.expire(name);
         }
     }
 

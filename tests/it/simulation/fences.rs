@@ -1,55 +1,16 @@
-//! Names that are fenced: which of them, which token each hold has, and when tokens may begin anew. They may where the server
+//! Names that are fenced: which token each hold has, and when tokens may begin anew. They may where the server
 //! that counts them lost what it had: it came back empty, or another one took over that lacks the newest writes.
 
 use std::time::Duration;
 
 use super::{
-    NAMES,
-    crew::Mix,
+    kinds::counter,
     referee::{Book, Kept, Referee, Seat},
     shadow::{Field, Shadow},
 };
-use crate::harness::{either::Reentrant, random::Random};
 
-/// Every so many clients one takes fenced names with plain locks.
-const PLAIN: u64 = 5;
 /// A lease that is over by less than that may have been there still.
-const NEARLY_OVER: Duration = Duration::from_millis(2);
-
-/// The key that counts a name's holders.
-pub(super) fn counter(name: usize) -> String {
-    format!("redisson_lock_token:{{{}}}", NAMES[name])
-}
-
-impl Mix {
-    /// Names are drawn from a sequence of its own, so that stories of plain names stay what they are. Days for what plain locks do
-    /// have no other names, and some days have no plain ones.
-    pub(super) fn with_fences(mut self, seed: u64) -> Self {
-        let mut random = Random::new(seed, &[2]);
-        let drawn = [(); NAMES.len()].map(|()| random.once_in_a_while(350));
-        self.fenced = match seed % 16 {
-            3 | 7 => [false; NAMES.len()],
-            5 | 13 => [true; NAMES.len()],
-            _ => drawn,
-        };
-        self
-    }
-
-    /// Whether a client has tokens of this name.
-    pub(super) fn is_fenced(&self, client: u64, name: usize) -> bool {
-        self.fenced[name] && !client.is_multiple_of(PLAIN)
-    }
-
-    /// What may be left where nobody holds anything.
-    pub(super) fn stays(&self, key: &str) -> bool {
-        (0..NAMES.len()).any(|name| self.fenced[name] && key == counter(name))
-    }
-}
-
-/// A name's lock, as this client takes it.
-pub(super) fn lock(client: &relatch::Client, fenced: bool, name: usize) -> Reentrant {
-    if fenced { Reentrant::Fenced(client.fenced_lock(NAMES[name])) } else { Reentrant::Plain(client.lock(NAMES[name])) }
-}
+pub(super) const NEARLY_OVER: Duration = Duration::from_millis(2);
 
 impl Referee {
     /// How far the store has counted a name's holders.
@@ -60,7 +21,7 @@ impl Referee {
 
 /// A token that an answer had.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'a> {
+pub(super) struct Drawn<'a> {
     pub(super) name: usize,
     pub(super) field: &'a str,
     pub(super) fence: u64,
@@ -69,16 +30,16 @@ pub(super) struct Token<'a> {
 
 impl Shadow {
     /// An answer said under which token a hold is there; what is there is asked again under the same one.
-    pub(super) fn draws(&mut self, Token { name, field, fence, at }: Token<'_>) {
+    pub(super) fn draws(&mut self, Drawn { name, field, fence, at }: Drawn<'_>) {
         let known = self.birth(field).filter(|_| self.holders[name].as_deref() == Some(field));
-        let had = known.and_then(|birth| birth.fences.last().copied());
+        let had = known.map(|birth| &birth.fences);
         // What ran out was made anew, and nobody said so.
-        let over = known.is_none_or(|birth| birth.until <= at + NEARLY_OVER || birth.at <= self.leapt);
-        if had == Some(fence) {
+        let over = known.is_none_or(|birth| birth.until <= at + NEARLY_OVER || birth.at <= self.unsure[name]);
+        if had.is_some_and(|had| had.contains(&fence)) {
             return;
         }
         if let Some(had) = had.filter(|_| !over) {
-            let what = format!("{field} had {had}, and was asked for again with {fence}");
+            let what = format!("{field} had {had:?}, and was asked for again with {fence}");
             self.wrong = Some(("a hold has two tokens", what));
         } else if fence <= self.counted[name] {
             let what = format!("{field} got {fence}, after {}", self.counted[name]);

@@ -147,6 +147,7 @@ impl Referee {
             let (had, kept) = (before.map(|kept| kept.field), after.map(|kept| kept.field));
             book.shadow.takes_over(name, kept.as_ref(), same);
             book.begins_anew(name, self.counted(name));
+            book.shadow.unsure[name] = at;
             if lives.is_none() && forget == Forget::Nothing {
                 continue;
             }

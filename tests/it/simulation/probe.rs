@@ -8,10 +8,10 @@ use std::{
 
 use relatch::{Uuid, embedded::Road};
 
-use super::{
-    NAMES,
-    referee::{AT_ONCE, Book, Kept, Referee, Seat},
-};
+use super::referee::{AT_ONCE, Book, Kept, Referee, Seat};
+
+/// Whoever is told of nothing looks again after so long at most.
+const LONGEST_POLL: Duration = Duration::from_millis(250);
 
 impl Referee {
     pub(super) fn probe(&self) {
@@ -24,8 +24,8 @@ impl Referee {
             return;
         }
         let listeners: BTreeMap<_, _> = self.store.listeners().into_iter().collect();
-        for (name, lock) in NAMES.iter().enumerate() {
-            let listeners = listeners.get(&format!("redisson_lock__channel:{{{lock}}}")).copied();
+        for (name, channel) in self.channels.iter().enumerate() {
+            let listeners = listeners.get(channel).copied();
             let kept = self.peek(name);
             let mut book = self.up_to_date();
             let wrong = match &kept {
@@ -61,7 +61,8 @@ impl Book {
         let asleep = self.asleep_until(name).max(heard);
         waits.into_iter().find_map(|(client, longest)| {
             let leaves = self.shadow.leaves(client, name) + self.habits.leaves(self.gives(client, name));
-            let over = now > free.max(longest).max(asleep).max(leaves) + AT_ONCE;
+            let looks = if self.habits.silent[name] { LONGEST_POLL } else { Duration::ZERO };
+            let over = now > free.max(longest).max(asleep).max(leaves) + looks + AT_ONCE;
             let what = || format!("free since {free:?}, one of {client} waits since {longest:?}");
             over.then(|| ("a lock is free and nobody wakes", what()))
         })
@@ -93,15 +94,18 @@ impl Book {
 
     fn is_orphan(&mut self, name: usize, kept: &Kept, now: Duration) -> Option<(&'static str, String)> {
         self.idle[name] = None;
-        let client = |seat: &Seat| kept.field.starts_with(&seat.id.to_string());
+        let client = |seat: &Seat| self.shadow.is_of(&kept.field, seat.id);
         let its = |seat: &Seat| seat.hold.as_ref() == Some(&kept.field) || seat.bridges && client(seat);
         let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && its(seat));
-        let ours = self.clients.iter().find(|(id, _)| kept.field.starts_with(&id.to_string()));
-        let dead = self.dead.iter().any(|id| kept.field.starts_with(&id.to_string()));
+        let ours = self.clients.iter().find(|(id, _)| self.shadow.is_of(&kept.field, **id));
+        let dead = self.dead.iter().any(|id| self.shadow.is_of(&kept.field, *id));
+        let given_away = self.tokens.given_away.contains(&kept.field);
         let birth = self.shadow.birth(&kept.field);
         // Of a command that was answered nobody expects a copy.
         let copied = birth.is_some_and(|birth| birth.ghost == Some(Road::Copy));
-        let Some((_, watchdog)) = ours.filter(|_| !kept_by && !dead && !copied && now >= self.clock_back) else {
+        let Some((_, watchdog)) =
+            ours.filter(|_| !kept_by && !dead && !given_away && !copied && now >= self.clock_back)
+        else {
             self.orphans[name] = None;
             return None;
         };

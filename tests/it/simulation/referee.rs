@@ -13,10 +13,12 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     COMMAND, LONGEST_RELEASE, NAMES,
+    crew::Mix,
     nodes::Replaced,
     shadow::{Field, Shadow},
+    tokens::Tokens,
 };
-use crate::harness::either::Reentrant;
+use crate::harness::either::Named;
 use crate::storm::{
     checker::{self, Bounds, Chronicle, Life},
     counter::{Guard, Raise},
@@ -45,6 +47,8 @@ pub(super) struct Habits {
     pub(super) way: Duration,
     /// Some are far by that: four ways there and back take longer than a slice of theirs.
     pub(super) far: bool,
+    /// Names that nobody is told of.
+    pub(super) silent: [bool; NAMES.len()],
 }
 
 impl Habits {
@@ -76,6 +80,8 @@ pub(super) struct Referee {
     start: Instant,
     /// Somebody complained.
     pub(super) complained: Notify,
+    /// Where those that wait listen.
+    pub(super) channels: [String; NAMES.len()],
     book: Mutex<Book>,
 }
 
@@ -132,6 +138,7 @@ pub(super) struct Book {
     pub(super) runs: [Run; NAMES.len()],
     /// The newest token that a section was given of each name.
     pub(super) fences: [u64; NAMES.len()],
+    pub(super) tokens: Tokens,
 }
 
 /// What must not be.
@@ -183,7 +190,7 @@ pub(super) struct Seat {
     pub(super) client: u64,
     pub(super) id: Uuid,
     pub(super) name: usize,
-    pub(super) lock: Reentrant,
+    pub(super) lock: Named,
     /// Its holds have tokens.
     pub(super) fenced: bool,
     /// That of the newest hold.
@@ -230,12 +237,14 @@ pub(super) struct Asking {
 }
 
 impl Referee {
-    pub(super) fn new(store: EmbeddedStore, habits: Habits) -> Self {
+    pub(super) fn new(store: EmbeddedStore, mix: &Mix) -> Self {
+        let habits = mix.habits();
         store.start_trace();
         Self {
             store,
             start: Instant::now(),
             complained: Notify::new(),
+            channels: std::array::from_fn(|name| mix.channel(name)),
             book: Mutex::new(Book { habits, ..Book::default() }),
         }
     }
@@ -352,6 +361,9 @@ impl Referee {
 
     /// What the store has of a name at this instant.
     pub(super) fn peek(&self, name: usize) -> Option<Kept> {
+        if let Some(field) = self.store.string(NAMES[name]) {
+            return Some(Kept { field, count: 1 });
+        }
         let (field, count) = self.store.hash(NAMES[name]).pop()?;
         Some(Kept { field, count: count.parse().unwrap_or(u32::MAX) })
     }
@@ -383,7 +395,7 @@ impl Referee {
         let at = self.now();
         let mut book = self.up_to_date();
         book.losses.push(Loss { name: None, at, replaced: None });
-        book.shadow.leapt = at;
+        book.shadow.unsure = [at; NAMES.len()];
     }
 
     pub(super) fn falls_back(&self, longest: Duration) {
@@ -453,8 +465,8 @@ impl Referee {
 }
 
 impl Seat {
-    pub(super) fn new(client: u64, id: Uuid, name: usize, lock: Reentrant, watchdog: Duration) -> Self {
-        let fenced = matches!(lock, Reentrant::Fenced(_));
+    pub(super) fn new(client: u64, id: Uuid, name: usize, lock: Named, watchdog: Duration) -> Self {
+        let fenced = matches!(lock, Named::Fenced(_));
         Self {
             client,
             id,

@@ -69,7 +69,7 @@ impl Referee {
         let book = self.up_to_date();
         let wrong = book.seats.get(&number).filter(|_| now >= book.clock_back).and_then(|seat| {
             let (at, field) = book.shadow.met.get(&(seat.id, seat.name))?;
-            let field = field.as_ref().filter(|field| *at >= since && field.starts_with(&seat.id.to_string()))?;
+            let field = field.as_ref().filter(|field| *at >= since && book.shadow.is_of(field, seat.id))?;
             // Where it is over by now, by its release or by its lease, others are let go first: that is why it was told busy.
             let there = book.shadow.holders[seat.name].as_ref() == Some(field);
             let born = book.shadow.birth(field).filter(|born| there && !born.copied && now < born.until)?;
@@ -244,6 +244,10 @@ impl Book {
 
     /// Two believe at once.
     fn overlaps(&self, number: u64, seat: &Seat, now: Duration) -> Wrong {
+        let claimed = self.is_claimed(seat.name, now).filter(|claimed| seat.hold.as_ref() != Some(claimed));
+        if let Some(claimed) = claimed.filter(|_| !self.is_excused(seat, now)) {
+            return Some(("two believe in one name", format!("section {number} and whoever was given {claimed}")));
+        }
         let others = self.seats.iter().filter(|(other, it)| **other != number && it.name == seat.name);
         for (other, it) in others {
             if it.believes() && !self.is_excused(it, now) && !self.is_excused(seat, now) {
@@ -321,7 +325,8 @@ impl Book {
 
     /// One process takes a name again and again while another waits for it.
     fn keeps_to_itself(&mut self, name: usize, number: u64, now: Duration) -> Wrong {
-        let client = self.seats.get(&number)?.client;
+        // Where nobody hears of others it is luck who comes next.
+        let client = self.seats.get(&number).filter(|_| !self.habits.silent[name])?.client;
         // What it took while something befell the others is not held against it.
         let settled = self.is_settled(self.runs[name].since);
         let run = &mut self.runs[name];

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use relatch::{Error, Lease, LockGuard, Owner, Released, Result};
+use relatch::{Error, Lease, LockGuard, LostCause, Owner, Released, Result, Token};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     harness::{
-        either::{Detached, Either, Reentrant, Terms, released, word},
+        either::{Detached, Either, Named, Terms, released, word},
         random::Random,
     },
     storm::log::{DROPPED, Event, GRANTED, What},
@@ -74,10 +74,10 @@ impl Section {
         let referee = Arc::clone(&sailor.referee);
         let owner = if random.once_in_a_while(300) { Owner::new() } else { own.clone() };
         // A mutex is a plain lock.
-        let lock = if random.once_in_a_while(mix.mutexes) && matches!(lock, Reentrant::Plain(_)) {
+        let lock = if random.once_in_a_while(mix.mutexes) && matches!(lock, Named::Plain(_)) {
             Either::Mutex(sailor.client.mutex(NAMES[name]))
         } else {
-            Either::Reentrant(lock)
+            Either::Named(lock)
         };
         let seat = referee.sits_down(seat);
         let random = Random::new(random.next(), &[]);
@@ -85,6 +85,9 @@ impl Section {
     }
 
     pub(super) async fn run(mut self) {
+        if let Some(token) = self.referee.takes_given(self.name) {
+            self.go_on(token).await;
+        }
         self.visit().await;
         // It may come back in the very instant.
         if self.random.once_in_a_while(100) {
@@ -94,10 +97,11 @@ impl Section {
 
     async fn visit(&mut self) {
         let mut held = Vec::new();
-        let deepest = match self.lock {
-            Either::Mutex(_) => 1,
-            Either::Reentrant(_) if self.random.once_in_a_while(self.mix.nested) => 2 + self.random.below(2),
-            Either::Reentrant(_) => 1,
+        let deepest = match &self.lock {
+            Either::Named(lock) if lock.nests() && self.random.once_in_a_while(self.mix.nested) => {
+                2 + self.random.below(2)
+            }
+            Either::Named(_) | Either::Mutex(_) => 1,
         };
         for depth in 0..deepest {
             let bridges = depth > 0 && self.random.once_in_a_while(150);
@@ -109,7 +113,7 @@ impl Section {
                 break;
             }
         }
-        let is_owner = matches!(self.lock, Either::Reentrant(_));
+        let is_owner = matches!(&self.lock, Either::Named(lock) if lock.nests());
         if is_owner && held.last().is_some_and(|newest| newest.lost) && self.random.once_in_a_while(500) {
             // Its lost guards stay while it asks again.
             if let Some(entered) = self.enter(false).await {
@@ -387,8 +391,9 @@ impl Section {
             seat.watched -= u32::from(held.watched && !held.lost).min(seat.watched);
         });
         let detaches = last && (55..65).contains(&draw);
-        // What is detached is kept until it is unlocked.
-        if last && !detaches {
+        let gives = last && (65..75).contains(&draw) && matches!(&self.lock, Either::Named(Named::Token(..)));
+        // What is detached is kept until it is unlocked, and what is given away as long as its lease.
+        if last && !detaches && !gives {
             self.referee.lets_go(self.seat);
         }
         let (guard, hold) = (held.guard, held.hold.as_ref());
@@ -407,6 +412,7 @@ impl Section {
                 }
             }
             _ if detaches => self.leave_detached(guard, hold).await,
+            _ if gives => self.give_away(guard, hold),
             _ => drop(guard),
         }
     }
@@ -425,6 +431,49 @@ impl Section {
         let answer = guard.unlock().await;
         self.let_go(number, what, hold, &answer, since);
         answer.is_ok()
+    }
+
+    /// Whoever comes next of this name, of whichever client, goes on with the hold.
+    fn give_away(&self, guard: LockGuard, hold: Option<&Field>) {
+        let held = guard.is_held();
+        match guard.into_token() {
+            Ok(token) => self.referee.gives(self.seat, hold, token),
+            Err(guard) => {
+                if held {
+                    self.referee.complain("a hold cannot be given away", Some(self.name), "it is believed in");
+                }
+                self.referee.lets_go(self.seat);
+                drop(guard);
+            }
+        }
+    }
+
+    /// Somebody gave a hold away, which this one extends, perhaps, and releases.
+    async fn go_on(&mut self, token: Token) {
+        let Named::Token(lock, _) = self.sailor.lock(self.name) else { return };
+        let held = lock.resume(token);
+        for _ in 0..self.random.below(3) {
+            self.sailor.aim(&mut self.random);
+            let (number, since) = (self.referee.number(), self.referee.now());
+            self.note(Event::Asked { number, what: What::Extend, name: self.name, within: None });
+            let answer = held.extend(self.random.millis(50, 700)).await;
+            self.ended(number, answer.as_ref().map_or_else(word, |()| "ok".to_owned()));
+            self.referee.answered(self.seat, "extend", answer.as_ref().err(), since, COMMAND + SLACK);
+            match answer {
+                Ok(()) => self.referee.claims(self.name, held.token(), held.expires_in(), since),
+                Err(Error::Lost { cause: LostCause::Gone, .. }) => self.referee.disclaims(self.name, true),
+                Err(_) => {}
+            }
+            sleep(self.random.millis(0, 200)).await;
+        }
+        self.sailor.aim(&mut self.random);
+        self.referee.disclaims(self.name, false);
+        let (number, since) = (self.referee.number(), self.referee.now());
+        self.note(Event::Asked { number, what: What::Unlock, name: self.name, within: None });
+        let answer = held.unlock().await;
+        self.ended(number, released(&answer));
+        self.referee.released(self.name, Some(held.token().as_ref()), &answer);
+        self.referee.answered(self.seat, "unlock", answer.as_ref().err(), since, TWO_COMMANDS + SLACK);
     }
 
     async fn leave_detached(&mut self, guard: LockGuard, hold: Option<&Field>) {
@@ -452,6 +501,7 @@ impl Section {
 
     fn let_go(&self, number: u64, what: &str, hold: Option<&Field>, answer: &Result<Released>, since: Duration) {
         self.ended(number, released(answer));
+        self.referee.released(self.name, hold.map(String::as_str), answer);
         // Asked again, it tells of what became of a hand-over that was not answered.
         if let (Err(error), false) = (answer, what == "unlock again") {
             self.referee.told(self.seat, hold, error);

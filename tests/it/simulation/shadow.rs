@@ -11,7 +11,7 @@ use relatch::{
     embedded::{Happening, Ran, Road, Traced},
 };
 
-use super::{NAMES, fences::Token, referee::LONGEST};
+use super::{NAMES, fences::Drawn, referee::LONGEST};
 
 /// A hold's field on the server: whose, and which.
 pub(super) type Field = String;
@@ -39,8 +39,12 @@ pub(super) struct Shadow {
     ended: BTreeSet<Field>,
     /// The newest token that was drawn for each name, as far as the store knows.
     pub(super) counted: [u64; NAMES.len()],
-    /// When the store's clock was set forward last: what was there then may have run out.
-    pub(super) leapt: Duration,
+    /// Which client's tokens begin with these digits.
+    pub(super) token_clients: BTreeMap<String, Uuid>,
+    /// Tokens of which the store said that nobody has the lock.
+    pub(super) ran_out: BTreeSet<Field>,
+    /// When the store's clock was set forward last, or another server took over: what was there then may have run out.
+    pub(super) unsure: [Duration; NAMES.len()],
     /// Something that must not be, whoever asked: the rule, and what happened.
     pub(super) wrong: Option<(&'static str, String)>,
 }
@@ -122,14 +126,25 @@ impl Shadow {
         let Happening::Ran(ran) = &traced.what else { return };
         let (args, road) = (ran.args(), &ran.road());
         let Some(name) = ran.keys().first().and_then(|key| NAMES.iter().position(|name| name == key)) else { return };
-        let verb = ran.script().rsplit('/').next().unwrap_or_default();
+        let verb = match ran.script() {
+            "SET NX PX" => "acquire.lua",
+            script => script.rsplit('/').next().unwrap_or_default(),
+        };
+        if verb == "acquire.lua" {
+            self.asks_by_token(&args[0], traced.client);
+        }
         let (reply, fence) = in_full(verb, ran);
         let reply = &reply[..];
         let done = reply.starts_with(&[1]);
+        if reply.starts_with(&[-2]) && matches!(verb, "release.lua" | "hand_over.lua") {
+            self.finds_nobody(name, &args[0], traced.at, ran.is_at_rival());
+        }
         if ran.is_at_rival() {
             return self.hear_of_rival(traced, name, verb, ran);
         }
-        if frees(verb, args) && *road == Road::Link && self.ended.insert(args[0].clone()) {
+        // By a token others free what is not theirs.
+        let frees = frees(verb, args) && *road == Road::Link && self.is_of(&args[0], traced.client);
+        if frees && self.ended.insert(args[0].clone()) {
             self.turn(traced.client, name, traced.at, false);
         }
         let tells = match verb {
@@ -143,10 +158,10 @@ impl Shadow {
         }
         let field = if verb == "hand_over.lua" { args.get(1) } else { args.first() };
         if let (Some(fence), Some(field)) = (fence, field) {
-            self.draws(Token { name, field, fence, at: traced.at });
+            self.draws(Drawn { name, field, fence, at: traced.at });
         }
         match verb {
-            "acquire.lua" => self.acquired(traced, name, args, reply, *road),
+            "acquire.lua" => self.acquired(traced, name, (args, asked(ran)), reply, *road),
             "renew.lua" => {
                 for (field, _) in args[1..].iter().zip(reply).filter(|(_, status)| **status == 1) {
                     self.lasts(field, traced.at, &args[0]);
@@ -193,9 +208,8 @@ impl Shadow {
         }
     }
 
-    fn acquired(&mut self, traced: &Traced, name: usize, args: &[String], reply: &[i64], road: Road) {
+    fn acquired(&mut self, traced: &Traced, name: usize, (args, asked): (&[String], u32), reply: &[i64], road: Road) {
         let field = &args[0];
-        let asked = asked(args);
         if reply.starts_with(&[0]) && road == Road::Link {
             self.met.insert((traced.client, name), (traced.at, self.holders[name].clone()));
         } else if reply.starts_with(&[1]) && asked == 1 && self.holders[name].as_ref() != Some(field) {
@@ -236,7 +250,11 @@ impl Shadow {
                 }
                 return;
             }
-            _ if frees(verb, args) && over_link && self.ended.insert(args[0].clone()) => {
+            _ if frees(verb, args)
+                && over_link
+                && self.is_of(&args[0], traced.client)
+                && self.ended.insert(args[0].clone()) =>
+            {
                 return self.turn(traced.client, name, traced.at, false);
             }
             _ => return,
@@ -258,9 +276,9 @@ impl Shadow {
         // What it was before may be gone by then.
         (birth.at, birth.times, birth.at_rival) = (at, birth.times + 1, true);
         if verb == "acquire.lua" {
-            birth.most = birth.most.max(asked(args));
+            birth.most = birth.most.max(asked(ran));
         }
-        if over_link && (verb != "acquire.lua" || asked(args) == 1) {
+        if over_link && (verb != "acquire.lua" || asked(ran) == 1) {
             self.newest.insert((traced.client, name), made.clone());
             self.turn(traced.client, name, at, true);
             self.tried.extend((verb == "acquire.lua").then(|| made.clone()));
@@ -315,6 +333,9 @@ impl Shadow {
 /// that was among them.
 fn in_full(verb: &str, ran: &Ran) -> (Vec<i64>, Option<u64>) {
     let mut numbers: Vec<i64> = ran.numbers().collect();
+    if ran.script() == "SET NX PX" {
+        numbers = if ran.reply() == "OK" { vec![1] } else { vec![0, -1, 0, 0] };
+    }
     let fence = match (ran.script(), numbers.len()) {
         ("lua/fenced/acquire.lua", 4) => std::mem::take(&mut numbers[3]),
         ("lua/fenced/hand_over.lua", 3) => numbers.remove(1),
@@ -331,9 +352,10 @@ fn in_full(verb: &str, ran: &Ran) -> (Vec<i64>, Option<u64>) {
     (in_full, u64::try_from(fence).ok().filter(|fence| *fence > 0))
 }
 
-/// How many holds an acquire asked for.
-fn asked(args: &[String]) -> u32 {
-    args.get(2).map_or(1, |holds| holds.parse().unwrap_or_default())
+/// How many holds an acquire asked for; by a token it is one.
+fn asked(ran: &Ran) -> u32 {
+    let holds = ran.args().get(2).filter(|_| ran.script() != "lua/token/acquire.lua");
+    holds.map_or(1, |holds| holds.parse().unwrap_or_default())
 }
 
 /// Whether it lets go of all that a hold counts.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::harness::{
     clock::monotonic,
-    either::{Detached, Either, Reentrant, Terms, released, word},
+    either::{Detached, Either, Named, Terms, released, word},
 };
 
 /// What is drawn so many times in a thousand sections, acquisitions or endings.
@@ -68,7 +68,7 @@ impl Section {
         let lock = if random.once_in_a_while(MUTEX) {
             Either::Mutex(worker.client.mutex(name(which)))
         } else {
-            Either::Reentrant(Reentrant::Plain(worker.client.lock(name(which))))
+            Either::Named(Named::Plain(worker.client.lock(name(which))))
         };
         let deepest = if matches!(lock, Either::Mutex(_)) { 1 } else { random.pick(&[1, 1, 1, 2, 2, 3]) };
         Self { worker, task, number, name: which, lock, depth: deepest, random }
@@ -77,7 +77,7 @@ impl Section {
     /// Of a sheltered process and a name that it has to itself.
     pub(super) fn kept(worker: Arc<Worker>, which: usize, (task, number): (u64, u64), random: &mut Random) -> Self {
         let (lock, random) =
-            (Either::Reentrant(Reentrant::Plain(worker.client.lock(name(which)))), Random::new(random.next(), &[]));
+            (Either::Named(Named::Plain(worker.client.lock(name(which)))), Random::new(random.next(), &[]));
         Self { worker, task, number, name: which, lock, depth: 1, random }
     }
 
@@ -284,7 +284,7 @@ impl Section {
     }
 
     async fn leave_detached(&mut self, guard: LockGuard, number: u64, lost: bool) {
-        let lock = Reentrant::Plain(self.worker.client.lock(name(self.name)));
+        let lock = Named::Plain(self.worker.client.lock(name(self.name)));
         let detached = Detached { lock: lock.clone(), owner: guard.detach() };
         let owner = detached.owner.clone();
         let mut held = [Held { number, grip: Grip::Detached(detached), lost, bounded: true }];

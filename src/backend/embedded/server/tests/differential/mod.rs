@@ -3,6 +3,7 @@
 //! `RELATCH_DIFF_SEQUENCES` says how many sequences are tried. What fails is shrunk, and shown as steps.
 
 mod pipeline;
+mod scripts;
 mod steps;
 
 use std::{cell::RefCell, env, time::Duration};
@@ -45,7 +46,7 @@ fn commands_do_what_they_do_on_a_real_server() {
 
 #[test]
 fn scripts_do_what_they_do_on_a_real_server() {
-    compare(steps::scripts());
+    compare(scripts::scripts());
 }
 
 fn compare(steps: impl Strategy<Value = Vec<Step>>) {

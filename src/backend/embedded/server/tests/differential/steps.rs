@@ -13,7 +13,7 @@ use proptest::{
 };
 
 use super::super::super::Reply;
-use crate::script::{Script, fenced, reentrant};
+use crate::script::Script;
 
 /// In milliseconds.
 const FAR: i64 = 1_000_000;
@@ -218,72 +218,18 @@ const TEMPLATES: &[&str] = &[
     "DBSIZE <v>",
 ];
 
-/// What is done to locks besides the scripts.
-const DISTURBANCES: &[&str] = &[
-    "DEL <h>",
-    "PERSIST <h>",
-    "PEXPIRE <h> <ms>",
-    "PEXPIREAT <h> <at> <cond>",
-    "HSET <h> <hold> <v>",
-    "HSET <h> <hold> <i>",
-    "HSET <h> <f> <i>",
-    "HDEL <h> <hold>",
-    "HGETALL <h>",
-    "PTTL <h>",
-    "SET <h> <v>",
-    "RPUSH <h> <v>",
-    "ZADD <h> 1 <v>",
-    "SET <s> <i>",
-    "DEL <s>",
-    "PUBLISH <channel> <v>",
-];
-
 pub(super) fn commands() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![400 => templates(TEMPLATES), 1 => select(KEYS).prop_map(|key| Step::Expire(key.into()))];
     vec(step, 1..40)
 }
 
-pub(super) fn scripts() -> impl Strategy<Value = Vec<Step>> {
-    let expire = select(KEYS).prop_map(|key| Step::Expire(key.into()));
-    let step = prop_oneof![280 => script(), 120 => templates(DISTURBANCES), 1 => expire];
-    vec(step, 1..30)
-}
-
-fn templates(templates: &'static [&'static str]) -> impl Strategy<Value = Step> {
+pub(super) fn templates(templates: &'static [&'static str]) -> impl Strategy<Value = Step> {
     let words = |template: &'static str| template.split(' ').map(word).collect::<Vec<_>>();
     select(templates).prop_flat_map(words).prop_map(Step::Command)
 }
 
-fn script() -> BoxedStrategy<Step> {
-    let declared = |script: &'static Script, args: &'static str| {
-        let args: Vec<_> = args.split_whitespace().map(word).collect();
-        let keys: Vec<_> = ["<h>", "<s>"][..script.keys.len()].iter().copied().map(word).collect();
-        (keys, args).prop_map(move |(keys, args)| Step::Script { script, keys, args }).boxed()
-    };
-    let renewed = vec((word("<h>"), word("<hold>")), 1..4);
-    let renew = (word("<lease>"), renewed).prop_map(|(lease, renewed)| {
-        let (keys, fields): (Vec<_>, Vec<_>) = renewed.into_iter().unzip();
-        let args = std::iter::once(lease).chain(fields).collect();
-        Step::Script { script: &reentrant::RENEW, keys, args }
-    });
-    prop_oneof![
-        3 => declared(&reentrant::ACQUIRE, "<hold> <lease>"),
-        2 => declared(&reentrant::ACQUIRE, "<hold> <lease> <count>"),
-        2 => declared(&reentrant::RELEASE, "<hold> <publish> <channel>"),
-        2 => declared(&reentrant::RELEASE, "<hold> <publish> <channel> <count>"),
-        2 => renew,
-        2 => declared(&reentrant::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
-        3 => declared(&fenced::ACQUIRE, "<hold> <lease>"),
-        2 => declared(&fenced::ACQUIRE, "<hold> <lease> <count>"),
-        2 => declared(&fenced::HAND_OVER, "<hold> <hold> <lease> <publish> <channel>"),
-        1 => declared(&reentrant::FORCE_RELEASE, "<publish> <channel> <hold> <hold>"),
-        1 => declared(&reentrant::INSPECT, ""),
-    ]
-    .boxed()
-}
-
 /// The pool that a word of a template stands for.
-fn word(name: &'static str) -> BoxedStrategy<Word> {
+pub(super) fn word(name: &'static str) -> BoxedStrategy<Word> {
     match name {
         "<s>" => key("string"),
         "<h>" => key("hash"),
