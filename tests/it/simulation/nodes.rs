@@ -103,8 +103,15 @@ impl Crew {
             }
             70..90 => {
                 let takes = self.random.millis(0, LONGEST);
-                drop(self.store.migrate(name, takes));
-                "migration"
+                let moved = self.store.migrate(name, takes);
+                if moved.is_err() != (self.mix.nodes == 1) {
+                    self.referee.complain(
+                        "a slot does not move",
+                        None,
+                        format!("{moved:?} of {} nodes", self.mix.nodes),
+                    );
+                }
+                if moved.is_ok() { "migration" } else { "no other node" }
             }
             _ => {
                 let (store, long) = (self.store.clone(), self.random.millis(10, 500));
