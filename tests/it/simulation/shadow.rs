@@ -147,13 +147,7 @@ impl Shadow {
         if frees && self.ended.insert(args[0].clone()) {
             self.turn(traced.client, name, traced.at, false);
         }
-        let tells = match verb {
-            "release.lua" => reply.starts_with(&[1, 0]),
-            "force_release.lua" => done,
-            "hand_over.lua" => done && reply.get(1).is_some_and(|heard| *heard >= 0),
-            _ => false,
-        };
-        if tells {
+        if tells(verb, reply) {
             self.told[name] = traced.at;
         }
         let field = if verb == "hand_over.lua" { args.get(1) } else { args.first() };
@@ -356,6 +350,16 @@ fn in_full(verb: &str, ran: &Ran) -> (Vec<i64>, Option<u64>) {
 fn asked(ran: &Ran) -> u32 {
     let holds = ran.args().get(2).filter(|_| ran.script() != "lua/token/acquire.lua");
     holds.map_or(1, |holds| holds.parse().unwrap_or_default())
+}
+
+/// Whether whoever listened was told.
+fn tells(verb: &str, reply: &[i64]) -> bool {
+    match verb {
+        "release.lua" => reply.starts_with(&[1, 0]),
+        "force_release.lua" => reply.starts_with(&[1]),
+        "hand_over.lua" => reply.starts_with(&[1]) && reply.get(1).is_some_and(|heard| *heard >= 0),
+        _ => false,
+    }
 }
 
 /// Whether it lets go of all that a hold counts.
