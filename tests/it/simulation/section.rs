@@ -85,7 +85,7 @@ impl Section {
     }
 
     pub(super) async fn run(mut self) {
-        if let Some(token) = self.referee.takes_given(self.name) {
+        if let Some(token) = self.referee.takes_given(self.name, self.sailor.number) {
             self.go_on(token).await;
         }
         self.visit().await;
@@ -433,7 +433,7 @@ impl Section {
         answer.is_ok()
     }
 
-    /// Whoever comes next of this name, of whichever client, goes on with the hold.
+    /// Whoever comes next of this name, of another client, goes on with the hold.
     fn give_away(&self, guard: LockGuard, hold: Option<&Field>) {
         let held = guard.is_held();
         match guard.into_token() {

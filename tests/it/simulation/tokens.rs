@@ -14,8 +14,10 @@ use super::{
 /// What was given away, for whoever comes next.
 #[derive(Debug)]
 pub(super) struct Given {
-    pub(super) name: usize,
-    pub(super) token: Token,
+    /// Whose it was.
+    client: u64,
+    name: usize,
+    token: Token,
 }
 
 /// Somebody extended what it was given, and believes in it.
@@ -78,22 +80,22 @@ impl Referee {
     pub(super) fn gives(&self, number: u64, hold: Option<&Field>, token: Token) {
         let mut book = self.book();
         let Some(seat) = book.seats.get_mut(&number) else { return };
-        let name = seat.name;
+        let (client, name) = (seat.client, seat.name);
         (seat.guards, seat.tickets, seat.watched, seat.hold) = (0, 0, 0, None);
         let wrong = hold.is_none_or(|hold| hold != token.as_ref());
         book.tokens.given_away.insert(token.as_ref().to_owned());
         book.tokens.counts[0] += 1;
-        book.tokens.given.push(Given { name, token });
+        book.tokens.given.push(Given { client, name, token });
         drop(book);
         if wrong {
             self.complain("a guard gives another's token", Some(name), format!("{hold:?}"));
         }
     }
 
-    /// Something of this name that was given away, and that nobody has taken yet.
-    pub(super) fn takes_given(&self, name: usize) -> Option<Token> {
+    /// Something of this name that another client gave away, and that nobody has taken yet.
+    pub(super) fn takes_given(&self, name: usize, client: u64) -> Option<Token> {
         let given = &mut self.book().tokens.given;
-        let at = given.iter().position(|given| given.name == name)?;
+        let at = given.iter().position(|given| given.name == name && given.client != client)?;
         Some(given.swap_remove(at).token)
     }
 
