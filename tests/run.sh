@@ -190,7 +190,7 @@ simulation_of_nodes=simulation::whatever_befalls_the_nodes_of_a_store_too_nothin
 interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
-threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
+threads=$((3 * $(getconf _NPROCESSORS_ONLN)))
 step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
