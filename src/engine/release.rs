@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use super::why::Why;
 use super::{
-    HoldNumber, Letting, Published, Told,
+    HoldNumber, Letting, Published,
     apart::GoesBehind,
     commands::one_at_a_time,
     inline::Inline,
@@ -270,9 +270,7 @@ impl ReleaseJob {
             // What was over before this leaves is undone by it.
             let is_over = self.behind.is_over();
             let answer = Sending::new(&self.place, self.number).send().await?;
-            if let Letting::Done { holds: 0, published: Published::No } = answer
-                && self.place.entry.protocol.told() != Told::Never
-            {
+            if let Letting::Done { holds: 0, published: Published::No } = answer {
                 self.place.engine.cannot_tell();
             }
             let have_run = is_over || self.old_copies.have_run(|| self.place.link());

@@ -145,7 +145,8 @@ impl TokenString {
         Box::pin(async move {
             let (deleted, holder) = join(deleted, holder).await;
             match deleted? {
-                1 => Ok(Letting::Done { holds: 0, published: Published::No }),
+                // Nobody listens.
+                1 => Ok(Letting::Done { holds: 0, published: Published::To(0) }),
                 _ => Ok(if holder?.is_some() { Letting::NotHeld } else { Letting::Expired }),
             }
         })

@@ -84,13 +84,10 @@ impl TokenString {
         self.scope.run(script, &[&self.key], &args, read)
     }
 
-    /// How a release is read: who heard of it, where anybody is told.
+    /// How a release is read. Where nobody is told it is known who heard of it: nobody listens, so nobody is stood back for.
     fn read_letting(&self) -> fn(&Value) -> Option<Letting> {
-        match (self.manner.told, self.scope.backend.counts(&self.key)) {
-            (Told::Never, _) => unheard,
-            (_, true) => released::<true>,
-            (_, false) => released::<false>,
-        }
+        let counts = self.manner.told == Told::Never || self.scope.backend.counts(&self.key);
+        if counts { released::<true> } else { released::<false> }
     }
 
     /// What a token and its TTL say of who holds. One that is no text is nobody's who could be named.
@@ -333,14 +330,6 @@ fn released<const COUNTS: bool>(answer: &Value) -> Option<Letting> {
         _ => return not_released(answer),
     };
     Some(Letting::Done { holds: 0, published })
-}
-
-/// The same where nobody is told.
-fn unheard(answer: &Value) -> Option<Letting> {
-    match *answer {
-        Value::Int(0) => Some(Letting::Done { holds: 0, published: Published::No }),
-        _ => not_released(answer),
-    }
 }
 
 fn not_released(answer: &Value) -> Option<Letting> {

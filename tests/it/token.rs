@@ -360,6 +360,20 @@ async fn whoever_waits_for_relatch_alone_listens_and_asks_no_more() {
     guard.unlock().await.expect("it is held");
 }
 
+/// However long it was held: where nobody listens, nobody is stood back for.
+#[tokio::test]
+async fn a_lock_that_was_freed_is_taken_again_at_once_whether_or_not_anybody_is_told() {
+    let server = Server::shared();
+    let client = connected(Client::builder().url(server.url()).handover_slice(MS)).await;
+    for lock in [client.token_lock(unique_name()), client.token_lock(unique_name()).silent()] {
+        for _ in 0..3 {
+            let guard = held(&lock).await;
+            tokio::time::sleep(MS * 20).await;
+            drop(guard);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_waiter_of_ours_is_told_of_a_release_at_once() {
     let (server, name) = (Server::shared(), unique_name());
