@@ -200,8 +200,6 @@ impl Gather {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        // It was worked under by nobody, which is no mistake here.
-        behind.0.iter().for_each(Share::touch);
         refused.map_or(Ok(missing), Err)
     }
 
@@ -269,9 +267,12 @@ impl Gather {
         plan.options = Options { owner: Some(self.owner.clone()), lease, max_hold, wait };
         let mut request = requested(plan, Op::Acquire, start);
         poll_fn(move |cx| {
-            let answer = Pin::new(&mut request).poll(cx);
-            // Nobody works under it before all are there.
-            answer.map(|answer| answer.inspect(|granted| granted.iter().for_each(Share::gathered)))
+            let mut answer = ready!(Pin::new(&mut request).poll(cx));
+            if let Ok(Some(share)) = &mut answer {
+                // Nobody works under it before all are there.
+                share.gathered();
+            }
+            Poll::Ready(answer)
         })
     }
 

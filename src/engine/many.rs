@@ -81,12 +81,10 @@ impl Many {
     }
 
     pub(super) fn owner(&self) -> &Owner {
-        self.each().for_each(Share::touch);
         &self.owner
     }
 
     pub(super) fn name(&self) -> &str {
-        self.each().for_each(Share::touch);
         &self.name
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Share {
     pub(super) ticket: u64,
     /// It was asked for something.
     pub(super) touched: AtomicBool,
+    /// It is one of several, and may end because of another one. A value that the compiler can tell one of many guards by.
+    pub(super) together: bool,
     pub(super) stage: Mutex<Stage>,
     /// This share ended; the hold may go on without it.
     pub(super) released: OnceBox<Notify>,
@@ -48,6 +50,7 @@ impl Share {
             tenure,
             ticket,
             touched: AtomicBool::new(false),
+            together: false,
             stage: Mutex::new(Stage::Held),
             released: OnceBox::new(),
         }
@@ -177,7 +180,8 @@ impl Share {
     }
 
     /// Others are missing: nobody works under it until it is taken with them.
-    pub(super) fn gathered(&self) {
+    pub(super) fn gathered(&mut self) {
+        self.together = true;
         self.place.update(|state, _| {
             if let Some(hold) = state.live(&self.tenure) {
                 hold.tickets.iter_mut().filter(|it| it.id == self.ticket).for_each(|it| it.gathered = true);

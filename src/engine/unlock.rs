@@ -204,7 +204,7 @@ impl Share {
 
     fn step_if_held(&self) -> Option<Step> {
         let held = matches!(*self.stage(), Stage::Held);
-        let touched = self.touched.load(Ordering::Relaxed);
+        let touched = self.together || self.touched.load(Ordering::Relaxed);
         held.then(|| self.step(if touched { Asks::Drop } else { Asks::DropUnused }))
     }
 }

@@ -31,7 +31,10 @@ fn what_stands_for_a_hold_has_no_room_for_what_is_rare() {
     for (what, room, most) in [
         ("the name's entry", size_of::<Entry>(), 312),
         ("its owner's time with it", size_of::<Tenure>(), 40),
-        ("the guard", size_of::<LockGuard>(), 80),
+        ("the guard", size_of::<LockGuard>(), 72),
+        ("one that there may be", size_of::<Option<LockGuard>>(), 72),
+        ("a request for one lock, beside those for several", size_of::<Acquire>(), 192),
+        ("a release of one lock, beside those of several", size_of::<Unlock>(), 192),
     ] {
         assert!(room <= most, "{what}: {room} bytes, {most} are enough");
     }

@@ -353,6 +353,32 @@ async fn a_lease_that_is_shorter_than_the_way_is_waited_for_while_there_is_time(
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_is_lost_before_the_last_is_there_is_the_answer_of_a_single_try_and_taken_anew_by_whoever_waits() {
+    let (near, far) = (EmbeddedStore::new(), EmbeddedStore::new());
+    far.set_weather(Weather::fair().request_delay(100 * MS..=100 * MS).reply_delay(100 * MS..=100 * MS));
+    let (here, there) = (client(&near).await, client(&far).await);
+    let lock = MultiLock::new([here.lock("a"), there.lock("b")]);
+    freed(lock.lock().await.expect("both are free")).await;
+    for waits in [false, true] {
+        let acquiring = lock.try_lock().wait(if waits { SECOND } else { Duration::ZERO });
+        let acquiring = tokio::spawn(acquiring.into_future());
+        sleep(50 * MS).await;
+        assert!(here.lock("a").force_unlock().await.expect("the store answers"));
+        let tried = acquiring.await.expect("no panic");
+        if waits {
+            let guard = tried.expect("it began anew").expect("both are free");
+            assert!(guard.is_held());
+            freed(guard).await;
+        } else {
+            let error = tried.expect_err("one of them was forced away");
+            assert!(matches!(error, Error::Lost { cause: LostCause::Forced, .. }) && lost_of(&error, "a"), "{error:?}");
+        }
+        sleep(SECOND).await;
+        assert!(near.is_empty() && far.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fixed_lease_that_had_to_wait_begins_when_all_are_held_and_ends() {
     let store = far();
     let (ours, theirs) = (client(&store).await, client(&store).await);
