@@ -67,9 +67,10 @@ impl Acquiring {
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for a bad name, lease or bound, and where this owner already has such an acquisition on its way;
-/// [`Error::Unreachable`] after `unreachable_after` without an answer, or in which the client's own runtime made no progress;
-/// [`Error::Refused`] if the server will not; [`Error::Closed`], where that runtime ended too.
+/// [`Error::Invalid`](crate::Error::Invalid) for a bad name, lease or bound, and where this owner already has such an
+/// acquisition on its way; [`Error::Unreachable`](crate::Error::Unreachable) after `unreachable_after` without an answer, or in
+/// which the client's own runtime made no progress; [`Error::Refused`](crate::Error::Refused) if the server will not;
+/// [`Error::Closed`](crate::Error::Closed), where that runtime ended too.
 ///
 /// # Cancel safety
 ///
@@ -143,7 +144,8 @@ impl Future for Acquire {
 ///
 /// # Errors
 ///
-/// As for [`Acquire`]; with a wait, [`Error::Unreachable`] if that ended and the last try had no answer.
+/// As for [`Acquire`]; with a wait, [`Error::Unreachable`](crate::Error::Unreachable) if that ended and the last try had no
+/// answer.
 ///
 /// # Cancel safety
 ///
@@ -219,9 +221,10 @@ impl Future for TryAcquire {
 ///
 /// # Errors
 ///
-/// [`Error::NotHeld`] where the owner has no detached hold of that name, [`Error::Lost`] where it was lost less than a
-/// lease ago, [`Error::Unreachable`] where the outcome is not known yet: the release goes on in the background. Asked
-/// again meanwhile, it waits for what becomes of that; once that is over there is nothing left to release.
+/// [`Error::NotHeld`](crate::Error::NotHeld) where the owner has no detached hold of that name,
+/// [`Error::Lost`](crate::Error::Lost) where it was lost less than a lease ago,
+/// [`Error::Unreachable`](crate::Error::Unreachable) where the outcome is not known yet: the release goes on in the background.
+/// Asked again meanwhile, it waits for what becomes of that; once that is over there is nothing left to release.
 ///
 /// # Cancel safety
 ///
