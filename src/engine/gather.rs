@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 use super::{
     ask::Patience,
-    elsewhere::Away,
+    elsewhere::{Away, Silence},
     handle::{Handle, Nesting},
     many::{Many, Shares},
     plan::{Options, Plan, Terms, Waits},
@@ -24,6 +24,7 @@ use super::{
     several::Several,
     share::Share,
     shared::Engine,
+    slot::{Wanted, endable},
     together::Together,
 };
 use crate::{
@@ -44,9 +45,15 @@ pub(super) struct Gathering {
 
 enum Progress {
     Planned,
-    /// Since when.
-    UnderWay(std::time::Instant, Away<Result<Option<Many>>>),
+    UnderWay(Begun),
     Done,
+}
+
+/// One that runs at home. Dropped, nothing of it is left: its owner may ask for the same locks again at once.
+struct Begun {
+    since: std::time::Instant,
+    answer: Away<Option<Result<Option<Many>>>>,
+    _wanted: Wanted<Result<Option<Many>>>,
 }
 
 impl Gathering {
@@ -70,16 +77,18 @@ impl Gathering {
             }
         }
         loop {
-            let Progress::UnderWay(began, away) = &mut self.progress else { return Poll::Ready(None) };
-            let answer = ready!(Pin::new(away).poll(cx));
-            let began = *began;
+            let Progress::UnderWay(begun) = &mut self.progress else { return Poll::Ready(None) };
+            let answer = ready!(Pin::new(&mut begun.answer).poll(cx));
+            let waited = begun.since.elapsed();
             self.progress = Progress::Done;
-            let answer = answer.unwrap_or_else(|silence| Err(silence.error(&self.several.name, Op::Acquire)));
+            let silent = |silence: Silence| Some(Err(silence.error(&self.several.name, Op::Acquire)));
+            // Nobody else ends it.
+            let answer = answer.unwrap_or_else(silent).unwrap_or(Err(Error::Closed));
             if let Ok(Some(many)) = &answer
                 && !many.take()
             {
                 // It was left lying for longer than it lasts: that is nobody's fault, so start over.
-                self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(began.elapsed()));
+                self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(waited));
                 match self.begin(waits) {
                     Ok(under_way) => self.progress = under_way,
                     Err(error) => return Poll::Ready(Some(Err(error))),
@@ -104,7 +113,9 @@ impl Gathering {
             let patience = waits.patience(wait, &lives);
             Gather { several, home: lives, owner, terms, patience }.all().await
         };
-        Ok(Progress::UnderWay(std::time::Instant::now(), home.away(gather.in_current_span())))
+        let (wanted, worker) = endable(gather.in_current_span());
+        let since = std::time::Instant::now();
+        Ok(Progress::UnderWay(Begun { since, answer: home.away(worker), _wanted: wanted }))
     }
 }
 

@@ -10,7 +10,7 @@
 //! | tries whose grants replicas are to know of | `acknowledged.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `progress.rs`, `plan.rs`, `handle.rs` |
-//! | several locks at a time | `several.rs`, how they are come by `gather.rs`, their holds `many.rs`, what begins in one poll `together.rs` |
+//! | several locks at a time | `several.rs`, how they are come by `gather.rs`, their holds `many.rs`, what begins in one poll `together.rs`, what ends at once `slot.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
@@ -121,6 +121,7 @@ mod several;
 mod share;
 mod shared;
 mod slice;
+mod slot;
 mod telling;
 mod tenure;
 mod term;

@@ -657,6 +657,32 @@ async fn a_future_that_is_dropped_at_any_moment_leaves_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_gives_up_may_ask_again_at_once() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let lock = ours.multi_lock(["a", "b", "c"]);
+    let asks = async |owner: &Owner| {
+        for round in 0..3_000 {
+            let _ = timeout(Duration::from_micros(round % 300), lock.lock().owner(owner)).await;
+            let tried = lock.try_lock().owner(owner).await;
+            assert!(tried.is_ok(), "what was dropped is in nobody's way: {tried:?}");
+        }
+    };
+    let turns = async {
+        loop {
+            let guard = theirs.mutex("b").lock().await.expect("its turn");
+            sleep(MS).await;
+            guard.unlock().await.expect("it is held");
+        }
+    };
+    let ann = Owner::new();
+    tokio::select! {
+        () = asks(&ann) => {}
+        () = turns => {}
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_polled_once_and_never_again_keeps_nobody_out_for_longer_than_a_lease() {
     let store = EmbeddedStore::new();
