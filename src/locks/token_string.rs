@@ -129,11 +129,16 @@ impl TokenString {
         let answer = self.scope.backend.run(&Call { script, keys, args: &args, dispatch, polled });
         Reply::Told(Box::pin(async move {
             let answer = answer.await?;
-            if let &[0, ttl_ms, _, 1] = answer.numbers() {
-                adopted(&name, ttl_ms);
-            }
+            says_adopted(&name, &answer);
             decode(script, &answer, attempt)
         }))
+    }
+}
+
+/// A try that gave somebody's key a TTL says so.
+fn says_adopted(name: &Arc<str>, answer: &Value) {
+    if let &[0, ttl_ms, _, 1] = answer.numbers() {
+        adopted(name, ttl_ms);
     }
 }
 
@@ -197,7 +202,7 @@ impl Protocol for TokenString {
         }
         let (keys, dispatch, polled) = (&[&*self.key], Some(dispatch), Polled::ByCaller);
         if is_first && !self.resends {
-            return self.scope.reply(&commands::SET_NX, keys, &args, dispatch, polled, taken);
+            return self.scope.reply(&commands::SET_NX, keys, &args, dispatch, polled, taken_at_first);
         }
         match (self.manner.orphans, dispatch) {
             (Some(orphans), Some(dispatch)) => self.adopting(&args, orphans, dispatch),
@@ -215,12 +220,15 @@ impl Protocol for TokenString {
         if self.scripting != Scripting::Runs {
             return self.acquire_compared_acknowledged(number, lease, replicas, dispatch);
         }
-        let (script, text) = (&scripts::ACQUIRE, self.text(number));
-        let args = &[Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease))];
+        let (script, text, name) = (&scripts::ACQUIRE, self.text(number), Arc::clone(&self.name));
+        let orphan_ms = self.manner.orphans.map_or(0, whole_ms);
+        let args = &[Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease)), Arg::Int(orphan_ms)];
+        let args = if self.manner.orphans.is_some() { &args[..] } else { &args[..2] };
         let (keys, dispatch, polled) = (&[&*self.key][..], Some(dispatch), Polled::ByUs);
         let answer = self.scope.backend.run_acknowledged(&Call { script, keys, args, dispatch, polled }, replicas);
         Box::pin(async move {
             let (answer, acknowledged) = answer.await?;
+            says_adopted(&name, &answer);
             Ok((decode(script, &answer, attempt)?, acknowledged))
         })
     }
@@ -308,6 +316,15 @@ pub(super) fn taken(answer: &Value) -> Option<Attempt> {
         // For how long, the next try is told.
         Value::Nil => Some(Attempt::Busy { retry_in: None }),
         _ => None,
+    }
+}
+
+/// The same of the first try of a number. It says not for how long, and no message may come: whoever waits asks again at once, and
+/// is told.
+fn taken_at_first(answer: &Value) -> Option<Attempt> {
+    match taken(answer)? {
+        Attempt::Busy { .. } => Some(Attempt::Busy { retry_in: Some(Duration::ZERO) }),
+        attempt => Some(attempt),
     }
 }
 

@@ -612,3 +612,31 @@ async fn a_hold_under_the_watchdog_outlives_its_lease_and_never_its_bound() {
     eventually_async(SOON, async || holder(server, &name).is_none()).await;
     assert_lost(guard.unlock().await, LostCause::MaxHold);
 }
+
+#[cfg(feature = "embedded")]
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_left_for_good_is_given_a_time_where_replicas_are_to_know_of_grants_too() {
+    let store = relatch::EmbeddedStore::seeded(5);
+    store.set_replicas(1);
+    let client = Client::builder().embedded(&store).replica_acks(1, MS * 100).connect().await.expect("it lets all in");
+    store.steal_token("report", None);
+    let (asked, lock) = (tokio::time::Instant::now(), client.token_lock("report").repair_orphans(MS * 2_000));
+    let guard = lock.try_lock().wait(LASTS).await.expect("the store answers").expect("that time is over");
+    assert!(asked.elapsed() < MS * 2_500, "{:?}", asked.elapsed());
+    guard.unlock().await.expect("it is held");
+}
+
+#[cfg(feature = "embedded")]
+#[tokio::test(start_paused = true)]
+async fn whoever_listens_already_and_finds_the_lock_taken_asks_for_how_long_though_nobody_tells() {
+    let store = relatch::EmbeddedStore::seeded(5);
+    let client = Client::builder().embedded(&store).connect().await.expect("it lets all in");
+    let lock = client.token_lock("report").only_relatch();
+    store.steal_token("report", Some(MS * 500));
+    let first = lock.lock().lease(MS * 300).await.expect("the other's lease is over");
+    // It asks when the first one's time is over here, which is a moment before it is so at the store.
+    let asked = tokio::time::Instant::now();
+    let next = lock.lock().await.expect("the first one's lease is over");
+    assert!(!first.is_held() && asked.elapsed() < MS * 400, "{:?}", asked.elapsed());
+    next.unlock().await.expect("it is held");
+}

@@ -461,13 +461,15 @@ impl Section {
             self.referee.answered(self.seat, "extend", answer.as_ref().err(), since, COMMAND + SLACK);
             match answer {
                 Ok(()) => self.referee.claims(self.name, held.token(), held.expires_in(), since),
-                Err(Error::Lost { cause: LostCause::Gone, .. }) => self.referee.disclaims(self.name, true),
+                Err(Error::Lost { cause: LostCause::Gone, .. }) => {
+                    self.referee.disclaims(self.name, held.token(), true)
+                }
                 Err(_) => {}
             }
             sleep(self.random.millis(0, 200)).await;
         }
         self.sailor.aim(&mut self.random);
-        self.referee.disclaims(self.name, false);
+        self.referee.disclaims(self.name, held.token(), false);
         let (number, since) = (self.referee.number(), self.referee.now());
         self.note(Event::Asked { number, what: What::Unlock, name: self.name, within: None });
         let answer = held.unlock().await;

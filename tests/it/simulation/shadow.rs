@@ -41,8 +41,8 @@ pub(super) struct Shadow {
     pub(super) counted: [u64; NAMES.len()],
     /// Which client's tokens begin with these digits.
     pub(super) token_clients: BTreeMap<String, Uuid>,
-    /// Tokens of which the store said that nobody has the lock.
-    pub(super) ran_out: BTreeSet<Field>,
+    /// Tokens of which the store said that nobody has the lock, and when last.
+    pub(super) ran_out: BTreeMap<Field, Duration>,
     /// When the store's clock was set forward last, or another server took over: what was there then may have run out.
     pub(super) unsure: [Duration; NAMES.len()],
     /// Something that must not be, whoever asked: the rule, and what happened.
@@ -228,6 +228,8 @@ impl Shadow {
 
     /// What a master does that was replaced: nothing of that is at the present one.
     fn hear_of_rival(&mut self, traced: &Traced, name: usize, verb: &str, ran: &Ran) {
+        // What it makes longer there is not longer at the present one.
+        self.unsure[name] = traced.at;
         let (args, (reply, fence)) = (ran.args(), in_full(verb, ran));
         let reply = &reply[..];
         let (done, over_link) = (reply.starts_with(&[1]), ran.road() == Road::Link);

@@ -55,9 +55,16 @@ impl Shadow {
         }
     }
 
+    /// Whether the server said that of a hold, or of what it was to be moved to, of which nobody may know.
+    fn has_run_out(&self, hold: &str) -> bool {
+        let born = self.birth(hold).map_or(Duration::ZERO, |birth| birth.first);
+        let mut of_client = self.ran_out.iter().filter(|(token, _)| token.get(..32) == hold.get(..32));
+        of_client.any(|(token, at)| token == hold || born < *at)
+    }
+
     /// A release or a hand-over by a token was answered that nobody has the lock.
     pub(super) fn finds_nobody(&mut self, name: usize, token: &str, at: Duration, at_rival: bool) {
-        self.ran_out.insert(token.to_owned());
+        self.ran_out.insert(token.to_owned(), at);
         let holder = self.holders[name].as_ref().filter(|_| !at_rival);
         let there = holder.filter(|field| {
             self.birth(field).is_some_and(|birth| self.unsure[name] < birth.at && at + NEARLY_OVER < birth.until)
@@ -121,11 +128,12 @@ impl Referee {
     }
 
     /// Whoever has what was given away lets go of it, or is told that it is over.
-    pub(super) fn disclaims(&self, name: usize, lost: bool) {
+    pub(super) fn disclaims(&self, name: usize, token: &Token, lost: bool) {
         let now = self.now();
         let mut book = self.up_to_date();
-        let wrong = book.is_claimed(name, now).filter(|_| lost).cloned();
-        book.tokens.claimed[name] = None;
+        let wrong = book.is_claimed(name, now).filter(|claimed| lost && *claimed == token.as_ref()).cloned();
+        let claimed = &mut book.tokens.claimed[name];
+        *claimed = claimed.take().filter(|claimed| claimed.field != token.as_ref());
         drop(book);
         if let Some(field) = wrong {
             self.complain("what was given away is lost", Some(name), format!("{field}, and nothing befell it"));
@@ -139,7 +147,7 @@ impl Referee {
         }
         let mut book = self.up_to_date();
         book.tokens.counts[2] += 1;
-        let found = hold.is_some_and(|hold| book.shadow.ran_out.contains(hold));
+        let found = hold.is_some_and(|hold| book.shadow.has_run_out(hold));
         drop(book);
         if !found {
             self.complain(
