@@ -283,13 +283,6 @@ static ALL: &[Mutant] = &[
         "a hand-over leaves the token that the hold before had",
     ),
     lua(
-        "hand-over-draws-once",
-        &fenced::HAND_OVER,
-        "tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)",
-        "redis.call('INCR', counter)",
-        "a hand-over that runs twice draws two tokens",
-    ),
-    lua(
         "acquire-draws-once",
         &fenced::ACQUIRE,
         "tonumber(redis.call('GET', counter)) or redis.call('INCR', counter)",
@@ -316,13 +309,6 @@ static ALL: &[Mutant] = &[
         "if holder == token then",
         "if type(holder) == 'string' then",
         "a renewal by a token lengthens whatever hold is there",
-    ),
-    lua(
-        "token-is-found-again",
-        &token::ACQUIRE,
-        "if redis.call('GET', lock) == token then",
-        "if redis.call('GET', lock) == token then\n  ttl_ms = tonumber(lease_ms)",
-        "an acquire by a token that finds its own leaves the time as it is",
     ),
     lua(
         "token-moves-what-is-there",

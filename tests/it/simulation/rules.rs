@@ -336,6 +336,10 @@ impl Book {
         run.times += 1;
         let (times, since) = (run.times, run.since);
         let (long, often) = MONOPOLY;
+        // Whoever gives a hold away begins a turn anew.
+        if self.tokens.given_at[name].is_some_and(|given| since <= given + MONOPOLY.0) {
+            return None;
+        }
         if times < often || self.hasty.contains(&client) || !self.settled_for(now, long) || now < since + long {
             return None;
         }

@@ -36,6 +36,8 @@ const SLACK: Duration = Duration::from_millis(60);
 /// How long somebody may wait for a lock that few want, since one of its process got it last: as long as a lease that nobody
 /// renews, and a command, and a bit.
 const LONGEST: Duration = Duration::from_secs(20);
+/// What is given away lasts for no longer, unless it is extended.
+const LONGEST_GIVEN: Duration = Duration::from_secs(1);
 /// No section stays longer at a time.
 pub(super) const LONGEST_LINGER: Duration = Duration::from_millis(1_800);
 
@@ -391,7 +393,10 @@ impl Section {
             seat.watched -= u32::from(held.watched && !held.lost).min(seat.watched);
         });
         let detaches = last && (55..65).contains(&draw);
-        let gives = last && (65..75).contains(&draw) && matches!(&self.lock, Either::Named(Named::Token(..)));
+        // Nobody may come who goes on with it: then it stays for what is left of its lease.
+        let short = || held.guard.expires_in().is_none_or(|left| left < LONGEST_GIVEN);
+        let by_token = matches!(&self.lock, Either::Named(Named::Token(..)));
+        let gives = last && (65..75).contains(&draw) && by_token && short();
         // What is detached is kept until it is unlocked, and what is given away as long as its lease.
         if last && !detaches && !gives {
             self.referee.lets_go(self.seat);

@@ -34,6 +34,8 @@ pub(super) struct Tokens {
     given: Vec<Given>,
     /// Nobody of those who made them is behind them any more.
     pub(super) given_away: BTreeSet<Field>,
+    /// When something of each name was given away last.
+    pub(super) given_at: [Option<Duration>; NAMES.len()],
     claimed: [Option<Claimed>; NAMES.len()],
     /// How many holds were given away, how many of these were extended, and how many had run out without harm.
     pub(super) counts: [usize; 3],
@@ -85,13 +87,14 @@ impl Referee {
 
     /// A guard was given away as this token: whoever has that goes on with the hold.
     pub(super) fn gives(&self, number: u64, hold: Option<&Field>, token: Token) {
-        let mut book = self.book();
+        let (now, mut book) = (self.now(), self.book());
         let Some(seat) = book.seats.get_mut(&number) else { return };
         let (client, name) = (seat.client, seat.name);
         (seat.guards, seat.tickets, seat.watched, seat.hold) = (0, 0, 0, None);
         let wrong = hold.is_none_or(|hold| hold != token.as_ref());
         book.tokens.given_away.insert(token.as_ref().to_owned());
         book.tokens.counts[0] += 1;
+        book.tokens.given_at[name] = Some(now);
         book.tokens.given.push(Given { client, name, token });
         drop(book);
         if wrong {
