@@ -377,7 +377,9 @@ impl Referee {
         let seen: Vec<_> = names.filter_map(|name| self.peek(name)).collect();
         let at = self.now();
         let mut book = self.up_to_date();
-        for Kept { field, .. } in seen {
+        // Where an old master goes on, whoever asks that is told that all is well.
+        let rivals = book.losses.iter().any(|loss| at <= loss.until());
+        for Kept { field, .. } in seen.into_iter().filter(|_| !rivals) {
             let times = book.shadow.times(&field);
             book.doomed.push(Doomed { field, at, times });
         }
