@@ -620,7 +620,7 @@ async fn a_key_that_was_left_for_good_is_given_a_time_where_replicas_are_to_know
     store.set_replicas(1);
     let client = Client::builder().embedded(&store).replica_acks(1, MS * 100).connect().await.expect("it lets all in");
     store.steal_token("report", None);
-    let (asked, lock) = (tokio::time::Instant::now(), client.token_lock("report").repair_orphans(MS * 2_000));
+    let (asked, lock) = (Instant::now(), client.token_lock("report").repair_orphans(MS * 2_000));
     let guard = lock.try_lock().wait(LASTS).await.expect("the store answers").expect("that time is over");
     assert!(asked.elapsed() < MS * 2_500, "{:?}", asked.elapsed());
     guard.unlock().await.expect("it is held");
@@ -635,7 +635,7 @@ async fn whoever_listens_already_and_finds_the_lock_taken_asks_for_how_long_thou
     store.steal_token("report", Some(MS * 500));
     let first = lock.lock().lease(MS * 300).await.expect("the other's lease is over");
     // It asks when the first one's time is over here, which is a moment before it is so at the store.
-    let asked = tokio::time::Instant::now();
+    let asked = Instant::now();
     let next = lock.lock().await.expect("the first one's lease is over");
     assert!(!first.is_held() && asked.elapsed() < MS * 400, "{:?}", asked.elapsed());
     next.unlock().await.expect("it is held");
