@@ -640,3 +640,17 @@ async fn whoever_listens_already_and_finds_the_lock_taken_asks_for_how_long_thou
     assert!(!first.is_held() && asked.elapsed() < MS * 400, "{:?}", asked.elapsed());
     next.unlock().await.expect("it is held");
 }
+
+#[tokio::test]
+async fn no_error_shows_the_token_that_a_server_quotes() {
+    let proxy = Proxy::to(Server::shared());
+    let lock = client(proxy.url()).await.token_lock(unique_name());
+    let held = lock.resume(token("s3cret"));
+    let quoted = "-ERR unknown command 'EVALSHA', with args beginning with: 'abc' '1' 'lock' 's3cret' \r\n";
+    proxy.rule(script("release"), Action::Answer(quoted));
+    let traces = Traces::here();
+    let refused = held.unlock().await;
+    assert!(matches!(refused, Err(Error::Refused { kind: RefusedKind::ScriptDisabled, .. })), "{refused:?}");
+    let shown = format!("{refused:?} {:?}", traces.all());
+    assert!(!shown.contains("s3cret"), "{shown}");
+}

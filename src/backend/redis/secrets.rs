@@ -50,12 +50,12 @@ impl Secrets {
         Self(given.flat_map(|(text, short)| Secret::all_forms(text, short)).collect())
     }
 
-    /// The words without any credential.
+    /// The words without any credential, and without the arguments of a command: a token may be one.
     pub(super) fn hide(&self, words: String) -> String {
-        if self.0.is_empty() {
+        let quoted = words.find(QUOTED).map(|at| at + QUOTED.len());
+        if self.0.is_empty() && quoted.is_none() {
             return words;
         }
-        let quoted = words.find(QUOTED).map(|at| at + QUOTED.len());
         let kept: Vec<char> = words[..quoted.unwrap_or(words.len())].chars().collect();
         let mut shown = String::with_capacity(words.len());
         let mut at = 0;
@@ -149,9 +149,10 @@ mod tests {
         for (words, shown) in rows {
             assert_eq!(secrets("ann", "s3cret").hide(words.to_owned()), shown);
         }
-        // Without credentials there are none among them.
-        let words = "ERR unknown command 'EVAL', with args beginning with: 'return 1' '0' ";
-        assert_eq!(Secrets::default().hide(words.to_owned()), words);
+        // Without credentials, too: the token of a lock is an argument.
+        let words = "ERR unknown command 'EVALSHA', with args beginning with: 'abc' '1' 'lock' 't0ken' ";
+        let shown = "ERR unknown command 'EVALSHA', with args beginning with: <hidden>";
+        assert_eq!(Secrets::default().hide(words.to_owned()), shown);
     }
 
     #[test]
