@@ -74,7 +74,11 @@ impl State {
 
 /// What somebody has who knows a token, and nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Claim(Mutex<Held>);
+pub(crate) struct Claim {
+    held: Mutex<Held>,
+    /// One release at a time: what the answer to the second means depends on that to the first.
+    releasing: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -82,12 +86,20 @@ struct Held {
     until: Option<Deadline>,
     /// A release left, and its answer was not heard.
     may_be_released: bool,
+    /// Nothing is claimed once a release was begun, whatever an extension is answered.
+    let_go: bool,
     released: Option<Released>,
+}
+
+impl Held {
+    fn let_go(&mut self) {
+        (self.until, self.let_go) = (None, true);
+    }
 }
 
 impl Claim {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,7 +133,9 @@ impl Handle {
                 }
                 let mut held = claim.lock();
                 let until = Deadline::by(term, moment);
-                held.until = held.until.filter(|known| until.at < known.effective(moment)).or(Some(until));
+                if !held.let_go {
+                    held.until = held.until.filter(|known| until.at < known.effective(moment)).or(Some(until));
+                }
                 Ok(())
             }
             Renewal::Gone => {
@@ -138,12 +152,13 @@ impl Handle {
         ask: impl FnOnce() -> Pending<std::result::Result<Letting, Fault>>,
     ) -> Result<Released> {
         let name = Arc::clone(self.ready()?.name());
+        claim.lock().let_go();
+        let _turn = claim.releasing.lock().await;
         let sent_before = {
             let mut held = claim.lock();
             if let Some(released) = held.released {
                 return Ok(released);
             }
-            held.until = None;
             std::mem::replace(&mut held.may_be_released, true)
         };
         let answer = self.asked(Op::Release, |_| ask()).await;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join;
 use relatch::{Client, Error, LockGuard, LostCause, Owner, RefusedKind, Released, Token, TokenLock};
 use tokio::time::{Instant, timeout};
 use tracing::Level;
@@ -639,6 +640,37 @@ async fn whoever_listens_already_and_finds_the_lock_taken_asks_for_how_long_thou
     let next = lock.lock().await.expect("the first one's lease is over");
     assert!(!first.is_held() && asked.elapsed() < MS * 400, "{:?}", asked.elapsed());
     next.unlock().await.expect("it is held");
+}
+
+#[tokio::test]
+async fn what_is_released_is_claimed_no_more_whatever_an_extension_is_answered_meanwhile() {
+    let (server, name) = (Server::shared(), unique_name());
+    let lock = client(server.url()).await.token_lock(&name);
+    let held = lock.resume(held(&lock).await.into_token().expect("it is held"));
+    let (extended, released) = join(held.extend(LASTS), held.unlock()).await;
+    extended.expect("it left first");
+    assert_eq!((released.expect("it is the token's"), held.expires_in()), (Released::Freed, None));
+}
+
+#[tokio::test]
+async fn two_releases_at_once_are_told_the_same_and_a_stranger_frees_nothing_by_the_second() {
+    let (server, name) = (Server::shared(), unique_name());
+    let lock = client(server.url()).await.token_lock(&name);
+    let nobodys = lock.resume(token("ours"));
+    let both = join(nobodys.unlock(), nobodys.unlock()).await;
+    assert_eq!(
+        (both.0.expect("nobody has it"), both.1.expect("nobody has it")),
+        (Released::AlreadyExpired, Released::AlreadyExpired)
+    );
+    takes(server, &name, "theirs", LASTS);
+    let stranger = lock.resume(token("ours"));
+    let both = join(stranger.unlock(), stranger.unlock()).await;
+    assert_lost(both.0, LostCause::Gone);
+    assert_lost(both.1, LostCause::Gone);
+    assert_lost(stranger.unlock().await, LostCause::Gone);
+    let theirs = lock.resume(token("theirs"));
+    let both = join(theirs.unlock(), theirs.unlock()).await;
+    assert_eq!((both.0.expect("it is theirs"), both.1.expect("it was theirs")), (Released::Freed, Released::Freed));
 }
 
 #[tokio::test]
