@@ -164,6 +164,8 @@ pub(crate) enum Scripting {
     /// As far as is known.
     #[default]
     Runs,
+    /// It lets nobody like us run any, and we know of nothing else.
+    Denied,
     /// It runs none, and has commands for a key that has a value.
     Compares(Deletes),
     /// It runs none, and has no such commands.

@@ -103,16 +103,20 @@ impl TokenString {
 
     /// Releases what somebody holds by this token alone.
     pub(super) fn release_token(&self, token: &Token) -> Pending<Result<Letting, Fault>> {
-        if let Scripting::Compares(deletes) = self.scripting {
-            return self.release_compared(token.as_ref(), deletes);
+        match self.scripting {
+            Scripting::Runs | Scripting::Denied => {}
+            Scripting::Compares(deletes) => return self.release_compared(token.as_ref(), deletes),
+            Scripting::Neither => return Box::pin(neither()),
         }
         self.tell(&scripts::RELEASE, &[Arg::Text(token.as_ref())], self.read_letting())
     }
 
     /// Makes what somebody holds by this token alone last at least so long from now.
     pub(super) fn extend_token(&self, token: &Token, lease: Duration) -> Pending<Result<Renewal, Fault>> {
-        if let Scripting::Compares(_) = self.scripting {
-            return self.extend_compared(token, lease);
+        match self.scripting {
+            Scripting::Runs | Scripting::Denied => {}
+            Scripting::Compares(_) => return self.extend_compared(token, lease),
+            Scripting::Neither => return Box::pin(neither()),
         }
         let args = [Arg::Int(whole_ms(lease)), Arg::Text(token.as_ref())];
         self.scope.run(&scripts::RENEW, &[&self.key], &args, |answer| match *answer {
@@ -177,7 +181,7 @@ impl Protocol for TokenString {
     }
 
     fn told(&self) -> Told {
-        if self.scripting == Scripting::Runs { self.manner.told } else { Told::Never }
+        if let Scripting::Compares(_) = self.scripting { Told::Never } else { self.manner.told }
     }
 
     fn expired_is_released(&self) -> bool {
@@ -195,13 +199,14 @@ impl Protocol for TokenString {
         let args = [Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease))];
         let is_first = self.asked.fetch_max(number.0, Ordering::Relaxed) < number.0;
         match self.scripting {
-            Scripting::Runs => {}
+            Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(_) if is_first => drop(self.scope.promises.longest(number, lease)),
             Scripting::Compares(_) => return self.acquire_compared(number, lease, dispatch),
             Scripting::Neither => return neither(),
         }
         let (keys, dispatch, polled) = (&[&*self.key], Some(dispatch), Polled::ByCaller);
-        if is_first && !self.resends {
+        // What cannot be released is not taken: the script says why.
+        if is_first && !self.resends && self.scripting != Scripting::Denied {
             return self.scope.reply(&commands::SET_NX, keys, &args, dispatch, polled, taken_at_first);
         }
         match (self.manner.orphans, dispatch) {
@@ -217,8 +222,10 @@ impl Protocol for TokenString {
         replicas: Replicas,
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>> {
-        if self.scripting != Scripting::Runs {
-            return self.acquire_compared_acknowledged(number, lease, replicas, dispatch);
+        match self.scripting {
+            Scripting::Runs | Scripting::Denied => {}
+            Scripting::Compares(_) => return self.acquire_compared_acknowledged(number, lease, replicas, dispatch),
+            Scripting::Neither => return Box::pin(neither()),
         }
         let (script, text, name) = (&scripts::ACQUIRE, self.text(number), Arc::clone(&self.name));
         let orphan_ms = self.manner.orphans.map_or(0, whole_ms);
@@ -271,8 +278,10 @@ impl Protocol for TokenString {
     }
 
     fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>> {
-        if let Scripting::Compares(_) = self.scripting {
-            return self.inspect_compared();
+        match self.scripting {
+            Scripting::Runs | Scripting::Denied => {}
+            Scripting::Compares(_) => return self.inspect_compared(),
+            Scripting::Neither => return Box::pin(neither()),
         }
         let sight = self.sight_of();
         self.scope.run(&scripts::INSPECT, &[&self.key], &[], move |answer| {
@@ -291,7 +300,7 @@ impl Protocol for TokenString {
         let token = seen.holders.first().map_or("", |(token, _)| token);
         let released = match self.scripting {
             Scripting::Compares(deletes) => self.release_compared(token, deletes),
-            Scripting::Runs | Scripting::Neither => {
+            Scripting::Runs | Scripting::Denied | Scripting::Neither => {
                 self.tell(&scripts::RELEASE, &[Arg::Text(token)], self.read_letting())
             }
         };

@@ -279,6 +279,19 @@ async fn is_refused(url: &str) {
         let said = source.to_string();
         assert!(said.contains("Redis has from 8.4") && said.contains("Valkey from 9.0"), "{said}");
     }
+    let held = lock.resume("any".parse().expect("a token"));
+    let refusals = [held.unlock().await.map(drop), held.extend(LASTS).await, lock.inspect().await.map(drop)];
+    for refused in refusals {
+        let Err(Error::Refused { kind: RefusedKind::ScriptDisabled, source, .. }) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(source.to_string().contains("Valkey from 9.0"), "{source}");
+    }
+    assert_eq!(there.holder(&name).await, None);
+    // Nor where replicas are to know of it.
+    let one = connected(Client::builder().url(url).replica_acks(1, MS * 100)).await;
+    let refused = one.token_lock(&name).try_lock().await;
+    assert!(matches!(refused, Err(Error::Refused { kind: RefusedKind::ScriptDisabled, .. })), "{refused:?}");
     assert_eq!(there.holder(&name).await, None);
 }
 
@@ -326,6 +339,21 @@ async fn a_server_that_can_do_neither_is_told_from_one_that_can() {
 
 mod conformance {
     use super::*;
+
+    /// Of those in the matrix, Valkey can do without scripts.
+    #[tokio::test]
+    async fn whoever_may_run_no_scripts_leaves_no_lock_that_it_cannot_release() {
+        let rights = "user ann on >s3cret ~* &* +@all -evalsha -eval";
+        let (server, name) = (Server::builder().line(rights.to_owned()).tcp().start(), unique_name());
+        let url = format!("redis://ann:s3cret@127.0.0.1:{}/", server.port());
+        let lock = connected(Client::builder().url(url)).await.token_lock(&name);
+        match lock.try_lock().await {
+            Ok(guard) => drop(guard.expect("it is free").unlock().await.expect("it is held")),
+            Err(Error::Refused { kind: RefusedKind::Permission, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(server.keys(), Vec::<String>::new());
+    }
 
     /// On whichever server the tests run: of those in the matrix, Valkey can.
     #[tokio::test]

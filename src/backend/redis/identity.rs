@@ -49,7 +49,7 @@ pub(super) async fn is_a_sentinel(clients: &Clients, deadline: Instant) -> bool 
 /// What one can do that runs no scripts. Versions lie on forks, so it is asked for the commands. `has_none`: it does not know what
 /// scripts are, rather than letting nobody call any, which its own words say best.
 pub(super) async fn compares(clients: &Clients, deadline: Instant, has_none: bool) -> Scripting {
-    let otherwise = if has_none { Scripting::Neither } else { Scripting::Runs };
+    let otherwise = if has_none { Scripting::Neither } else { Scripting::Denied };
     let Some(mut aside) = Aside::open(clients, deadline).await else { return otherwise };
     let known = aside.ask(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").arg("DELEX")).await;
     let knows = |at: usize| matches!(&known, Some(Value::Array(all)) if matches!(all.get(at), Some(Value::Array(it)) if !it.is_empty()));
