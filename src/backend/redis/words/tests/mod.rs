@@ -174,11 +174,11 @@ impl Source {
 fn comes_to(words: &str, expected: Expected) {
     let reply = redis::parse_redis_value(format!("-{words}\r\n").as_bytes()).unwrap();
     let redis::Value::ServerError(refusal) = reply else { panic!("{reply:?}") };
+    let secrets = Secrets::default();
     let told = |fault: Fault| {
-        assert_eq!(fault.source.to_string(), words);
+        assert_eq!(fault.source.to_string(), secrets.hide(words.to_owned()));
         (fault.kind, fault.may_have_run, fault.kind.heals())
     };
-    let secrets = Secrets::default();
     assert_eq!(told(faults::refused(&refusal, &secrets)), expected, "{words}");
     assert_eq!(told(faults::failed(&refusal.into(), true, &secrets)), expected, "{words}");
 }
