@@ -2,6 +2,7 @@
 //! waiting for them. How they are come by is in `gather.rs`, and what holds them in `many.rs`.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -111,7 +112,8 @@ impl Several {
     }
 }
 
-/// Each lock once, by its client, its key and what it is: the same for everybody who takes some of them.
+/// Each lock once, by its key, which is the same for everybody, as no client's id is. Those of one key that several clients have
+/// stay as they are named: only the caller knows of an order of these that others keep, too.
 fn in_order(what: &'static str, mut handles: Vec<Handle>) -> Result<Box<[Handle]>> {
     for handle in &handles {
         handle.protocol.as_ref().map_err(Error::clone)?;
@@ -119,21 +121,26 @@ fn in_order(what: &'static str, mut handles: Vec<Handle>) -> Result<Box<[Handle]
     if handles.is_empty() {
         return Err(Error::invalid(what, "there is no lock in it: give it one at least"));
     }
-    let place = |handle: &Handle| {
-        let protocol = handle.protocol.as_ref().ok();
-        (handle.engine.id(), protocol.map(|protocol| (Arc::clone(protocol.key()), protocol.kind())))
-    };
-    handles.sort_by_cached_key(place);
-    handles.dedup_by_key(|handle| place(handle));
-    let key = |handle: &Handle| (place(handle).0, place(handle).1.map(|(key, _)| key));
-    match handles.windows(2).find(|two| key(&two[0]) == key(&two[1])) {
-        Some(two) => {
-            let why =
-                format!("lock {} is in it as two kinds of lock, and can be one of them only", Shown(two[0].name()));
-            Err(Error::invalid(what, why))
+    let key = |handle: &Handle| handle.protocol.as_ref().ok().map(|protocol| Arc::clone(protocol.key()));
+    let (mut kinds, mut two) = (HashMap::new(), None);
+    handles.retain(|handle| {
+        let kind = handle.protocol.as_ref().ok().map(|protocol| protocol.kind());
+        match kinds.entry((handle.engine.id(), key(handle))) {
+            Entry::Vacant(first) => {
+                first.insert(kind);
+                return true;
+            }
+            Entry::Occupied(first) if *first.get() != kind => two = Some(handle.name().to_owned()),
+            Entry::Occupied(_) => {}
         }
-        None => Ok(handles.into()),
+        false
+    });
+    if let Some(name) = two {
+        let why = format!("lock {} is in it as two kinds of lock, and can be one of them only", Shown(&name));
+        return Err(Error::invalid(what, why));
     }
+    handles.sort_by_cached_key(key);
+    Ok(handles.into())
 }
 
 /// The end of detached holds of several locks.

@@ -35,8 +35,10 @@
 //!
 //! - Whoever has the guard has all of them. `is_held` says so, `expires_in` says when the first one ends, and a loss of one is told as a
 //!   loss of all, with its name: by `lost`, by `cancellation` and by `protect`.
-//! - Nobody waits in a circle among those who take their locks so: the order is the same for all, by client, name and kind of
-//!   lock, however they are named. A lock that is named twice is taken once. Whoever has a lock already and then takes others in
+//! - Nobody waits in a circle among those who take their locks so: the order is the same for all, by name with its prefix,
+//!   however they are named. Of locks of one name that several clients have, only you know which is which elsewhere: these are
+//!   taken as you name them, so name them in one order everywhere. If these clients have the same server, such locks are one, and whoever
+//!   takes both waits for himself for ever. A lock that is named twice is taken once. Whoever has a lock already and then takes others in
 //!   another order can still meet somebody who does the opposite: [`two_locks`](super::two_locks).
 //! - `try_lock` takes all or none, and `wait(d)` is one bound for all of them. What was got is let go of with `None`, with an error,
 //!   and with a future that is dropped.

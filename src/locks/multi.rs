@@ -13,8 +13,9 @@ use crate::{
 /// [`Client::multi_lock`](crate::Client::multi_lock), and by [`MultiLock::new`] from locks of any kind and of several clients.
 ///
 /// The locks are the ordinary ones: whoever takes one of them alone is kept out, and keeps out. All that are free are asked for in
-/// one round trip. Then it waits for the others one after the other, in one order that is the same for everybody, however they
-/// were named: two who want the same locks never wait for each other. A lock that is named twice is taken once. They are
+/// one round trip. Then it waits for the others one after the other, in one order that is the same for everybody, by their
+/// names, however they were named: two who want the same locks never wait for each other. Only locks of one name that several
+/// clients have are taken as they were named. A lock that is named twice is taken once. They are
 /// *not* taken in one step: while some are missing, those that come before the first of these are held already, and what comes
 /// behind it may be held for a moment.
 ///

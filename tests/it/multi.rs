@@ -3,6 +3,8 @@
 
 #[cfg(feature = "embedded")]
 mod in_this_process;
+#[cfg(feature = "embedded")]
+mod several_clients;
 
 use std::time::Duration;
 
