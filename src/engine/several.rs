@@ -96,7 +96,9 @@ impl Several {
 
     /// Lets go of a detached hold of each, the last one first.
     fn releases(&self, owner: &Owner) -> Result<impl Future<Output = Vec<Result<Released>>> + Send + use<>> {
-        let releases = self.ready()?.iter().rev().map(|handle| {
+        // Each is tried, though another client of them is closed.
+        let handles = self.handles.as_ref().map_err(Error::clone)?;
+        let releases = handles.iter().rev().map(|handle| {
             let mut plan = Plan::new(handle.clone(), Nesting::Current);
             plan.options.owner = Some(owner.clone());
             requested(plan, Op::Release, Plan::unlock)

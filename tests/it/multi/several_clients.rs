@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relatch::{EmbeddedStore, MultiLock, Released};
+use relatch::{EmbeddedStore, Error, MultiLock, Released};
 use tokio::time::{sleep, timeout};
 
 use crate::embedded::client;
@@ -46,5 +46,20 @@ async fn locks_of_one_name_that_several_clients_have_are_taken_as_they_are_named
         taken.unlock().await.expect("it is held");
         let guard = waiting.await.expect("no panic").expect("both are free");
         assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_left_without_a_guard_is_released_though_one_of_the_clients_is_closed() {
+    for closes_first in [true, false] {
+        let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+        let (ours, theirs) = (client(&here).await, client(&there).await);
+        let lock = MultiLock::new([ours.lock("a"), theirs.lock("b")]);
+        let owner = lock.lock().await.expect("all are free").detach();
+        let (closed, other) = if closes_first { (&ours, &there) } else { (&theirs, &here) };
+        closed.close().await;
+        let error = lock.unlock().owner(&owner).await.expect_err("one of them is closed");
+        assert!(matches!(error, Error::Closed), "{error:?}");
+        assert!(other.is_empty());
     }
 }
