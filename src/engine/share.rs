@@ -179,8 +179,9 @@ impl Share {
         settled.is_some()
     }
 
-    /// Others are missing: nobody works under it until it is taken with them.
+    /// Others are missing: nobody works under it until it is taken with them, and dropped before that it is no mistake.
     pub(super) fn gathered(&mut self) {
+        self.touch();
         self.together = true;
         self.place.update(|state, _| {
             if let Some(hold) = state.live(&self.tenure) {

@@ -18,7 +18,9 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{embedded::client, kept::poll_once};
+use tracing::Level;
+
+use crate::{embedded::client, harness::traces::Traces, kept::poll_once};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -236,6 +238,22 @@ async fn a_try_of_which_one_is_busy_takes_none_and_leaves_none() {
         assert_eq!(store.keys(), [busy]);
         freed(guard).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_of_which_one_is_busy_is_no_guard_that_is_dropped_at_once() {
+    let traces = Traces::here();
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    for busy in ["a", "b"] {
+        let guard = theirs.mutex(busy).lock().await.expect("it is free");
+        for _ in 0..10 {
+            assert!(ours.multi_lock(["a", "b"]).try_lock().await.expect("the store answers").is_none());
+        }
+        freed(guard).await;
+    }
+    let warned: Vec<_> = traces.all().into_iter().filter(|said| said.level == Level::WARN).collect();
+    assert!(warned.is_empty(), "{warned:?}");
 }
 
 #[tokio::test(start_paused = true)]
