@@ -19,6 +19,7 @@ use super::{
     elsewhere::{Away, Silence},
     handle::{Handle, Nesting},
     many::{Many, Shares},
+    pause::{bounded_by, unanswered},
     plan::{Options, Plan, Terms, Waits},
     progress::{Start, requested},
     several::Several,
@@ -132,7 +133,7 @@ struct Gather {
 enum Gathered {
     All(Shares),
     Busy,
-    /// One of those that it had was lost.
+    /// One of those that it had was lost, or may be.
     Lost(Error),
 }
 
@@ -242,9 +243,10 @@ impl Gather {
             let lease = self.terms.max_hold.map_or(lease, |bound| bound.min(lease));
             // Mostly what the watchdog was promised is more than that.
             let short = held.0.iter().filter(|share| share.expires_in().is_none_or(|left| left < lease));
-            let extended = Together::new(short.map(|share| Box::pin(share.lengthen_within_bound(lease)))).await;
+            let extended = Together::new(short.map(|share| Box::pin(self.lengthen(share, lease)))).await;
             match extended.into_iter().find_map(Result::err) {
-                Some(error) if error.is_lost() => return Ok(Gathered::Lost(error)),
+                // Without an answer, too, it is begun anew while there is time.
+                Some(error) if error.is_lost() || error.is_transient() => return Ok(Gathered::Lost(error)),
                 Some(error) => return Err(error),
                 None => {}
             }
@@ -253,6 +255,14 @@ impl Gather {
         // The first may have run out before the last was there.
         let lost = lost.or_else(|| held.0.iter().find(|share| !share.is_held()).map(Share::why_not_held));
         Ok(lost.map_or_else(|| Gathered::All(held), Gathered::Lost))
+    }
+
+    /// For one of them, and for no longer than a try of somebody who waits so long.
+    async fn lengthen(&self, share: &Share, lease: Duration) -> Result<()> {
+        let asked = self.home.clock().now();
+        let cut_off = || Some(share.place.distance().cut_off(self.patience.until()?, asked));
+        let extended = bounded_by(cut_off, share.lengthen_within_bound(lease)).await;
+        extended.unwrap_or_else(|| Err(unanswered(&share.place, true, "no answer before the wait was over")))
     }
 
     /// All that are held are from this instant on. Or why one of them is not any more.

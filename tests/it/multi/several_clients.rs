@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relatch::{EmbeddedStore, Error, MultiLock, Released};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::embedded::client;
 
@@ -62,4 +62,40 @@ async fn what_was_left_without_a_guard_is_released_though_one_of_the_clients_is_
         assert!(matches!(error, Error::Closed), "{error:?}");
         assert!(other.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_over_in_time_though_no_lease_can_be_set_when_all_are_there() {
+    let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+    let (ours, theirs, other) = (client(&here).await, client(&there).await, client(&there).await);
+    let b = other.mutex("b").lock().await.expect("it is free");
+    let lock = MultiLock::new([ours.lock("a"), theirs.lock("b")]);
+    let began = Instant::now();
+    let waiting = tokio::spawn(lock.try_lock().wait(2 * SECOND).lease(100 * SECOND));
+    sleep(SECOND).await;
+    here.freeze(&ours).expect("it is of this store");
+    sleep(SECOND / 2).await;
+    b.unlock().await.expect("it is held");
+    let error = waiting.await.expect("no panic").expect_err("one of them says nothing");
+    assert!(matches!(error, Error::Unreachable { .. }) && error.lock_name() == Some("a"), "{error:?}");
+    assert!(began.elapsed() <= 2 * SECOND + Duration::from_millis(400), "{:?}", began.elapsed());
+    sleep(SECOND).await;
+    assert!(there.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_ever_does_so_though_no_lease_could_be_set_for_a_moment() {
+    let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+    let (ours, theirs, other) = (client(&here).await, client(&there).await, client(&there).await);
+    let b = other.mutex("b").lock().await.expect("it is free");
+    let lock = MultiLock::new([ours.lock("a"), theirs.lock("b")]);
+    let waiting = tokio::spawn(lock.lock().lease(100 * SECOND));
+    sleep(SECOND).await;
+    here.freeze(&ours).expect("it is of this store");
+    b.unlock().await.expect("it is held");
+    // Longer than one command may take.
+    sleep(5 * SECOND).await;
+    here.thaw(&ours).expect("it is of this store");
+    let guard = timeout(60 * SECOND, waiting).await.expect("soon").expect("no panic").expect("all are free");
+    assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
 }
