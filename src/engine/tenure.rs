@@ -43,8 +43,8 @@ struct More {
 /// Cancelled with the first of several tenures that ends.
 #[derive(Debug)]
 struct Joint {
-    /// Where they are, which tells them apart for as long as all of them last.
-    of: Vec<usize>,
+    /// Where they are, which tells them apart for as long as all of them last. Each of them has it: they may be very many.
+    of: Arc<[usize]>,
     stop: CancellationToken,
 }
 
@@ -195,12 +195,12 @@ impl Tenure {
     /// Cancelled when the first of these tenures ends, or their owner is to stop: one for all who ask while they last. `stops`:
     /// whether the owner is to stop by now.
     pub(super) fn token_of_all(tenures: &[&Arc<Self>], stops: impl FnOnce() -> bool) -> CancellationToken {
-        let of: Vec<_> = tenures.iter().map(|tenure| Arc::as_ptr(tenure).addr()).collect();
+        let of: Arc<[_]> = tenures.iter().map(|tenure| Arc::as_ptr(tenure).addr()).collect();
         let known = |joint: &mut Vec<Joint>| joint.iter().find(|it| it.of == of).map(|it| it.stop.clone());
         let stop = tenures.first().and_then(|first| first.with_joint(known)).unwrap_or_else(|| {
             let stop = CancellationToken::new();
             for tenure in tenures {
-                tenure.with_joint(|joint| joint.push(Joint { of: of.clone(), stop: stop.clone() }));
+                tenure.with_joint(|joint| joint.push(Joint { of: Arc::clone(&of), stop: stop.clone() }));
             }
             stop
         });
@@ -261,6 +261,8 @@ mod tests {
             Tenure::token_of_all(&[a, b], || false);
         }
         assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 1, 0]);
+        let shared = a.with_joint(|joint| Arc::clone(&joint[0].of));
+        assert_eq!(Arc::strong_count(&shared), 3, "one list for both of them, and ours");
         let others = Tenure::token_of_all(&[b, c], || false);
         assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 2, 1]);
         // An outer tenure that lasts keeps nothing of inner ones that are over.
