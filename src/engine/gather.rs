@@ -221,11 +221,12 @@ impl Gather {
             Patience::ForEver => self.asks(next, Terms::UNTIL_ALL, |plan| plan.acquire(Waits::ForEver)),
             _ => self.asks(next, Terms::UNTIL_ALL, |plan| plan.acquire(Waits::AsTold)),
         };
-        let mut lost: Vec<_> = held.0.iter().map(|share| Box::pin(share.lost())).collect();
+        // Of a client that shuts down it is let go of, and not lost.
+        let mut ends: Vec<_> = held.0.iter().map(|share| Box::pin(share.ended())).collect();
         poll_fn(|cx| {
-            for lost in &mut lost {
-                if let Poll::Ready(error) = lost.as_mut().poll(cx) {
-                    return Poll::Ready(Ok(Waited::Lost(error)));
+            for (share, end) in held.0.iter().zip(&mut ends) {
+                if end.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Ok(Waited::Lost(share.why_not_held())));
                 }
             }
             let answer = ready!(Pin::new(&mut request).poll(cx));

@@ -99,3 +99,22 @@ async fn whoever_waits_for_ever_does_so_though_no_lease_could_be_set_for_a_momen
     let guard = timeout(60 * SECOND, waiting).await.expect("soon").expect("no panic").expect("all are free");
     assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_one_client_hears_at_once_that_another_ends() {
+    for shuts_down in [true, false] {
+        let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+        let (ours, theirs, other) = (client(&here).await, client(&there).await, client(&there).await);
+        let _b = other.mutex("b").lock().await.expect("it is free");
+        let waiting = tokio::spawn(MultiLock::new([ours.lock("a"), theirs.lock("b")]).lock());
+        sleep(SECOND).await;
+        assert_eq!(here.keys(), ["a"]);
+        if shuts_down {
+            ours.shutdown(SECOND).await;
+        } else {
+            ours.close().await;
+        }
+        let answer = timeout(SECOND, waiting).await.expect("at once").expect("no panic");
+        assert!(matches!(answer, Err(Error::Closed)), "{answer:?}");
+    }
+}
