@@ -6,6 +6,8 @@ mod certificates;
 pub(crate) mod cluster;
 #[path = "../it/harness/deployment.rs"]
 mod deployment;
+#[path = "../it/harness/looking.rs"]
+mod looking;
 #[path = "../it/harness/monitor.rs"]
 mod monitor;
 #[path = "../it/harness/poll.rs"]

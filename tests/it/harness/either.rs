@@ -16,6 +16,7 @@ pub(crate) enum Either {
 }
 
 /// A lock that can be asked who has it, and freed.
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "only a simulation takes every kind"))]
 #[derive(Clone, Debug)]
 pub(crate) enum Named {
     Plain(ReentrantLock),
@@ -79,6 +80,7 @@ impl Either {
     }
 }
 
+#[cfg_attr(not(feature = "embedded"), allow(dead_code, reason = "only a simulation takes every kind"))]
 impl Named {
     /// Whether who has it may take it again.
     pub(crate) fn nests(&self) -> bool {
