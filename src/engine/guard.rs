@@ -285,6 +285,12 @@ impl LockGuard {
     /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
     /// the lock itself on, take [`LockGuard::into_token`].
     ///
+    /// It leads to others: the tokens of one client begin alike and are counted on. Whoever reads one can build those of all other
+    /// token locks of this client, and release them.
+    ///
+    /// At a server without scripts a renewal asks for the TTL, and sets it again in a second round trip: an extension by whoever
+    /// was told the token that comes in between is undone, see the [guide](crate::guide::token_lock#servers-without-eval).
+    ///
     /// # Examples
     ///
     /// ```no_run
@@ -308,7 +314,8 @@ impl LockGuard {
     /// left of its lease, unless it is extended. No I/O.
     ///
     /// A renewal that was under way may still lengthen it, once. Where an answer to the acquisition was lost, a late copy of that
-    /// may take the lock again after whoever has the token released it, for one lease at most.
+    /// may take the lock again after whoever has the token released it, for one lease at most. At a server without scripts a renewal
+    /// that was under way may make shorter what whoever has the token asked for meanwhile.
     ///
     /// # Errors
     ///

@@ -120,10 +120,13 @@
 //! for scripts. What differs:
 //!
 //! - Nobody is told of a release, and nobody listens: it is as with `.silent()`.
-//! - A later try is three commands, a release two, in one round trip. An extension by the token alone takes two round trips.
-//! - `SET` sets a TTL, where a script only lengthens it. A holder never asks for less than it was promised; but a renewal that is held up on a
-//!   link which was given up, and runs after a longer [`extend`](crate::LockGuard::extend) over the next link, makes the lock's life shorter than the
-//!   guard believes, until the next renewal. Do not mix long extensions and a watchdog there.
+//! - A later try is three commands, a release two, in one round trip. A renewal and an extension, by the token alone or not, take two round
+//!   trips: the TTL is asked for, and not made shorter.
+//! - `SET` sets a TTL, where a script only lengthens it. So what comes between those two round trips may be undone: an extension by whoever
+//!   was told the [`token`](crate::LockGuard::token), in the moment of a renewal by the guard, or of another extension. And a renewal that is
+//!   held up on a link which was given up, and runs after a longer [`extend`](crate::LockGuard::extend) over the next link, makes the lock's
+//!   life shorter than the guard believes, until the next renewal. Do not mix long extensions and a watchdog there, nor extend by a
+//!   token whose guard still lives; after [`into_token`](crate::LockGuard::into_token) nobody else renews it.
 //!
 //! Elsewhere, and so on a server that is older, a token lock is [`Refused`](crate::Error::Refused) as `ScriptDisabled`, before it is taken,
 //! with the versions that can. `WATCH` could serve those, on a connection of its own and slowly; it is not in this version. On a cluster

@@ -51,6 +51,9 @@ impl HeldToken {
 
     /// Makes the lock last at least this long from now; never shorter. From 10 ms to 365 days.
     ///
+    /// At a server without scripts this takes two round trips, one that asks for the TTL and one that sets it: of two who extend in the
+    /// same moment, by one token or as its guard, the later may set the shorter time.
+    ///
     /// # Errors
     ///
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease out of bounds or a bad name, before anything is sent;

@@ -178,7 +178,8 @@ impl TokenString {
         })
     }
 
-    /// Each hold by itself, in one pipeline.
+    /// Each hold by itself, in one pipeline. Whoever was told a token may have asked for more than we know of: the TTLs are asked for
+    /// first, in another.
     pub(super) fn renew_compared(
         &self,
         holds: &[(&str, HoldNumber)],
@@ -188,31 +189,39 @@ impl TokenString {
     ) -> Pending<Vec<Result<Renewal, Fault>>> {
         let texts: Vec<TokenText> = holds.iter().map(|(_, number)| self.text(*number)).collect();
         let keys: Vec<[&str; 1]> = holds.iter().map(|(key, _)| [*key]).collect();
-        let looks = lease.is_zero();
-        let script = if looks { &commands::GET } else { &commands::SET_IFEQ };
-        let args = holds.iter().zip(&texts).map(|((_, number), text)| {
-            if looks {
-                return Vec::new();
-            }
-            let lease = self.scope.promises.longest(*number, lease);
-            vec![Arg::Bytes(text.bytes()), Arg::Bytes(text.bytes()), Arg::Int(whole_ms(lease))]
-        });
-        let args: Vec<Vec<Arg<'_>>> = args.collect();
-        let (dispatch, polled) = (Some(dispatch), Polled::ByUs);
-        let calls = keys.iter().zip(&args).map(|(keys, args)| Call { script, keys, args, dispatch, polled });
+        let (looks, polled) = (lease.is_zero(), Polled::ByUs);
+        let (script, leaves) = if looks { (&commands::GET, Some(dispatch)) } else { (&commands::PTTL, None) };
+        let calls = keys.iter().map(|keys| Call { script, keys, args: &[], dispatch: leaves, polled });
+        let started = Instant::now();
         let answers = self.scope.backend.run_many(&calls.collect::<Vec<_>>(), within);
+        if looks {
+            return Box::pin(async move {
+                let seen = |(answer, text): (_, TokenText)| still_there(answer, |token| token == text.bytes());
+                answers.await.into_iter().zip(texts).map(seen).collect()
+            });
+        }
+        let (scope, dispatch) = (Arc::clone(&self.scope), Arc::clone(dispatch));
+        let holds: Vec<(String, HoldNumber)> = holds.iter().map(|(key, number)| ((*key).to_owned(), *number)).collect();
         Box::pin(async move {
-            let renewed = |(answer, text): (Result<Value, Fault>, TokenText)| match answer {
-                Ok(Value::Bytes(ok)) if looks || ok == b"OK" => {
-                    Ok(if looks && ok != text.bytes() { Renewal::Gone } else { Renewal::Renewed })
-                }
-                Ok(Value::Nil) => Ok(Renewal::Gone),
-                Ok(other) => Err(Fault::unexpected(commands::SET_IFEQ.path, &other)),
-                // No string is nobody's token.
-                Err(Fault { kind: FaultKind::WrongType, .. }) => Ok(Renewal::Gone),
-                Err(fault) => Err(fault),
+            let ttls = answers.await;
+            let keys: Vec<[&str; 1]> = holds.iter().map(|(key, _)| [&**key]).collect();
+            let args = holds.iter().zip(&texts).zip(&ttls).map(|(((_, number), text), ttl)| {
+                let lease_ms = whole_ms(scope.promises.longest(*number, lease));
+                let ttl_ms = ttl.as_ref().ok().and_then(number_of).unwrap_or(0);
+                [Arg::Bytes(text.bytes()), Arg::Bytes(text.bytes()), Arg::Int(lease_ms.max(ttl_ms))]
+            });
+            let args: Vec<[Arg<'_>; 3]> = args.collect();
+            let (script, dispatch) = (&commands::SET_IFEQ, Some(&dispatch));
+            let calls = keys.iter().zip(&args).zip(&ttls).filter(|(_, ttl)| ttl.is_ok());
+            let calls: Vec<_> = calls.map(|((keys, args), _)| Call { script, keys, args, dispatch, polled }).collect();
+            let left = within.saturating_sub(started.elapsed());
+            let answers = if calls.is_empty() { Vec::new() } else { scope.backend.run_many(&calls, left).await };
+            let mut answers = answers.into_iter();
+            let answer = |ttl: Result<Value, Fault>| match ttl {
+                Ok(_) => Some(still_there(answers.next()?, |ok| ok == b"OK")),
+                Err(fault) => Some(Err(fault)),
             };
-            answers.await.into_iter().zip(texts).map(renewed).collect()
+            ttls.into_iter().map_while(answer).collect()
         })
     }
 
@@ -249,6 +258,16 @@ impl TokenString {
                 }),
             }
         })
+    }
+}
+
+/// What a hold's key answered of it. No string is nobody's token.
+fn still_there(answer: Result<Value, Fault>, is_it: impl FnOnce(&[u8]) -> bool) -> Result<Renewal, Fault> {
+    match answer {
+        Ok(Value::Bytes(bytes)) => Ok(if is_it(&bytes) { Renewal::Renewed } else { Renewal::Gone }),
+        Ok(Value::Nil) | Err(Fault { kind: FaultKind::WrongType, .. }) => Ok(Renewal::Gone),
+        Ok(other) => Err(Fault::unexpected(commands::SET_IFEQ.path, &other)),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -337,6 +337,19 @@ async fn a_server_that_can_do_neither_is_told_from_one_that_can() {
     is_refused(&Fake::start(None).await.url()).await;
 }
 
+#[tokio::test]
+async fn a_renewal_leaves_the_time_that_whoever_was_told_the_token_asked_for() {
+    let fake = Fake::start(Some("DELEX")).await;
+    let (one, other, mut there) = (client(&fake.url()).await, client(&fake.url()).await, There::at(&fake.url()).await);
+    let name = unique_name();
+    let guard = one.token_lock(&name).lock().await.expect("it is free");
+    let told = other.token_lock(&name).resume(guard.token().expect("it has one"));
+    told.extend(LASTS).await.expect("it is the token's");
+    assert!(timeout(WATCHDOG * 2, guard.lost()).await.is_err(), "it was not renewed");
+    let (keeps, believes) = (there.ttl_ms(&name).await, told.expires_in());
+    assert!(keeps > 50_000, "{keeps} ms, and {believes:?} are believed");
+}
+
 mod conformance {
     use super::*;
 
