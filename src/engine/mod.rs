@@ -184,6 +184,11 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Which primitive this is; two of them on one key are refused.
     fn kind(&self) -> &'static str;
 
+    /// The TTL that a key of somebody else is given which has none; another one on one key is refused, too.
+    fn repairs(&self) -> Option<Duration> {
+        None
+    }
+
     /// Where releases are published.
     fn channel(&self) -> Arc<str>;
 

@@ -297,14 +297,15 @@ impl Engine {
                 return Err(Error::Closed);
             }
             let place = self.place(protocol);
-            let there = place.entry.protocol.kind();
-            if there != protocol.kind() {
+            let (there, asked) = (&place.entry.protocol, protocol);
+            if (there.kind(), there.repairs()) != (asked.kind(), asked.repairs()) {
                 return Err(Error::invalid(
                     "name",
                     format!(
-                        "{:?} is in use as a {there} of this client, and cannot be a {} too",
-                        &**protocol.name(),
-                        protocol.kind()
+                        "{:?} is in use as a {} of this client, and cannot be a {} too",
+                        &**asked.name(),
+                        manner(&**there),
+                        manner(&**asked)
                     ),
                 ));
             }
@@ -339,6 +340,12 @@ impl Engine {
             idle
         });
     }
+}
+
+/// What a protocol is called where its kind alone may not tell it from another.
+fn manner(protocol: &dyn Protocol) -> String {
+    let after = protocol.repairs().map_or_else(String::new, |ttl| format!(" after {ttl:?}"));
+    format!("{}{after}", protocol.kind())
 }
 
 /// An entry as the registry knows it: by its key, of which it has the only copy.

@@ -172,6 +172,10 @@ impl Protocol for TokenString {
         }
     }
 
+    fn repairs(&self) -> Option<Duration> {
+        self.manner.orphans
+    }
+
     fn channel(&self) -> Arc<str> {
         Arc::from(&*keys::token_channel(&self.key))
     }

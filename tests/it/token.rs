@@ -686,3 +686,13 @@ async fn no_error_shows_the_token_that_a_server_quotes() {
     let shown = format!("{refused:?} {:?}", traces.all());
     assert!(!shown.contains("s3cret"), "{shown}");
 }
+
+#[tokio::test]
+async fn a_name_is_repaired_in_one_way_in_a_client() {
+    let (server, name) = (Server::shared(), unique_name());
+    let one = client(server.url()).await;
+    let guard = held(&one.token_lock(&name).repair_orphans(MS * 1000)).await;
+    let refused = one.token_lock(&name).repair_orphans(MS * 2000).try_lock().await;
+    assert!(matches!(refused, Err(Error::Invalid { what: "name", .. })), "{refused:?}");
+    guard.unlock().await.expect("it is held");
+}
