@@ -145,14 +145,26 @@ impl Handle {
         }
     }
 
-    /// Releases what is claimed. After an answer the same one is given again.
+    /// Releases what is claimed. After an answer the same one is given again. Once it was begun it goes on whoever waits for it: what
+    /// the next one is told depends on how it went.
     pub(crate) async fn release_claim(
+        &self,
+        claim: &Arc<Claim>,
+        ask: impl FnOnce() -> Pending<std::result::Result<Letting, Fault>> + Send + 'static,
+    ) -> Result<Released> {
+        let name = Arc::clone(self.ready()?.name());
+        claim.lock().let_go();
+        let (handle, claim) = (self.clone(), Arc::clone(claim));
+        let released = self.engine.away(async move { handle.release_in_turn(&claim, ask).await }).decided();
+        released.await.map_err(|silence| silence.error(&name, Op::Release))?
+    }
+
+    async fn release_in_turn(
         &self,
         claim: &Claim,
         ask: impl FnOnce() -> Pending<std::result::Result<Letting, Fault>>,
     ) -> Result<Released> {
         let name = Arc::clone(self.ready()?.name());
-        claim.lock().let_go();
         let _turn = claim.releasing.lock().await;
         let sent_before = {
             let mut held = claim.lock();

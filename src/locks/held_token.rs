@@ -41,12 +41,12 @@ pub struct HeldToken {
     handle: Handle,
     lock: Result<Arc<TokenString>>,
     token: Token,
-    claim: Claim,
+    claim: Arc<Claim>,
 }
 
 impl HeldToken {
     pub(super) fn new(handle: Handle, lock: Result<Arc<TokenString>>, token: Token) -> Self {
-        Self { handle, lock, token, claim: Claim::default() }
+        Self { handle, lock, token, claim: Arc::default() }
     }
 
     /// Makes the lock last at least this long from now; never shorter. From 10 ms to 365 days.
@@ -84,13 +84,16 @@ impl HeldToken {
     /// # Errors
     ///
     /// [`Error::Lost`](crate::Error::Lost) if somebody else has the lock; where nobody has it the answer is
-    /// [`Released::AlreadyExpired`]. [`Error::Unreachable`](crate::Error::Unreachable) if the outcome is not known: ask again. Nothing
-    /// repeats it in the background. [`Error::Invalid`](crate::Error::Invalid) for a bad name,
+    /// [`Released::AlreadyExpired`]. [`Error::Unreachable`](crate::Error::Unreachable) if the outcome is not known: ask again, since
+    /// nothing repeats it in the background. If nothing is there or somebody else has the lock by then, that is [`Released::Freed`]: the
+    /// release that had no answer may have freed it, and a token that never had the lock is told the same.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a bad name,
     /// [`Error::Refused`](crate::Error::Refused) if the server will not; [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it may have released the lock or not. Ask again: what was freed by then is [`Released::Freed`].
+    /// Dropped once it was polled, the release goes on, as far as the client is not closed and its runtime not ended. Ask again for how
+    /// it went.
     ///
     /// # Examples
     ///
@@ -103,7 +106,8 @@ impl HeldToken {
     #[doc(alias = "release")]
     pub async fn unlock(&self) -> Result<Released> {
         let lock = self.lock.as_ref().map_err(Clone::clone)?;
-        self.handle.release_claim(&self.claim, || lock.release_token(&self.token)).await
+        let (lock, token) = (Arc::clone(lock), self.token.clone());
+        self.handle.release_claim(&self.claim, move || lock.release_token(&token)).await
     }
 
     /// For how long the lock is this token's, by the last [`HeldToken::extend`] that was answered; `None` before that, and once that

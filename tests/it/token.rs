@@ -688,6 +688,17 @@ async fn no_error_shows_the_token_that_a_server_quotes() {
 }
 
 #[tokio::test]
+async fn a_stranger_whose_first_release_was_dropped_frees_nothing_by_the_second() {
+    let (server, name) = (Server::shared(), unique_name());
+    takes(server, &name, "theirs", LASTS);
+    let stranger = client(server.url()).await.token_lock(&name).resume(token("ours"));
+    let mut first = Box::pin(stranger.unlock());
+    assert!(poll_once(&mut first).await.is_pending());
+    drop(first);
+    assert_lost(stranger.unlock().await, LostCause::Gone);
+}
+
+#[tokio::test]
 async fn a_name_is_repaired_in_one_way_in_a_client() {
     let (server, name) = (Server::shared(), unique_name());
     let one = client(server.url()).await;
