@@ -170,6 +170,8 @@ pub(crate) enum Scripting {
     Compares(Deletes),
     /// It runs none, and has no such commands.
     Neither,
+    /// It runs none, and did not say whether it has such commands.
+    NotTold,
 }
 
 /// By which command a server deletes a key while it has a value. Those that have one can also set a key then.

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::token_string::{TokenString, adopted, taken};
 use crate::{
     backend::{
-        Acknowledged, Arg, Call, Deletes, Dispatch, Fault, FaultKind, Pending, Polled, Replicas, Reply, Value, decode,
+        Acknowledged, Arg, Call, Deletes, Dispatch, Fault, FaultKind, Pending, Polled, Replicas, Reply, Scripting,
+        Value, decode,
     },
     engine::{Attempt, HoldNumber, Letting, Moved, Published, Renewal, Sight},
     keys::TokenText,
@@ -55,11 +56,20 @@ impl Promises {
     }
 }
 
-/// A server that can neither run scripts nor do without.
-pub(super) fn neither<T>() -> Reply<T> {
-    const WHY: &str = "the server runs no scripts, and has no command that deletes a key only while it has a value, as Redis has from \
-                       8.4 and Valkey from 9.0 on";
-    Reply::Told(Box::pin(async { Err(Fault::of(FaultKind::ScriptDisabled, false, WHY)) }))
+/// A server that can neither run scripts nor do without, as far as it says.
+pub(super) fn unable<T>(what: Scripting) -> Reply<T> {
+    let why = match what {
+        Scripting::NotTold => {
+            "the server runs no scripts, and did not say when the client connected whether it has a command that deletes a key only \
+             while it has a value, as Redis has from 8.4 and Valkey from 9.0 on: COMMAND INFO, on a connection of its own, had no answer \
+             or was refused"
+        }
+        _ => {
+            "the server runs no scripts, and has no command that deletes a key only while it has a value, as Redis has from 8.4 and \
+             Valkey from 9.0 on"
+        }
+    };
+    Reply::Told(Box::pin(async move { Err(Fault::of(FaultKind::ScriptDisabled, false, why)) }))
 }
 
 impl TokenString {

@@ -13,7 +13,7 @@ use std::{
 use super::{
     replies::{Status, heard, not_granted, told},
     scope::Scope,
-    token_compared::neither,
+    token_compared::unable,
 };
 use crate::{
     backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Scripting, Value, decode},
@@ -106,7 +106,7 @@ impl TokenString {
         match self.scripting {
             Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(deletes) => return self.release_compared(token.as_ref(), deletes),
-            Scripting::Neither => return Box::pin(neither()),
+            Scripting::Neither | Scripting::NotTold => return Box::pin(unable(self.scripting)),
         }
         self.tell(&scripts::RELEASE, &[Arg::Text(token.as_ref())], self.read_letting())
     }
@@ -116,7 +116,7 @@ impl TokenString {
         match self.scripting {
             Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(_) => return self.extend_compared(token, lease),
-            Scripting::Neither => return Box::pin(neither()),
+            Scripting::Neither | Scripting::NotTold => return Box::pin(unable(self.scripting)),
         }
         let args = [Arg::Int(whole_ms(lease)), Arg::Text(token.as_ref())];
         self.scope.run(&scripts::RENEW, &[&self.key], &args, |answer| match *answer {
@@ -206,7 +206,7 @@ impl Protocol for TokenString {
             Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(_) if is_first => drop(self.scope.promises.longest(number, lease)),
             Scripting::Compares(_) => return self.acquire_compared(number, lease, dispatch),
-            Scripting::Neither => return neither(),
+            Scripting::Neither | Scripting::NotTold => return unable(self.scripting),
         }
         let (keys, dispatch, polled) = (&[&*self.key], Some(dispatch), Polled::ByCaller);
         // What cannot be released is not taken: the script says why.
@@ -229,7 +229,7 @@ impl Protocol for TokenString {
         match self.scripting {
             Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(_) => return self.acquire_compared_acknowledged(number, lease, replicas, dispatch),
-            Scripting::Neither => return Box::pin(neither()),
+            Scripting::Neither | Scripting::NotTold => return Box::pin(unable(self.scripting)),
         }
         let (script, text, name) = (&scripts::ACQUIRE, self.text(number), Arc::clone(&self.name));
         let orphan_ms = self.manner.orphans.map_or(0, whole_ms);
@@ -285,7 +285,7 @@ impl Protocol for TokenString {
         match self.scripting {
             Scripting::Runs | Scripting::Denied => {}
             Scripting::Compares(_) => return self.inspect_compared(),
-            Scripting::Neither => return Box::pin(neither()),
+            Scripting::Neither | Scripting::NotTold => return Box::pin(unable(self.scripting)),
         }
         let sight = self.sight_of();
         self.scope.run(&scripts::INSPECT, &[&self.key], &[], move |answer| {
@@ -304,7 +304,7 @@ impl Protocol for TokenString {
         let token = seen.holders.first().map_or("", |(token, _)| token);
         let released = match self.scripting {
             Scripting::Compares(deletes) => self.release_compared(token, deletes),
-            Scripting::Runs | Scripting::Denied | Scripting::Neither => {
+            Scripting::Runs | Scripting::Denied | Scripting::Neither | Scripting::NotTold => {
                 self.tell(&scripts::RELEASE, &[Arg::Text(token)], self.read_letting())
             }
         };

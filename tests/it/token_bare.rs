@@ -350,6 +350,27 @@ async fn a_renewal_leaves_the_time_that_whoever_was_told_the_token_asked_for() {
     assert!(keeps > 50_000, "{keeps} ms, and {believes:?} are believed");
 }
 
+#[tokio::test]
+async fn whoever_is_asked_in_vain_what_it_can_do_is_asked_again_and_is_not_said_to_have_nothing() {
+    let fake = Fake::start(Some("DELEX")).await;
+    let proxy = Proxy::tcp_to_address(fake.address);
+    for once in [Action::CutBefore, Action::CutAfter] {
+        proxy.rule(command("COMMAND").first(1), once);
+        let lock = client(&proxy.url()).await.token_lock(unique_name());
+        let guard = lock.try_lock().await.expect("it can").expect("it is free");
+        assert_eq!(guard.unlock().await.expect("it is held"), Released::Freed);
+    }
+    for always in [Action::CutBefore, Action::Answer("-NOPERM no permissions to run the 'command|info' command\r\n")] {
+        let rule = proxy.rule(command("COMMAND"), always);
+        let refused = client(&proxy.url()).await.token_lock(unique_name()).try_lock().await;
+        let Err(Error::Refused { kind: RefusedKind::ScriptDisabled, source, .. }) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(source.to_string().contains("did not say") && source.to_string().contains("COMMAND INFO"), "{source}");
+        rule.remove();
+    }
+}
+
 mod conformance {
     use super::*;
 

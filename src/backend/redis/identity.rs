@@ -46,16 +46,35 @@ pub(super) async fn is_a_sentinel(clients: &Clients, deadline: Instant) -> bool 
     aside.ask(&redis::cmd("INFO")).await.as_ref().and_then(info::is_a_sentinel) == Some(true)
 }
 
-/// What one can do that runs no scripts. Versions lie on forks, so it is asked for the commands. `has_none`: it does not know what
-/// scripts are, rather than letting nobody call any, which its own words say best.
+/// What one can do that runs no scripts. Versions lie on forks, so it is asked for the commands, and asked again where a connection ended
+/// before the answer: that one failed says nothing of the server, and what comes of this stands for as long as the client lives.
+/// `has_none`: it does not know what scripts are, rather than letting nobody call any, which its own words say best.
 pub(super) async fn compares(clients: &Clients, deadline: Instant, has_none: bool) -> Scripting {
-    let otherwise = if has_none { Scripting::Neither } else { Scripting::Denied };
-    let Some(mut aside) = Aside::open(clients, deadline).await else { return otherwise };
-    let known = aside.ask(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").arg("DELEX")).await;
-    let knows = |at: usize| matches!(&known, Some(Value::Array(all)) if matches!(all.get(at), Some(Value::Array(it)) if !it.is_empty()));
-    match [knows(0), knows(1)] {
-        [true, _] => Scripting::Compares(Deletes::IfEq),
-        [_, true] => Scripting::Compares(Deletes::Ex),
-        _ => otherwise,
+    const TRIES: usize = 3;
+    for _ in 0..TRIES {
+        match commands_for_values(clients, deadline).await {
+            Some(Ok(Some(deletes))) => return Scripting::Compares(deletes),
+            Some(Ok(None)) if has_none => return Scripting::Neither,
+            Some(Err(NotTold)) if has_none => return Scripting::NotTold,
+            Some(_) => return Scripting::Denied,
+            None => {}
+        }
     }
+    if has_none { Scripting::NotTold } else { Scripting::Denied }
+}
+
+/// It answers, and not what was asked.
+struct NotTold;
+
+/// By which command it deletes a key while it has a value. `None`: there was no answer.
+async fn commands_for_values(clients: &Clients, deadline: Instant) -> Option<Result<Option<Deletes>, NotTold>> {
+    let mut aside = Aside::open(clients, deadline).await?;
+    let answer = aside.ask(redis::cmd("COMMAND").arg("INFO").arg("DELIFEQ").arg("DELEX")).await?;
+    let Value::Array(known) = answer else { return Some(Err(NotTold)) };
+    let knows = |at: usize| matches!(known.get(at), Some(Value::Array(it)) if !it.is_empty());
+    Some(Ok(match [knows(0), knows(1)] {
+        [true, _] => Some(Deletes::IfEq),
+        [_, true] => Some(Deletes::Ex),
+        _ => None,
+    }))
 }

@@ -132,7 +132,7 @@ impl Backend for Standalone {
         let rights = Rights::of_links(Publish::Classic).and(names).and(rights::of_database(&clients));
         let rights = match self.scripting() {
             Scripting::Compares(deletes) => rights.without_scripts(deletes),
-            Scripting::Runs | Scripting::Denied | Scripting::Neither => rights,
+            Scripting::Runs | Scripting::Denied | Scripting::Neither | Scripting::NotTold => rights,
         };
         let sentinel = self.sentinels.as_ref().map(|sentinels| rights::of_sentinels(&clients, &sentinels.all()));
         // Whoever was found by a sentinel is asked whether it is a master.
