@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// [`LockGuard::into_token`](crate::LockGuard::into_token), or is the text that another library took the lock with. What
 /// [`Debug`](fmt::Debug) shows does not give it away; [`as_ref`](AsRef::as_ref) is the text.
 ///
+/// The tokens of one client begin alike and are counted on. Whoever reads one can build those of all other token locks of that client,
+/// and release them.
+///
 /// # Examples
 ///
 /// ```

@@ -75,7 +75,7 @@
 //! ```
 //!
 //! A token is a key: keep it out of logs. Its `Debug` does not show it. Those of one client begin alike and are counted on, so whoever
-//! has one can guess the next.
+//! has one can build those of all other locks of that client: give none to whom you would not give those, or take a client for it alone.
 //!
 //! # Who it is shared with
 //!
@@ -109,8 +109,8 @@
 //!
 //! `SETNX` and then `EXPIRE`, as it was done before `SET NX PX`, leaves a key without a TTL where the process dies in between: nobody gets
 //! the lock any more. [`.repair_orphans(ttl)`](crate::TokenLock::repair_orphans) has whoever waits give such a key that TTL, in one step
-//! and once, with a `warn` event. It is off by default, since redis-py without a timeout holds its locks so. Servers before 2.6.12 have no
-//! `SET NX PX`, and are out of scope.
+//! and once, with a `warn` event; a single try does so on a cluster and with [`replica_acks`](crate::ClientBuilder::replica_acks) only. It
+//! is off by default, since redis-py without a timeout holds its locks so. Servers before 2.6.12 have no `SET NX PX`, and are out of scope.
 //!
 //! # Servers without `EVAL`
 //!
@@ -127,10 +127,12 @@
 //!   held up on a link which was given up, and runs after a longer [`extend`](crate::LockGuard::extend) over the next link, makes the lock's
 //!   life shorter than the guard believes, until the next renewal. Do not mix long extensions and a watchdog there, nor extend by a
 //!   token whose guard still lives; after [`into_token`](crate::LockGuard::into_token) nobody else renews it.
+//! - With [`replica_acks`](crate::ClientBuilder::replica_acks) nobody repairs keys without a TTL.
 //!
 //! Elsewhere, and so on a server that is older, a token lock is [`Refused`](crate::Error::Refused) as `ScriptDisabled`, before it is taken,
-//! with the versions that can. `WATCH` could serve those, on a connection of its own and slowly; it is not in this version. On a cluster
-//! nobody is asked: a token lock needs scripts there. All other locks need them everywhere.
+//! with the versions that can; or with the words that it did not say, where it was asked in vain, or may not be asked. `WATCH` could
+//! serve those, on a connection of its own and slowly; it is not in this version. On a cluster nobody is asked: a token lock needs scripts
+//! there. All other locks need them everywhere.
 //!
 //! # What it promises, and what it cannot
 //!

@@ -57,7 +57,8 @@ impl HeldToken {
     /// # Errors
     ///
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease out of bounds or a bad name, before anything is sent;
-    /// [`Error::Lost`](crate::Error::Lost) if the lock is not this token's, whose time stays as it is then;
+    /// [`Error::Lost`](crate::Error::Lost) if the lock is not this token's, whose time stays as it is then, and with
+    /// [`LostCause::Expired`](crate::LostCause::Expired) if it was extended, and the answer came when the lease was over by the clock here;
     /// [`Error::NotHeld`](crate::Error::NotHeld) after a release; [`Error::Unreachable`](crate::Error::Unreachable) and
     /// [`Error::Refused`](crate::Error::Refused) if the server does not answer or will not; [`Error::Closed`](crate::Error::Closed).
     ///

@@ -112,7 +112,11 @@ impl TokenLock {
     /// `EXPIRE`. From 1 s to 365 days; another one is [`Error::Invalid`](crate::Error::Invalid) at the first use.
     ///
     /// Not where others take the lock without a timeout, as redis-py does by default: they would lose it. A single
-    /// [`try_lock`](TokenLock::try_lock) without a wait repairs nothing.
+    /// [`try_lock`](TokenLock::try_lock) without a wait repairs nothing on one server, and does on a cluster and with
+    /// [`replica_acks`](crate::ClientBuilder::replica_acks), where every try is a script. With `replica_acks` at a server without scripts
+    /// nobody repairs anything.
+    ///
+    /// Within a client a name that is in use is repaired by one TTL; another one is [`Error::Invalid`](crate::Error::Invalid).
     ///
     /// # Examples
     ///
@@ -148,6 +152,9 @@ impl TokenLock {
 
     /// Releases a detached hold of an owner, given by [`Unlock::owner`]: see [`LockGuard::detach`]. One that was handed on by its
     /// token is released with [`TokenLock::resume`].
+    ///
+    /// One that ran out is [`Released::AlreadyExpired`](crate::Released::AlreadyExpired), as with a guard, for as long as the client
+    /// remembers it, about a lease; after that it is [`Error::NotHeld`](crate::Error::NotHeld), as what never was.
     pub fn unlock(&self) -> Unlock {
         self.handle.unlock()
     }
