@@ -285,11 +285,8 @@ impl LockGuard {
     /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
     /// the lock itself on, take [`LockGuard::into_token`].
     ///
-    /// It leads to others: the tokens of one client begin alike and are counted on. Whoever reads one can build those of all other
-    /// token locks of this client, and release them.
-    ///
-    /// At a server without scripts a renewal asks for the TTL, and sets it again in a second round trip: an extension by whoever
-    /// was told the token that comes in between is undone, see the [guide](crate::guide::token_lock#servers-without-eval).
+    /// Whoever reads one can build those of all other token locks of this client. At a server without scripts an extension by it
+    /// that meets a renewal may be undone, see the [guide](crate::guide::token_lock#servers-without-eval).
     ///
     /// # Examples
     ///

@@ -85,6 +85,7 @@ mod throttled;
 mod tidy;
 mod token;
 mod token_bare;
+mod token_claims;
 mod told;
 mod ttl;
 mod waiting;
