@@ -140,7 +140,7 @@ enum Gathered {
 /// Why the first one that is missing is.
 enum Missing {
     Busy,
-    Trouble(Error),
+    Unanswered(Error),
 }
 
 /// How waiting for that ended.
@@ -148,6 +148,86 @@ enum Waited {
     Granted(Share),
     Busy,
     Lost(Error),
+}
+
+/// One that was asked for with others.
+enum Asked<F> {
+    UnderWay(F),
+    Granted(Share),
+    Missing,
+}
+
+/// Those that were asked for together. Dropped, the last one goes first.
+struct Sweep<F> {
+    asked: Vec<Asked<F>>,
+    /// The first that is known to be missing, and why it is.
+    missing: Option<(usize, Missing)>,
+}
+
+impl<F: Future<Output = Result<Option<Share>>> + Unpin> Future for Sweep<F> {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut under_way = false;
+        for (at, one) in this.asked.iter_mut().enumerate() {
+            let Asked::UnderWay(ask) = one else { continue };
+            let answer = match Pin::new(ask).poll(cx) {
+                Poll::Pending => {
+                    under_way = true;
+                    continue;
+                }
+                Poll::Ready(answer) => answer,
+            };
+            let (now, why) = match answer {
+                Ok(Some(share)) => (Asked::Granted(share), None),
+                Ok(None) => (Asked::Missing, Some(Missing::Busy)),
+                Err(error) if error.is_transient() => (Asked::Missing, Some(Missing::Unanswered(error))),
+                // Whoever waits for others first hears of it no later.
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            *one = now;
+            if let Some(why) = why
+                && this.missing.as_ref().is_none_or(|(first, _)| at < *first)
+            {
+                this.missing = Some((at, why));
+            }
+        }
+        this.let_go_behind();
+        if under_way { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl<F> Sweep<F> {
+    fn new(asks: impl Iterator<Item = F>) -> Self {
+        Self { asked: asks.map(Asked::UnderWay).collect(), missing: None }
+    }
+
+    /// Of what was granted behind the first that is missing, though others have not answered.
+    fn let_go_behind(&mut self) {
+        let Some((first, _)) = self.missing else { return };
+        for one in self.asked[first..].iter_mut().rev() {
+            if let Asked::Granted(_) = one {
+                *one = Asked::Missing;
+            }
+        }
+    }
+
+    /// What was granted before the first that is missing, and why that is.
+    fn end(mut self, held: &mut Shares) -> Option<Missing> {
+        for one in std::mem::take(&mut self.asked) {
+            if let Asked::Granted(share) = one {
+                held.0.push(share);
+            }
+        }
+        self.missing.take().map(|(_, why)| why)
+    }
+}
+
+impl<F> Drop for Sweep<F> {
+    fn drop(&mut self) {
+        while self.asked.pop().is_some() {}
+    }
 }
 
 impl Gather {
@@ -179,15 +259,14 @@ impl Gather {
             if self.is_over() {
                 return match missing {
                     Missing::Busy => Ok(Gathered::Busy),
-                    Missing::Trouble(error) => Err(error),
+                    Missing::Unanswered(error) => Err(error),
                 };
             }
             let now = self.home.clock().now();
             if let Some(lost) = self.on_terms(&mut terms, Terms::UNTIL_ALL, now, &held) {
                 return Ok(Gathered::Lost(lost));
             }
-            let Some(next) = handles.get(held.0.len()) else { break };
-            match self.wait_for(next, &held).await? {
+            match self.wait_for(&handles[held.0.len()], &held).await? {
                 Waited::Granted(share) => held.0.push(share),
                 Waited::Busy => return Ok(Gathered::Busy),
                 Waited::Lost(error) => return Ok(Gathered::Lost(error)),
@@ -196,23 +275,13 @@ impl Gather {
         self.settle(terms, held).await
     }
 
-    /// Asks for all that are missing, all before any answer. What comes behind the first that is not granted is let go of again.
+    /// Asks for all that are missing, all before any answer. What comes behind the first that is not granted is let go of again
+    /// as its answer comes, and not when all have answered.
     async fn sweep(&self, handles: &[Handle], terms: Terms, held: &mut Shares) -> Result<Option<Missing>> {
-        let missing = &handles[held.0.len()..];
-        let tries = missing.iter().map(|handle| self.asks(handle, terms, |plan| plan.acquire(Waits::Sweep)));
-        let (mut missing, mut behind) = (None, Shares::default());
-        let mut refused = None;
-        for answer in Together::new(tries).await {
-            match answer {
-                Ok(Some(share)) if missing.is_none() => held.0.push(share),
-                Ok(Some(share)) => behind.0.push(share),
-                Ok(None) => missing = missing.or(Some(Missing::Busy)),
-                Err(error) if error.is_transient() => missing = missing.or(Some(Missing::Trouble(error))),
-                // Whoever waits for others first hears of it no later.
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        refused.map_or(Ok(missing), Err)
+        let asks = handles[held.0.len()..].iter();
+        let mut sweep = Sweep::new(asks.map(|handle| self.asks(handle, terms, |plan| plan.acquire(Waits::Sweep))));
+        (&mut sweep).await?;
+        Ok(sweep.end(held))
     }
 
     /// Waits for one, as it waits itself; but no longer than what is held already lasts.

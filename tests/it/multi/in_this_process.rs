@@ -182,6 +182,18 @@ fn ran(store: &EmbeddedStore) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_behind_one_that_is_missing_is_held_for_a_moment_only_though_a_server_is_silent() {
+    let (here, there) = (EmbeddedStore::new(), EmbeddedStore::new());
+    let (ours, theirs, other) = (client(&here).await, client(&there).await, client(&here).await);
+    let _a = other.mutex("a").lock().await.expect("it is free");
+    there.freeze(&theirs).expect("it is of this store");
+    let parts = [ours.lock("a"), ours.lock("b"), theirs.lock("c")];
+    let _waiting = tokio::spawn(MultiLock::new(parts).lock());
+    sleep(SECOND).await;
+    assert!(is_free(&other, "b").await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_are_asked_for_in_their_order_and_let_go_of_in_the_opposite_one() {
     let store = EmbeddedStore::new();
     let client = client(&store).await;
@@ -699,6 +711,31 @@ async fn whoever_gives_up_may_ask_again_at_once() {
         () = asks(&ann) => {}
         () = turns => {}
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_future_that_was_dropped_may_ask_for_each_of_them_at_once() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    timeout(SECOND, ours.multi_lock(["a", "b"]).lock()).await.expect_err("one of them is busy");
+    assert!(!ours.lock("a").is_held());
+    assert!(ours.lock("b").try_lock().await.expect("nobody else asks for it as this owner").is_none());
+    freed(b).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_does_it_matter_where_it_ran_when_it_was_dropped() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    let asks = tokio::spawn(async move {
+        for _ in 0..200 {
+            timeout(2 * MS, ours.multi_lock(["a", "b"]).lock()).await.expect_err("it is busy, and nothing else");
+        }
+    });
+    asks.await.expect("no panic");
+    freed(b).await;
 }
 
 #[tokio::test(start_paused = true)]
