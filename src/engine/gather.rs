@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{task, time::Instant};
 use tracing::Instrument;
 
 use super::{
@@ -109,10 +109,11 @@ impl Gathering {
         if self.several.nesting == Nesting::Current {
             self.options.owner = Some(owner.clone());
         }
+        let task = task::try_id();
         let (several, wait, lives) = (Arc::clone(&self.several), self.options.wait, Arc::clone(home));
         let gather = async move {
             let patience = waits.patience(wait, &lives);
-            Gather { several, home: lives, owner, terms, patience }.all().await
+            Gather { several, home: lives, owner, task, terms, patience }.all().await
         };
         let (wanted, worker) = endable(gather.in_current_span());
         let since = std::time::Instant::now();
@@ -125,6 +126,8 @@ struct Gather {
     several: Arc<Several>,
     home: Arc<Engine>,
     owner: Owner,
+    /// The caller's.
+    task: Option<task::Id>,
     terms: Terms,
     patience: Patience,
 }
@@ -350,7 +353,7 @@ impl Gather {
         terms: Terms,
         start: Start<Option<Share>>,
     ) -> impl Future<Output = Result<Option<Share>>> + Send + Unpin + use<> {
-        let mut plan = Plan::new(handle.clone(), Nesting::Current);
+        let mut plan = Plan::of_many(handle.clone(), self.several.nesting, self.task);
         // Nothing at all would be no bound for its answer.
         let left = |until: Instant| until.saturating_duration_since(self.home.clock().now()).max(SHORTEST);
         let wait = self.patience.until().map(left);

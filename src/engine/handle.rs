@@ -38,6 +38,8 @@ pub(crate) enum Nesting {
     Current,
     /// A fresh owner's, which nobody can be again.
     Never,
+    /// That of an owner who was given it for several locks, which nobody can be again.
+    NeverOfMany,
 }
 
 impl Handle {

@@ -56,14 +56,37 @@ pub(super) struct Plan {
     pub(super) options: Options,
     /// Who polled first, or first after it was begun anew.
     task: Option<task::Id>,
+    task_of: TaskOf,
     elsewhere: bool,
     /// When somebody began to wait; nothing where no wait ends.
     began: Option<Instant>,
 }
 
+/// Which task asks.
+#[derive(Clone, Copy)]
+enum TaskOf {
+    Poller,
+    /// Another one polls for it.
+    Caller,
+}
+
 impl Plan {
     pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
-        Self { handle, nesting, options: Options::default(), task: None, elsewhere: false, began: None }
+        Self {
+            handle,
+            nesting,
+            options: Options::default(),
+            task: None,
+            task_of: TaskOf::Poller,
+            elsewhere: false,
+            began: None,
+        }
+    }
+
+    /// For a caller who waits for several, wherever this one is polled.
+    pub(super) fn of_many(handle: Handle, nesting: Nesting, task: Option<task::Id>) -> Self {
+        let nesting = if nesting == Nesting::Never { Nesting::NeverOfMany } else { nesting };
+        Self { task, task_of: TaskOf::Caller, ..Self::new(handle, nesting) }
     }
 
     /// Whoever polls first is the owner, wherever the rest is done.
@@ -71,7 +94,9 @@ impl Plan {
         if self.nesting == Nesting::Current {
             self.options.owner.get_or_insert_with(Owner::current);
         }
-        self.task = task::try_id();
+        if let TaskOf::Poller = self.task_of {
+            self.task = task::try_id();
+        }
         self.began = self.options.wait.map(|_| Instant::now());
     }
 
@@ -223,9 +248,9 @@ impl Options {
             (Some(_), Nesting::Never) => {
                 Err(Error::invalid("owner", "a mutex gives every acquisition an owner of its own"))
             }
-            (Some(owner), Nesting::Current) => Ok(owner.clone()),
+            (Some(owner), Nesting::Current | Nesting::NeverOfMany) => Ok(owner.clone()),
             (None, Nesting::Current) => Ok(Owner::current()),
-            (None, Nesting::Never) => Ok(Owner::new()),
+            (None, Nesting::Never | Nesting::NeverOfMany) => Ok(Owner::new()),
         }
     }
 }

@@ -45,7 +45,9 @@
 //! - All that are free are asked for together: fifty free locks take one round trip, and one to release them.
 //! - `unlock` releases all, the last one first. Each is tried, whatever becomes of the others; the first error is the answer, and
 //!   names its lock. `Freed` says that all are free, `StillHeld(n)` that one of them is held `n` times more.
-//! - One owner takes all and may enter again, by one of them or by several. If one is a [`Mutex`](crate::Mutex) nobody does.
+//! - One owner takes all and may enter again, by one of them or by several. If one is a [`Mutex`](crate::Mutex) or a [`TokenLock`](crate::TokenLock), nobody enters
+//!   again, each acquisition has an owner of its own, and a guard of `client.lock("a")` that you have already keeps you out of
+//!   `a` as well: whoever waits so waits for himself, and is warned of it as with one mutex.
 //!
 //! # What is not
 //!

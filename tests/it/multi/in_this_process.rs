@@ -548,6 +548,20 @@ async fn with_a_mutex_among_them_nobody_enters_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_itself_is_told_so() {
+    let traces = Traces::here();
+    let store = EmbeddedStore::new();
+    let ours = client(&store).await;
+    let lock = MultiLock::new([Part::from(ours.lock("a")), Part::from(ours.mutex("b"))]);
+    let task = tokio::spawn(async move {
+        let _guard = lock.lock().await.expect("all are free");
+        assert!(lock.try_lock().wait(5 * SECOND).await.expect("the store answers").is_none());
+    });
+    task.await.expect("no panic");
+    assert!(traces.all().iter().any(|said| said.what.starts_with("the task that waits for this mutex took it")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_refused_before_anything_is_asked_for() {
     let store = EmbeddedStore::new();
     let (client, other) = (client(&store).await, Client::embedded());
