@@ -1,7 +1,7 @@
 //! Several locks for one owner: all that are free at once, and the others one after the other, in one order for everybody.
 //! Whoever waits has only such as come before, so nobody waits in a circle.
 //!
-//! It runs at home, whoever polls: what it has is never kept by somebody who does not go on.
+//! It runs at home, whoever polls: what it has is not kept for long by somebody who does not go on.
 
 use std::{
     future::poll_fn,
@@ -11,21 +11,26 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task, time::Instant};
+use tokio::{
+    task,
+    time::{Instant, sleep_until},
+};
 use tracing::Instrument;
 
 use super::{
     ask::Patience,
+    caller::Caller,
     elsewhere::{Away, Silence},
     handle::{Handle, Nesting},
     many::{Many, Shares},
-    pause::{bounded_by, unanswered},
+    pause::{Pauses, bounded_by, unanswered},
     plan::{Options, Plan, Terms, Waits},
     progress::{Start, requested},
     several::Several,
     share::Share,
     shared::Engine,
     slot::{Wanted, endable},
+    sweep::{Missing, Sweep},
     together::Together,
 };
 use crate::{
@@ -53,6 +58,7 @@ enum Progress {
 /// One that runs at home. Dropped, nothing of it is left: its owner may ask for the same locks again at once.
 struct Begun {
     since: std::time::Instant,
+    caller: Arc<Caller>,
     answer: Away<Option<Result<Option<Many>>>>,
     _wanted: Wanted<Result<Option<Many>>>,
 }
@@ -79,6 +85,7 @@ impl Gathering {
         }
         loop {
             let Progress::UnderWay(begun) = &mut self.progress else { return Poll::Ready(None) };
+            begun.caller.polls(cx);
             let answer = ready!(Pin::new(&mut begun.answer).poll(cx));
             let waited = begun.since.elapsed();
             self.progress = Progress::Done;
@@ -110,14 +117,16 @@ impl Gathering {
             self.options.owner = Some(owner.clone());
         }
         let task = task::try_id();
+        let caller = Arc::new(Caller::default());
+        let waits_for = Arc::clone(&caller);
         let (several, wait, lives) = (Arc::clone(&self.several), self.options.wait, Arc::clone(home));
         let gather = async move {
             let patience = waits.patience(wait, &lives);
-            Gather { several, home: lives, owner, task, terms, patience }.all().await
+            Gather { several, home: lives, caller: waits_for, owner, task, terms, patience }.all().await
         };
         let (wanted, worker) = endable(gather.in_current_span());
         let since = std::time::Instant::now();
-        Ok(Progress::UnderWay(Begun { since, answer: home.away(worker), _wanted: wanted }))
+        Ok(Progress::UnderWay(Begun { since, caller, answer: home.away(worker), _wanted: wanted }))
     }
 }
 
@@ -125,6 +134,7 @@ impl Gathering {
 struct Gather {
     several: Arc<Several>,
     home: Arc<Engine>,
+    caller: Arc<Caller>,
     owner: Owner,
     /// The caller's.
     task: Option<task::Id>,
@@ -140,12 +150,6 @@ enum Gathered {
     Lost(Error),
 }
 
-/// Why the first one that is missing is.
-enum Missing {
-    Busy,
-    Unanswered(Error),
-}
-
 /// How waiting for that ended.
 enum Waited {
     Granted(Share),
@@ -153,101 +157,39 @@ enum Waited {
     Lost(Error),
 }
 
-/// One that was asked for with others.
-enum Asked<F> {
-    UnderWay(F),
-    Granted(Share),
-    Missing,
-}
-
-/// Those that were asked for together. Dropped, the last one goes first.
-struct Sweep<F> {
-    asked: Vec<Asked<F>>,
-    /// The first that is known to be missing, and why it is.
-    missing: Option<(usize, Missing)>,
-}
-
-impl<F: Future<Output = Result<Option<Share>>> + Unpin> Future for Sweep<F> {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let mut under_way = false;
-        for (at, one) in this.asked.iter_mut().enumerate() {
-            let Asked::UnderWay(ask) = one else { continue };
-            let answer = match Pin::new(ask).poll(cx) {
-                Poll::Pending => {
-                    under_way = true;
-                    continue;
-                }
-                Poll::Ready(answer) => answer,
-            };
-            let (now, why) = match answer {
-                Ok(Some(share)) => (Asked::Granted(share), None),
-                Ok(None) => (Asked::Missing, Some(Missing::Busy)),
-                Err(error) if error.is_transient() => (Asked::Missing, Some(Missing::Unanswered(error))),
-                // Whoever waits for others first hears of it no later.
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            *one = now;
-            if let Some(why) = why
-                && this.missing.as_ref().is_none_or(|(first, _)| at < *first)
-            {
-                this.missing = Some((at, why));
-            }
-        }
-        this.let_go_behind();
-        if under_way { Poll::Pending } else { Poll::Ready(Ok(())) }
-    }
-}
-
-impl<F> Sweep<F> {
-    fn new(asks: impl Iterator<Item = F>) -> Self {
-        Self { asked: asks.map(Asked::UnderWay).collect(), missing: None }
-    }
-
-    /// Of what was granted behind the first that is missing, though others have not answered.
-    fn let_go_behind(&mut self) {
-        let Some((first, _)) = self.missing else { return };
-        for one in self.asked[first..].iter_mut().rev() {
-            if let Asked::Granted(_) = one {
-                *one = Asked::Missing;
-            }
-        }
-    }
-
-    /// What was granted before the first that is missing, and why that is.
-    fn end(mut self, held: &mut Shares) -> Option<Missing> {
-        for one in std::mem::take(&mut self.asked) {
-            if let Asked::Granted(share) = one {
-                held.0.push(share);
-            }
-        }
-        self.missing.take().map(|(_, why)| why)
-    }
-}
-
-impl<F> Drop for Sweep<F> {
-    fn drop(&mut self) {
-        while self.asked.pop().is_some() {}
-    }
-}
-
 impl Gather {
+    /// What it has is let go of when the caller is not there for it, and taken anew when he comes back.
     async fn all(self) -> Result<Option<Many>> {
+        let handles = self.several.ready()?;
+        let watchdogs = handles.iter().map(|handle| handle.engine.settings().watchdog_timeout);
+        let patience = watchdogs.min().unwrap_or_default();
         let mut begins = true;
+        let shares = loop {
+            let attempts = self.attempts(std::mem::take(&mut begins));
+            match self.caller.while_polled(patience, attempts).await {
+                Some(shares) => break shares?,
+                None => self.caller.next_poll().await,
+            }
+        };
+        let Some(shares) = shares else { return Ok(None) };
+        let many = Many::new(shares, self.owner, Arc::clone(&self.several.name));
+        // Until the caller comes for it.
+        many.leave();
+        Ok(Some(many))
+    }
+
+    async fn attempts(&self, mut begins: bool) -> Result<Option<Shares>> {
+        let mut pauses = Pauses::after_faults(self.home.chance());
         loop {
             match self.once(std::mem::take(&mut begins)).await? {
-                Gathered::All(shares) => {
-                    let many = Many::new(shares, self.owner, Arc::clone(&self.several.name));
-                    // Until the caller comes for it.
-                    many.leave();
-                    return Ok(Some(many));
-                }
+                Gathered::All(shares) => return Ok(Some(shares)),
                 Gathered::Busy => return Ok(None),
                 Gathered::Lost(error) if self.is_over() => return Err(error),
                 // All of it was let go of; there is time to begin anew.
-                Gathered::Lost(_) => {}
+                Gathered::Lost(_) => {
+                    let pause = self.home.clock().now() + pauses.next();
+                    sleep_until(self.patience.until().map_or(pause, |until| until.min(pause))).await;
+                }
             }
         }
     }

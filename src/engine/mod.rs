@@ -10,7 +10,7 @@
 //! | tries whose grants replicas are to know of | `acknowledged.rs` |
 //! | when the contender may try, and when it gives up | `pause.rs` |
 //! | the futures that users hold, and what makes them | `request.rs`, `progress.rs`, `plan.rs`, `handle.rs` |
-//! | several locks at a time | `several.rs`, how they are come by `gather.rs`, their holds `many.rs`, what begins in one poll `together.rs`, what ends at once `slot.rs` |
+//! | several locks at a time | `several.rs`, how they are come by `gather.rs` and `sweep.rs`, who waits for them `caller.rs`, their holds `many.rs`, what begins in one poll `together.rs`, what ends at once `slot.rs` |
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
@@ -81,6 +81,7 @@ mod ask;
 mod batches;
 mod by_place;
 mod by_token;
+mod caller;
 mod circles;
 mod clock;
 mod commands;
@@ -122,6 +123,7 @@ mod share;
 mod shared;
 mod slice;
 mod slot;
+mod sweep;
 mod telling;
 mod tenure;
 mod term;

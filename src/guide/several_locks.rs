@@ -41,7 +41,7 @@
 //!   takes both waits for himself for ever. A lock that is named twice is taken once. Whoever has a lock already and then takes others in
 //!   another order can still meet somebody who does the opposite: [`two_locks`](super::two_locks).
 //! - `try_lock` takes all or none, and `wait(d)` is one bound for all of them. What was got is let go of with `None`, with an error,
-//!   and with a future that is dropped.
+//!   and with a future that is dropped. One that is kept and not polled keeps what it has for about a watchdog's timeout.
 //! - All that are free are asked for together: fifty free locks take one round trip, and one to release them.
 //! - `unlock` releases all, the last one first. Each is tried, whatever becomes of the others; the first error is the answer, and
 //!   names its lock. `Freed` says that all are free, `StillHeld(n)` that one of them is held `n` times more.

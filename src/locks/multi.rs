@@ -105,7 +105,8 @@ impl MultiLock {
     /// Acquires all, waiting for as long as the servers answer: see [`Acquire`] for options, errors and cancel safety.
     ///
     /// What was got is held under the watchdog until all are there, and is let go of with an error or a dropped future. If one of
-    /// them is lost meanwhile, all are released and it starts over. A fixed lease and a `max_hold` begin when all are
+    /// them is lost meanwhile, all are released and it starts over. So it is where the future is not polled, though it is woken, for
+    /// about a watchdog's timeout: it goes on when it is polled again. A fixed lease and a `max_hold` begin when all are
     /// held; such a lease lasts *at least* so long, and the locks of a process that dies are free after it, or after the
     /// watchdog's timeout where that is longer. `owner` is refused if one of the locks is a [`Mutex`] or a [`TokenLock`].
     #[doc(alias = "acquire")]

@@ -771,6 +771,27 @@ async fn a_future_that_is_polled_once_and_never_again_keeps_nobody_out_for_longe
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_future_that_is_never_polled_again_keeps_nothing_though_another_stays_busy() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let b = theirs.mutex("b").lock().await.expect("it is free");
+    let mut parked = ours.multi_lock(["a", "b"]).lock();
+    assert!(poll_once(&mut parked).await.is_pending());
+    sleep(SECOND).await;
+    assert!(!is_free(&theirs, "a").await);
+    sleep(WATCHDOG).await;
+    assert!(is_free(&theirs, "a").await);
+    sleep(3 * WATCHDOG).await;
+    assert!(is_free(&theirs, "a").await);
+    // Polled again it begins anew, and keeps what it has while it is polled.
+    let waiting = tokio::spawn(parked);
+    sleep(3 * WATCHDOG).await;
+    assert!(!is_free(&theirs, "a").await);
+    freed(b).await;
+    freed(waiting.await.expect("no panic").expect("all are free")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_ends_lets_go_of_what_waited_for_others() {
     for shuts_down in [true, false] {
         let store = EmbeddedStore::new();
