@@ -15,7 +15,7 @@ use super::{
     outcome::Released,
     plan::{Options, Plan, Waits},
     progress::{Request, polled_again},
-    several::Ungathering,
+    several::UnlockSeveral,
     share::Share,
 };
 use crate::{
@@ -247,7 +247,7 @@ pub struct Unlock(Unlocking);
 /// A release of detached holds, of one lock or of several.
 enum Unlocking {
     One(Request<Released>),
-    Many(Box<Ungathering>),
+    Many(Box<UnlockSeveral>),
 }
 
 impl Unlock {
@@ -255,7 +255,7 @@ impl Unlock {
         Self(Unlocking::One(Request::new(plan)))
     }
 
-    pub(super) fn of_many(ungathering: Ungathering) -> Self {
+    pub(super) fn of_many(ungathering: UnlockSeveral) -> Self {
         Self(Unlocking::Many(Box::new(ungathering)))
     }
 

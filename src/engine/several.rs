@@ -55,7 +55,7 @@ impl Several {
     }
 
     pub(crate) fn unlock(self: &Arc<Self>) -> Unlock {
-        Unlock::of_many(Ungathering::Planned(Arc::clone(self), None))
+        Unlock::of_many(UnlockSeveral::Planned(Arc::clone(self), None))
     }
 
     /// Takes a detached ticket of each back, or none.
@@ -146,14 +146,14 @@ fn in_order(what: &'static str, mut handles: Vec<Handle>) -> Result<Box<[Handle]
 }
 
 /// The end of detached holds of several locks.
-pub(super) enum Ungathering {
+pub(super) enum UnlockSeveral {
     /// Whose they are, unless it is whoever polls.
     Planned(Arc<Several>, Option<Owner>),
     UnderWay(Pin<Box<dyn Future<Output = Vec<Result<Released>>> + Send>>),
     Done,
 }
 
-impl Ungathering {
+impl UnlockSeveral {
     pub(super) fn change_owner(&mut self, to: &Owner) {
         if let Self::Planned(_, owner) = self {
             *owner = Some(to.clone());

@@ -34,7 +34,8 @@
 //! # What is promised
 //!
 //! - Whoever has the guard has all of them. `is_held` says so, `expires_in` says when the first one ends, and a loss of one is told as a
-//!   loss of all, with its name: by `lost`, by `cancellation` and by `protect`.
+//!   loss of all, with its name: by `lost`, by `cancellation` and by `protect`. The others stay held, and renewed, until
+//!   the guard is released or dropped: do so soon.
 //! - Nobody waits in a circle among those who take their locks so: the order is the same for all, by name with its prefix,
 //!   however they are named. Of locks of one name that several clients have, only you know which is which elsewhere: these are
 //!   taken as you name them, so name them in one order everywhere. If these clients have the same server, such locks are one, and whoever

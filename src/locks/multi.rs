@@ -21,7 +21,7 @@ use crate::{
 ///
 /// [`LockGuard`] of several: `is_held` is true while all are held, `expires_in` says when the first one ends, a loss of one is a loss
 /// of all for [`lost`](LockGuard::lost), [`cancellation`](LockGuard::cancellation) and [`protect`](LockGuard::protect), and names
-/// that lock. `unlock` releases all, the last one first. It has no [`fence`](LockGuard::fence): its owner may take a
+/// that lock. The others stay held, and renewed, until the guard is unlocked or dropped. `unlock` releases all, the last one first. It has no [`fence`](LockGuard::fence): its owner may take a
 /// [`FencedLock`] of it again, and has its token.
 ///
 /// One owner takes all, and may enter again. If one of them is a [`Mutex`] or a [`TokenLock`], nobody enters again: every acquisition has an owner of

@@ -562,6 +562,78 @@ async fn a_task_that_waits_for_itself_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_that_is_done_when_one_of_them_is_released_is_no_success() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    let guard = client.multi_lock(["a", "b"]).lock().await.expect("all are free");
+    let mut release = Box::pin(guard.unlock());
+    let work = std::future::poll_fn(|cx| {
+        assert!(release.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    });
+    let error = guard.protect(work).await.expect_err("it was let go of in the same poll");
+    assert!(matches!(error, Error::NotHeld { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_that_ends_is_the_end_of_all() {
+    let store = EmbeddedStore::new();
+    let client = client(&store).await;
+    for longer in ["a", "b"] {
+        let guard = client.multi_lock(["a", "b"]).lock().lease(5 * SECOND).await.expect("all are free");
+        let inner = client.lock(longer).lock().lease(100 * SECOND).await.expect("it nests");
+        assert!(inner.expires_in().is_some_and(|left| left > 90 * SECOND));
+        assert!(guard.expires_in().is_some_and(|left| left <= 5 * SECOND));
+        drop((guard, inner));
+        sleep(SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_are_locked_where_one_of_them_is() {
+    let store = EmbeddedStore::new();
+    let (ours, theirs) = (client(&store).await, client(&store).await);
+    let lock = ours.multi_lock(["a", "b", "c"]);
+    assert!(!lock.is_locked().await.expect("the store answers"));
+    for name in ["a", "b", "c"] {
+        let guard = theirs.mutex(name).lock().await.expect("it is free");
+        assert!(lock.is_locked().await.expect("the store answers"), "{name}");
+        freed(guard).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_polled_first_is_the_owner_though_it_was_begun_anew_for_somebody_else() {
+    let store = EmbeddedStore::new();
+    let ours = client(&store).await;
+    let first = tokio::spawn(async move {
+        let mut parked = ours.multi_lock(["a", "b"]).lock();
+        assert!(poll_once(&mut parked).await.is_pending());
+        (parked, Owner::current())
+    });
+    let (parked, owner) = first.await.expect("no panic");
+    sleep(3 * WATCHDOG).await;
+    let guard = parked.await.expect("all are free");
+    assert!(guard.is_held() && *guard.owner() == owner);
+    freed(guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_locks_of_several_clients_is_told_to_stop_from_the_start_where_one_of_them_ends() {
+    for first_ends in [true, false] {
+        let store = EmbeddedStore::new();
+        let (one, two) = (client(&store).await, client(&store).await);
+        let guard = MultiLock::new([one.lock("a"), two.lock("b")]).lock().await.expect("all are free");
+        let ends = if first_ends { one } else { two };
+        let ends = tokio::spawn(async move { ends.shutdown(SECOND).await });
+        sleep(MS).await;
+        assert!(guard.is_held() && guard.cancellation().is_cancelled());
+        freed(guard).await;
+        assert!(ends.await.expect("no panic").is_clean());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_is_refused_before_anything_is_asked_for() {
     let store = EmbeddedStore::new();
     let (client, other) = (client(&store).await, Client::embedded());
