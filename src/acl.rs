@@ -45,7 +45,7 @@ impl Acl {
     pub(crate) fn of(links: &Rights, prefix: &str, pattern: &str) -> Result<Self> {
         let parts = checked(pattern)?;
         let mut keys = vec![format!("~{pattern}")];
-        keys.extend(keys::fence_counters(pattern, &parts).into_iter().map(|counters| format!("~{counters}")));
+        keys.extend(keys::made_keys(pattern, &parts).into_iter().map(|made| format!("~{made}")));
         let probe = keys::probe_key(prefix);
         let is_covered = |key: &str| glob::matches(pattern.as_bytes(), key.as_bytes());
         if links.probes && !(is_covered(&probe) && is_covered(&format!("{probe}:1"))) {

@@ -16,7 +16,7 @@ use crate::{
     chance::Chance,
     engine::{Clock, Engine, Settings, Shutdown},
     error::Result,
-    locks::{FencedLock, MultiLock, Mutex, ReentrantLock, Scope, TokenLock},
+    locks::{FencedLock, MultiLock, Mutex, PeriodicJob, ReentrantLock, Scope, TokenLock},
 };
 
 /// A connection to one Redis, from which locks are made.
@@ -205,6 +205,27 @@ impl Client {
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         MultiLock::new(names.into_iter().map(|name| self.lock(name)))
+    }
+
+    /// The periodic job of this name: work that one of many processes does once a period, of whole seconds, from 1 s to 365 days. No
+    /// I/O; a bad name or period is an [`Error::Invalid`](crate::Error::Invalid) at the first use. It is no lock: one of the same name
+    /// is something else.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: &relatch::Client) -> relatch::Result<()> {
+    /// use std::{convert::Infallible, time::Duration};
+    ///
+    /// let job = client.periodic_job("report", Duration::from_secs(3600));
+    /// let outcome = job.run(|ctx| async move { Ok::<_, Infallible>(ctx.period()) }).await?;
+    /// println!("{outcome:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn periodic_job(&self, name: impl AsRef<str>, period: Duration) -> PeriodicJob {
+        PeriodicJob::new(&self.engine, &self.scope, name.as_ref(), period)
     }
 
     /// What a user of the servers must be allowed so that all works, and nothing else: for every primitive that there is, with keys of

@@ -27,6 +27,16 @@ pub(crate) fn token_channel(key: &str) -> Built {
     prefixed(TOKEN_CHANNEL, key)
 }
 
+/// What is known of a periodic job.
+pub(crate) fn job_record(key: &str) -> Built {
+    prefixed(JOB_RECORD, key)
+}
+
+/// Where the end of an attempt at a periodic job is told.
+pub(crate) fn job_channel(key: &str) -> Built {
+    prefixed(JOB_CHANNEL, key)
+}
+
 /// Where the fencing tokens of a lock are counted.
 pub(crate) fn fence_counter(key: &str) -> Built {
     prefixed(FENCE_COUNTER, key)
@@ -34,13 +44,18 @@ pub(crate) fn fence_counter(key: &str) -> Built {
 
 /// Where the releases of locks are told whose keys are of this pattern: patterns, for an access list. `parts` is what it is made of.
 pub(crate) fn lock_channels(pattern: &str, parts: &[Part]) -> Vec<String> {
-    [LOCK_CHANNEL, TOKEN_CHANNEL].iter().flat_map(|prefix| prefixed_patterns(prefix, pattern, parts)).collect()
+    [LOCK_CHANNEL, TOKEN_CHANNEL, JOB_CHANNEL]
+        .iter()
+        .flat_map(|prefix| prefixed_patterns(prefix, pattern, parts))
+        .collect()
 }
 
-/// Where the fencing tokens of locks are counted whose keys are of this pattern, and not of it themselves.
-pub(crate) fn fence_counters(pattern: &str, parts: &[Part]) -> Vec<String> {
+/// The keys that are made of those of this pattern, and are not of it themselves: the counters of fencing tokens, and what is known
+/// of jobs.
+pub(crate) fn made_keys(pattern: &str, parts: &[Part]) -> Vec<String> {
     let is_of_it = parts.first() == Some(&Part::Any) && parts.last() == Some(&Part::Any);
-    if is_of_it { Vec::new() } else { prefixed_patterns(FENCE_COUNTER, pattern, parts) }
+    let prefixes: &[&str] = if is_of_it { &[] } else { &[FENCE_COUNTER, JOB_RECORD] };
+    prefixes.iter().flat_map(|prefix| prefixed_patterns(prefix, pattern, parts)).collect()
 }
 
 fn prefixed_patterns(prefix: &str, pattern: &str, parts: &[Part]) -> Vec<String> {
@@ -63,6 +78,10 @@ const LOCK_CHANNEL: &str = "redisson_lock__channel";
 const TOKEN_CHANNEL: &str = "relatch_token__channel";
 /// What the counters of all fenced locks begin with.
 const FENCE_COUNTER: &str = "redisson_lock_token";
+/// What the records of all periodic jobs begin with.
+const JOB_RECORD: &str = "relatch_job";
+/// What the channels of all periodic jobs begin with.
+const JOB_CHANNEL: &str = "relatch_job__channel";
 
 /// A key with any opening brace counts as tagged, even where a cluster sees no tag in it: a Java peer reckons so too, and
 /// with another channel neither would wake the other.
@@ -243,8 +262,9 @@ mod tests {
             ["app", "app:", "app:a", "app:{a}", "x:app", "{x}:app", "xappx", "{app}:x", "axb", "a{b", "a*b", "a{bc"];
         for pattern in patterns {
             let channels = lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap());
-            for (key, channel) in keys.into_iter().flat_map(|key| [(key, lock_channel(key)), (key, token_channel(key))])
-            {
+            let channels_of =
+                |key| [lock_channel(key), token_channel(key), job_channel(key)].map(|channel| (key, channel));
+            for (key, channel) in keys.into_iter().flat_map(channels_of) {
                 let is_told = channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel.bytes()));
                 assert_eq!(
                     is_told,
@@ -252,19 +272,20 @@ mod tests {
                     "{key} of {pattern}: {channels:?}"
                 );
             }
-            // Counters are keys, and may be of the pattern itself.
-            let counters = fence_counters(pattern, &glob::parts(pattern.as_bytes()).unwrap());
+            // What is made is a key, too, and may be of the pattern itself.
+            let made = made_keys(pattern, &glob::parts(pattern.as_bytes()).unwrap());
             for key in keys.into_iter().filter(|key| glob::matches(pattern.as_bytes(), key.as_bytes())) {
-                let all = counters.iter().map(String::as_str).chain([pattern]);
-                let counter = fence_counter(key);
-                let is_allowed = all.into_iter().any(|all| glob::matches(all.as_bytes(), counter.bytes()));
-                assert!(is_allowed, "{key} of {pattern}: {counters:?}");
+                for one in [fence_counter(key), job_record(key)] {
+                    let mut all = made.iter().map(String::as_str).chain([pattern]);
+                    let is_allowed = all.any(|all| glob::matches(all.as_bytes(), one.bytes()));
+                    assert!(is_allowed, "{key} of {pattern}: {made:?}");
+                }
             }
         }
         let number = |pattern: &str| lock_channels(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
-        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [2, 4, 2, 2]);
-        let number = |pattern: &str| fence_counters(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
-        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [0, 2, 1, 1]);
+        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [3, 6, 3, 3]);
+        let number = |pattern: &str| made_keys(pattern, &glob::parts(pattern.as_bytes()).unwrap()).len();
+        assert_eq!(["*", "app:*", "app", "{app}:*"].map(number), [0, 4, 2, 2]);
     }
 
     #[test]
@@ -286,6 +307,8 @@ mod tests {
             assert_eq!(&*lock_channel(key), channel);
             assert_eq!(&*token_channel(key), channel.replace("redisson_lock__channel:", "relatch_token__channel:"));
             assert_eq!(&*fence_counter(key), channel.replace("redisson_lock__channel:", "redisson_lock_token:"));
+            assert_eq!(&*job_record(key), channel.replace("redisson_lock__channel:", "relatch_job:"));
+            assert_eq!(&*job_channel(key), channel.replace("redisson_lock__channel:", "relatch_job__channel:"));
         }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
+const SECOND: Duration = Duration::from_secs(1);
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Below it a lease is over before its holder has heard of it.
@@ -100,6 +102,39 @@ pub(crate) fn slice(slice: Duration) -> Result<Duration> {
 pub(crate) fn acknowledged(within: Duration, watchdog: Duration) -> Result<Duration> {
     let longest = Duration::from_millis(whole_ms(watchdog).unsigned_abs() / 2);
     self::within("replica_acks", within, SHORTEST_TIMEOUT, longest)
+}
+
+/// How often a periodic job is done. Its start and an attempt are one number, which has room for whole seconds only.
+pub(crate) fn period(every: Duration) -> Result<Duration> {
+    whole_seconds("period", every)?;
+    within("period", every, SECOND, LONGEST)
+}
+
+/// How much later its periods begin.
+pub(crate) fn offset(offset: Duration, every: Duration) -> Result<Duration> {
+    whole_seconds("offset", offset)?;
+    within("offset", offset, Duration::ZERO, every - SECOND)
+}
+
+/// How late in its period its work may begin.
+pub(crate) fn start_within(within: Duration, every: Duration) -> Result<Duration> {
+    self::within("start_within", within, SHORTEST_TIMEOUT, every)
+}
+
+/// How long is known what was done: until the period is over, or it would be done again.
+pub(crate) fn keep_record(keep: Duration, every: Duration) -> Result<Duration> {
+    within("keep_record", keep, every, LONGEST * 2)
+}
+
+/// How often the work of one period is begun.
+pub(crate) fn attempts(attempts: u32) -> Result<u16> {
+    let fitting = u16::try_from(attempts).ok().filter(|attempts| *attempts > 0);
+    fitting.ok_or_else(|| Error::invalid("max_attempts", format!("must be from 1 to 65535, is {attempts}")))
+}
+
+fn whole_seconds(what: &'static str, time: Duration) -> Result<()> {
+    let why = || format!("must be whole seconds, is {time:?}");
+    if time.subsec_nanos() == 0 { Ok(()) } else { Err(Error::invalid(what, why())) }
 }
 
 /// Every wait has a meaning, so none is refused.

@@ -1,7 +1,8 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
-//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`], a [`TokenLock`] or a [`MultiLock`], these give
-//! a [`LockGuard`], whose holder is an [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has a page for each question.
+//! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`], a [`TokenLock`], a [`MultiLock`] or a
+//! [`PeriodicJob`]; the locks give a [`LockGuard`], whose holder is an [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has
+//! a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@
 
 mod client;
 mod locks;
+mod schedule;
 
 mod engine;
 
@@ -52,7 +54,10 @@ pub use crate::{
     engine::{Acquire, LockGuard, Released, Shutdown, TryAcquire, Unlock},
     error::{Error, LostCause, Op, RefusedKind, Result},
     lease::Lease,
-    locks::{FencedLock, HeldToken, Inspection, MultiLock, Mutex, Part, ReentrantLock, TokenInspection, TokenLock},
+    locks::{
+        FencedLock, HeldToken, Inspection, JobAttempt, JobContext, JobRecord, JobSuccess, MultiLock, Mutex, Outcome,
+        Part, PeriodicJob, ReentrantLock, TokenInspection, TokenLock,
+    },
     owner::Owner,
     token::Token,
 };

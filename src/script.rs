@@ -125,6 +125,14 @@ scripts! {
         HAND_OVER = hand_over("lock"; "from", "to", "lease_ms", "publish?", "channel?") -> "1";
         INSPECT = inspect("lock";) -> "{ttl_ms, token}";
     }
+    job {
+        ACQUIRE = acquire("job"; "field", "lease_ms", "every_ms", "offset_ms", "within_ms", "max_attempts", "keep_ms")
+            -> "{1, 0, attempt, start_ms, now_ms, last_ms}";
+        RELEASE = release("job"; "field", "note", "start_ms", "keep_ms", "publish", "channel") -> "listeners";
+        RENEW = renew("job..."; "lease_ms", "field...") -> "1";
+        FORCE_RELEASE = force_release("job"; "publish", "channel", "field...") -> "listeners";
+        INSPECT = inspect("job";) -> "{ttl_ms, now_ms, field, value, ...}";
+    }
 }
 
 /// What needs no script.

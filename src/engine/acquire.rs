@@ -227,6 +227,14 @@ impl ContenderSlot {
                     Tried::Busy { retry_in }
                 }))
             }
+            Ok(Attempt::Settled) => {
+                half.busy();
+                Err(place.update(|state, _| {
+                    state.trouble = None;
+                    state.trying(None);
+                    if departure.behind { Tried::Overtook } else { Tried::Settled }
+                }))
+            }
             // A fresh acquire cannot find its outer hold missing.
             Ok(Attempt::Gone) => {
                 half.busy();

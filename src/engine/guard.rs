@@ -48,6 +48,14 @@ impl LockGuard {
         Self { held: Held::One(share) }
     }
 
+    /// The one share that it has, if it is not of several locks.
+    pub(super) fn only(&self) -> Option<&Share> {
+        match &self.held {
+            Held::One(share) => Some(share),
+            Held::Many(_) => None,
+        }
+    }
+
     pub(super) fn many(many: Many) -> Self {
         Self { held: Held::Many(Box::new(many)) }
     }

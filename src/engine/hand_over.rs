@@ -121,7 +121,8 @@ impl State {
         fx.end(&hold.tenure, End::Over);
         fx.log_released(hold, date);
         let turn = self.slice.turn(date);
-        let mut next = if turn == Turn::Keep && !place.engine.is_ending() { self.queue.pop() } else { None };
+        let stays = turn == Turn::Keep && !place.engine.is_ending() && place.entry.protocol.hands_over();
+        let mut next = if stays { self.queue.pop() } else { None };
         if let Some(waiter) = next.take_if(|waiter| passable(place, hold, last, waiter, date)) {
             hold.pass(place, last, waiter, date, fx);
             return Ending::Passed;

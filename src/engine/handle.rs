@@ -1,7 +1,9 @@
 //! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
 //! requests that wait. Those are in `plan.rs` and `request.rs`, and the forced release in `force.rs`.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     Protocol, Sight,
@@ -113,6 +115,32 @@ impl Handle {
             let may_have_run = fault.may_have_run;
             AskFailed { error: Error::from_fault(fault, protocol.name(), op), may_have_run }
         })
+    }
+
+    /// The same, of what is no lock's: `ask` knows whom to ask.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        op: Op,
+        ask: impl FnOnce() -> Pending<std::result::Result<T, Fault>>,
+    ) -> Result<T> {
+        self.asked(op, |_| ask()).await.map_err(|failed| failed.error)
+    }
+
+    /// Sleeps by the clock of home, wherever this is awaited.
+    pub(crate) async fn sleep(&self, time: Duration) -> Result<()> {
+        let slept = self.engine.anywhere(Box::pin(async move { sleep(time).await })).await;
+        slept.map_err(|silence| silence.error(&Arc::from(self.name()), Op::Acquire))
+    }
+
+    /// The same until an instant of home's clock.
+    pub(crate) async fn sleep_until(&self, at: Instant) -> Result<()> {
+        let slept = self.engine.anywhere(Box::pin(async move { sleep_until(at).await })).await;
+        slept.map_err(|silence| silence.error(&Arc::from(self.name()), Op::Acquire))
+    }
+
+    /// Evenly from nothing up to a bound.
+    pub(crate) fn part_of(&self, longest: Duration) -> Duration {
+        self.engine.chance().part_of(longest)
     }
 
     pub(super) fn ready(&self) -> Result<&Arc<dyn Protocol>> {

@@ -35,6 +35,7 @@
 //! | the wake flag and the subscription of a name | `wake.rs` |
 //! | the margin of a deadline, machines that slept | `clock.rs`, instants that are kept in `date.rs` |
 //! | the public face of a ticket, and its end | `guard.rs`, `share.rs`, `unlock.rs` |
+//! | what is said of a hold with its release | `noted.rs` |
 //! | holds that are told to others, given away, and held by a token alone | `by_token.rs` |
 //! | a forced release, a longer lease | `force.rs`, `extend.rs` |
 //! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, their timers in `alarm.rs` |
@@ -107,6 +108,7 @@ mod many;
 mod misuse;
 mod mix;
 mod nest;
+mod noted;
 mod outcome;
 mod parked;
 mod pause;
@@ -149,6 +151,7 @@ pub(crate) use self::{
     clock::Clock,
     elsewhere::while_driven,
     handle::{Handle, Nesting},
+    noted::NotedGuard,
     several::Several,
     shared::{Engine, Settings},
 };
@@ -197,6 +200,16 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Whether a hold may change its owner without a word to the server.
     fn passes(&self) -> bool;
 
+    /// Whether the key may go to the next owner of this process without ever being free.
+    fn hands_over(&self) -> bool {
+        true
+    }
+
+    /// Stands for how it is taken: where one is in use, another of its kind that is taken otherwise is refused.
+    fn options(&self) -> u64 {
+        0
+    }
+
     /// Whether those who wait are told of every release.
     fn told(&self) -> Told {
         Told::Always
@@ -225,8 +238,8 @@ pub(crate) trait Protocol: Send + Sync + 'static {
         dispatch: &Arc<Dispatch>,
     ) -> Pending<Result<(Attempt, Acknowledged), Fault>>;
 
-    /// Lets go until `holds` remain.
-    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting>;
+    /// Lets go until `holds` remain; `note` says what was done under a hold that ends.
+    fn release(&self, number: HoldNumber, holds: u32, note: Note) -> Reply<Letting>;
 
     /// Moves a hold to another number without freeing the key.
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>>;
@@ -275,6 +288,20 @@ pub(crate) enum Attempt {
     Busy { retry_in: Option<Duration> },
     /// A nested acquire found its outer hold missing.
     Gone,
+    /// Nobody holds it, and nobody is to have it for now: there is nothing to wait for.
+    Settled,
+}
+
+/// What is said of a hold with its release, where that makes a difference to its primitive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// Nothing was done under it.
+    #[default]
+    Unused,
+    /// What was done under it, under this fencing token, came to nothing.
+    Failure(u64),
+    /// It was done. Of that the server knows: asked again, it answers the same.
+    Success(u64),
 }
 
 /// The end of a release.

@@ -147,7 +147,7 @@ impl Nest {
                     let nested = self.enter(ask, (term, &dispatch), asked, asked.holds);
                     return Ok(nested.unwrap_or(Nested::OuterLost));
                 }
-                Ok(Attempt::Gone | Attempt::Busy { .. }) => {
+                Ok(Attempt::Gone | Attempt::Settled | Attempt::Busy { .. }) => {
                     self.unanswered = false;
                     self.outer_gone();
                     return Ok(Nested::OuterLost);

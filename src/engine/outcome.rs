@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{HoldNumber, reap::OldCopies, release::Why};
+use super::{HoldNumber, Note, reap::OldCopies, release::Why};
 use crate::{
     backend::Fault,
     error::{Error, Op, Result},
@@ -69,6 +69,7 @@ pub(super) struct Rest {
     pub(super) number: HoldNumber,
     pub(super) then: Option<HoldNumber>,
     pub(super) until: Instant,
+    pub(super) note: Note,
 }
 
 impl Outcome {
@@ -104,8 +105,8 @@ impl Outcome {
 
     /// A release of what is left, for whoever asks first.
     pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
-        let Rest { number, then, until } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Why { then, ..Why::ended(number, until.saturating_duration_since(now), OldCopies::None) })
+        let Rest { number, then, until, note } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Why { then, note, ..Why::ended(number, until.saturating_duration_since(now), OldCopies::None) })
     }
 
     /// `None` if there is none within the time.

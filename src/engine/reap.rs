@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    HoldNumber, Letting,
+    HoldNumber, Letting, Note,
     apart::ApartTry,
     registry::{Entry, Place, State},
 };
@@ -246,7 +246,7 @@ impl State {
 
 /// No answer is waited for again: the next step asks anyway.
 async fn reap(place: &Place, number: HoldNumber) {
-    let answer = place.entry.protocol.release(number, 0).await;
+    let answer = place.entry.protocol.release(number, 0, Note::Unused).await;
     if matches!(answer, Ok(Letting::Done { .. })) {
         tracing::warn!(lock = %Field(place.name()), hold = %number, "released a hold that an old copy of a command left");
     }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use super::why::Why;
 use super::{
-    HoldNumber, Letting, Published,
+    HoldNumber, Letting, Note, Published,
     apart::GoesBehind,
     commands::one_at_a_time,
     inline::Inline,
@@ -47,6 +47,7 @@ pub(crate) struct Releasing {
     /// The link on which it is on its way.
     out_on: Option<u64>,
     missing: Missing,
+    note: Note,
     turn: Turn,
     own: OwnMessage,
     lease: Duration,
@@ -84,13 +85,14 @@ impl State {
             outcome: Arc::clone(&outcome),
             out_on: None,
             missing: Missing::Lost,
+            note: why.note,
             turn: why.turn,
             own,
             lease: why.lease,
             until: now + why.lease + why.late,
         });
-        let Why { number, old_copies, .. } = why;
-        ReleaseJob { place: place.clone(), number, old_copies, behind: GoesBehind::Nothing, outcome, waiting: true }
+        let (Why { number, note, old_copies, .. }, behind) = (why, GoesBehind::Nothing);
+        ReleaseJob { place: place.clone(), number, note, old_copies, behind, outcome, waiting: true }
     }
 
     /// Whether every release is on its way on this link, and there are not too many: what is sent from now on comes after
@@ -143,11 +145,14 @@ impl State {
             _ => self.slice.counted(heard),
         }
         Answered::Over(match answer {
-            Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {
-                name: Arc::clone(place.name()),
-                cause: LostCause::Gone,
-                since: std::time::Instant::now(),
-            }),
+            // A success is found again by whoever asks again.
+            Letting::NotHeld if release.missing == Missing::Lost || matches!(release.note, Note::Success(_)) => {
+                Err(Error::Lost {
+                    name: Arc::clone(place.name()),
+                    cause: LostCause::Gone,
+                    since: std::time::Instant::now(),
+                })
+            }
             Letting::Expired if release.missing == Missing::Lost => Ok(Released::AlreadyExpired),
             _ => Ok(Released::Freed),
         })
@@ -157,7 +162,8 @@ impl State {
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         let at = self.releases.iter().position(|release| release.number == number);
         if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
-            release.outcome.leave(Rest { number: release.number, then: release.then, until: release.until });
+            let Releasing { number, then, until, note, .. } = release;
+            release.outcome.leave(Rest { number, then, until, note });
             if release.own.is_expected() && release.missing != Missing::Copy {
                 self.listening.unexpect_own();
             }
@@ -197,6 +203,7 @@ enum Answered {
 pub(crate) struct ReleaseJob {
     place: Place,
     number: HoldNumber,
+    note: Note,
     /// Those of its acquire, which may have left before it on the same link.
     old_copies: OldCopies,
     pub(super) behind: GoesBehind,
@@ -269,7 +276,7 @@ impl ReleaseJob {
         loop {
             // What was over before this leaves is undone by it.
             let is_over = self.behind.is_over();
-            let answer = Sending::new(&self.place, self.number).send().await?;
+            let answer = Sending::new(&self.place, self.number, self.note).send().await?;
             if let Letting::Done { holds: 0, published: Published::No } = answer {
                 self.place.engine.cannot_tell();
             }
@@ -306,6 +313,7 @@ impl Drop for ReleaseJob {
             let rest = Self {
                 place: self.place.clone(),
                 number: self.number,
+                note: self.note,
                 old_copies: self.old_copies,
                 behind: std::mem::take(&mut self.behind),
                 outcome: Arc::clone(&self.outcome),
@@ -323,6 +331,7 @@ impl Drop for ReleaseJob {
 struct Sending<'a> {
     place: &'a Place,
     number: HoldNumber,
+    note: Note,
     known: Known,
 }
 
@@ -334,14 +343,14 @@ enum Known {
 }
 
 impl<'a> Sending<'a> {
-    fn new(place: &'a Place, number: HoldNumber) -> Self {
-        Self { place, number, known: Known::MayHaveRun }
+    fn new(place: &'a Place, number: HoldNumber, note: Note) -> Self {
+        Self { place, number, note, known: Known::MayHaveRun }
     }
 
     async fn send(mut self) -> Result<Letting, Fault> {
         let (place, number) = (self.place, self.number);
         let link = place.link();
-        let mut answer = place.entry.protocol.release(number, 0);
+        let mut answer = place.entry.protocol.release(number, 0, self.note);
         let mut first = true;
         let answer = poll_fn(|cx| {
             let polled = Pin::new(&mut answer).poll(cx);

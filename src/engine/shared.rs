@@ -309,6 +309,13 @@ impl Engine {
                     ),
                 ));
             }
+            if place.entry.protocol.options() != protocol.options() {
+                if self.replaces(&place.entry) {
+                    continue;
+                }
+                let why = format!("{:?} is in use by this client with other options", &**protocol.name());
+                return Err(Error::invalid("name", why));
+            }
             let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
             if let Some(done) = done {
                 return Ok(done);
@@ -332,10 +339,19 @@ impl Engine {
 
     /// Forgets an entry that has nothing to remember.
     pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
+        self.forget_if(entry, |state| state.is_idle() && state.slice.remembers_until() <= Some(now.into()));
+    }
+
+    /// Forgets an entry that nobody uses, for one with other options; false where somebody does.
+    fn replaces(&self, entry: &Arc<Entry>) -> bool {
+        self.forget_if(entry, |state| state.is_idle());
+        entry.lock().dead
+    }
+
+    fn forget_if(&self, entry: &Arc<Entry>, is_idle: impl Fn(&State) -> bool) {
         self.entries.remove_if(&**entry.protocol.key(), |found, ()| {
             let mut state = entry.lock();
-            let idle =
-                Arc::ptr_eq(&found.0, entry) && state.is_idle() && state.slice.remembers_until() <= Some(now.into());
+            let idle = Arc::ptr_eq(&found.0, entry) && is_idle(&state);
             state.dead = state.dead || idle;
             idle
         });

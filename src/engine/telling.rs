@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::{
-    Letting,
+    Letting, Note,
     commands::in_turn,
     outcome::Released,
     pause::Pauses,
@@ -107,7 +107,7 @@ async fn tell_in_turn(place: Place, tenure: Arc<Tenure>) -> Result<()> {
         Some((hold.number, count, hold.counting.asks()))
     });
     let Some((number, count, asked)) = news else { return over() };
-    let answer = place.entry.protocol.release(number, count).await;
+    let answer = place.entry.protocol.release(number, count, Note::Unused).await;
     // By its number: a hold that was passed on meanwhile is still the one that was asked about.
     place.update(|state, fx| match (&answer, state.hold.as_mut().filter(|hold| hold.number == number)) {
         (Ok(Letting::Done { holds, .. }), Some(hold)) => {

@@ -2,14 +2,14 @@
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence},
 };
 
 use once_cell::race::OnceBox;
 use tokio::{sync::Notify, task, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::date::Date;
+use super::{Note, date::Date};
 use crate::{
     error::{Error, LostCause},
     owner::Owner,
@@ -38,6 +38,8 @@ struct More {
     joint: OnceBox<Mutex<Vec<Joint>>>,
     /// Somebody else may know the token by which the hold can be released.
     told: AtomicBool,
+    /// What is to be said of it with its release.
+    done: AtomicU8,
 }
 
 /// Cancelled with the first of several tenures that ends.
@@ -47,6 +49,10 @@ struct Joint {
     of: Arc<[usize]>,
     stop: CancellationToken,
 }
+/// Something is done under it, and is not over.
+const BEGAN: u8 = 1;
+/// What was done under it is done.
+const SUCCEEDED: u8 = 2;
 
 /// How a tenure ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +129,26 @@ impl Tenure {
     /// Its fencing token, where its primitive gives any.
     pub(crate) fn fence(&self) -> Option<u64> {
         self.more.get()?.fence.get().copied()
+    }
+
+    /// Something is done under it from now on: it came to nothing until it is said to have succeeded.
+    pub(super) fn begins(&self) {
+        self.more().done.store(BEGAN, Ordering::Release);
+    }
+
+    pub(super) fn succeeds(&self) {
+        self.more().done.store(SUCCEEDED, Ordering::Release);
+    }
+
+    /// What is said of it with its release.
+    pub(super) fn note_of_end(&self) -> Note {
+        let Some(more) = self.more.get() else { return Note::Unused };
+        let fence = || more.fence.get().copied().unwrap_or(0);
+        match more.done.load(Ordering::Acquire) {
+            SUCCEEDED => Note::Success(fence()),
+            BEGAN => Note::Failure(fence()),
+            _ => Note::Unused,
+        }
     }
 
     /// Its owner is told the token by which the hold can be released, and may tell others.

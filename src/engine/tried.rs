@@ -36,6 +36,8 @@ pub(super) enum Tried {
     Busy {
         retry_in: Option<Duration>,
     },
+    /// There is nothing to wait for.
+    Settled,
     /// Busy, but a release of ours was still unanswered when it left. Where the server does not know that release's
     /// script it is sent again, behind the try, and the lock that was busy is our own.
     Overtook,
@@ -120,6 +122,7 @@ impl SoFar {
                 }
                 return Ok(ControlFlow::Continue(Next::Sleep(self.half.may_sleep(retry_in))));
             }
+            Tried::Settled => return Ok(ControlFlow::Break(Contended::Over(None))),
             Tried::Overtook => self.releases = Releases::Answered,
             // The present server is asked for the same hold.
             Tried::Outdated => self.ends_number(place, ask),

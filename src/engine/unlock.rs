@@ -220,6 +220,13 @@ pub(super) fn told_of_detached(told: Result<Released>, left: u32) -> Result<Rele
 
 impl Drop for Share {
     fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+impl Share {
+    /// Releases what it still has, in the background.
+    pub(super) fn abandon(&self) {
         match self.step_if_held() {
             Some(Step::HandOver(hand_over)) => hand_over.start(None),
             Some(Step::Release(job)) => job.start(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{HoldNumber, hold::Hold, reap::OldCopies, slice::Turn};
+use super::{HoldNumber, Note, hold::Hold, reap::OldCopies, slice::Turn};
 
 /// Why something is released.
 #[derive(Clone, Debug)]
@@ -20,16 +20,18 @@ pub(crate) struct Why {
     pub(super) late: Duration,
     /// Those of its acquire may run later: released again for a while after the end.
     pub(super) old_copies: OldCopies,
+    pub(super) note: Note,
 }
 
 impl Why {
     /// A hold of ours is over.
     pub(super) fn of(hold: &Hold, turn: Turn, now: Instant) -> Self {
         let ended = Self::ended(hold.number, hold.may_last(now), OldCopies::of(hold.unclean));
-        Self { turn, late: hold.runs_late(), ..ended }
+        Self { turn, late: hold.runs_late(), note: hold.tenure.note_of_end(), ..ended }
     }
 
     pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
-        Self { number, then: None, own: false, turn: Turn::Keep, lease, late: Duration::ZERO, old_copies }
+        let (turn, late, note) = (Turn::Keep, Duration::ZERO, Note::Unused);
+        Self { number, then: None, own: false, turn, lease, late, old_copies, note }
     }
 }

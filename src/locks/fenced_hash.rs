@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     backend::{Acknowledged, Arg, Dispatch, Fault, Pending, Polled, Replicas, Reply, Value},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight},
     lease::whole_ms,
     script::fenced as scripts,
 };
@@ -68,8 +68,8 @@ impl Protocol for FencedHash {
         self.lock.acknowledged(&scripts::ACQUIRE, &self.keys(), (number, lease), replicas, dispatch, attempt)
     }
 
-    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
-        self.lock.release(number, holds)
+    fn release(&self, number: HoldNumber, holds: u32, note: Note) -> Reply<Letting> {
+        self.lock.release(number, holds, note)
     }
 
     fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>> {

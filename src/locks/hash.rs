@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Value, decode},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight},
     keys::{self, HoldField},
     lease::whole_ms,
     script::{Script, reentrant as scripts},
@@ -104,7 +104,7 @@ impl Protocol for HashLock {
         self.acknowledged(&scripts::ACQUIRE, &[&self.key], (number, lease), replicas, dispatch, attempt)
     }
 
-    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
+    fn release(&self, number: HoldNumber, holds: u32, _: Note) -> Reply<Letting> {
         let (field, channel) = (self.field(number), keys::lock_channel(&self.key));
         let publish = self.scope.backend.publish_kind().command();
         let args = [Arg::Bytes(field.bytes()), Arg::Text(publish), Arg::Bytes(channel.bytes()), Arg::Int(holds.into())];

@@ -4,6 +4,10 @@ mod fenced;
 mod fenced_hash;
 mod hash;
 mod held_token;
+mod job;
+mod job_hash;
+mod job_outcome;
+mod job_told;
 mod multi;
 mod mutex;
 mod reentrant;
@@ -13,12 +17,17 @@ mod token;
 mod token_compared;
 mod token_string;
 
-pub(crate) use self::scope::Scope;
 pub use self::{
     fenced::FencedLock,
     held_token::HeldToken,
+    job::PeriodicJob,
+    job_outcome::{JobAttempt, JobContext, JobRecord, JobSuccess, Outcome},
     multi::{MultiLock, Part},
     mutex::Mutex,
     reentrant::{Inspection, ReentrantLock},
     token::{TokenInspection, TokenLock},
+};
+pub(crate) use self::{
+    job::{Begun, JobTurn},
+    scope::Scope,
 };

@@ -11,6 +11,8 @@ use uuid::Uuid;
 use super::{
     fenced_hash::FencedHash,
     hash::HashLock,
+    job_hash::{JobHash, Terms},
+    job_told::Boards,
     replies::renewals,
     token_compared::Promises,
     token_string::{Manner, TokenString},
@@ -39,6 +41,8 @@ pub(crate) struct Scope {
     tokens: OnceLock<u128>,
     /// Where no scripts run.
     pub(super) promises: Promises,
+    /// What was told of its periodic jobs.
+    pub(super) jobs: Boards,
 }
 
 impl Scope {
@@ -49,8 +53,9 @@ impl Scope {
         backend: Arc<dyn Backend>,
         chance: Chance,
     ) -> Self {
-        let (client_id, tokens, promises) = (client_id.to_string(), OnceLock::new(), Promises::default());
-        Self { client_id, prefix, acknowledged, backend, chance, tokens, promises }
+        let (client_id, tokens) = (client_id.to_string(), OnceLock::new());
+        let (promises, jobs) = (Promises::default(), Boards::default());
+        Self { client_id, prefix, acknowledged, backend, chance, tokens, promises, jobs }
     }
 
     /// What a user must be allowed for keys of this pattern.
@@ -76,6 +81,13 @@ impl Scope {
         let (name, key) = self.mapped(name, keys::token_channel)?;
         let client = *self.tokens.get_or_init(|| self.chance.token());
         Ok(TokenString::new(Arc::clone(self), name, key, client, manner))
+    }
+
+    /// The periodic job of this name, if the name can be one.
+    pub(super) fn job(self: &Arc<Self>, name: &str, terms: Terms) -> Result<JobHash, Error> {
+        let (name, of) = self.mapped(name, |of| keys::job_channel(of))?;
+        let key = Arc::from(&*keys::job_record(&of));
+        Ok(JobHash::new(Arc::clone(self), name, of, key, terms))
     }
 
     fn hash_lock(self: &Arc<Self>, name: &str) -> Result<HashLock, Error> {

@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Scripting, Value, decode},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Published, Renewal, RenewalGroup, Sight, Told},
+    engine::{
+        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight, Told,
+    },
     keys::{self, TokenText},
     lease::whole_ms,
     name::Field,
@@ -244,7 +246,7 @@ impl Protocol for TokenString {
         })
     }
 
-    fn release(&self, number: HoldNumber, _: u32) -> Reply<Letting> {
+    fn release(&self, number: HoldNumber, _: u32, _: Note) -> Reply<Letting> {
         if let Scripting::Compares(deletes) = self.scripting {
             return self.release_number_compared(number, deletes);
         }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply},
-    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Protocol, Renewal, RenewalGroup, Sight},
+    engine::{Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Renewal, RenewalGroup, Sight},
     lease::whole_ms,
 };
 
@@ -97,7 +97,7 @@ impl Protocol for FakeLock {
         Box::pin(async move { Ok((attempt.await?, acknowledged)) })
     }
 
-    fn release(&self, number: HoldNumber, holds: u32) -> Reply<Letting> {
+    fn release(&self, number: HoldNumber, holds: u32, _: Note) -> Reply<Letting> {
         let sent = self.sent(Verb::Release, vec![number.0], holds, Duration::ZERO);
         Reply::Told(self.send(sent, None, move |server, key| server.release(key, number.0, holds)))
     }
