@@ -56,7 +56,8 @@ pub(crate) fn channel(name: &str) -> String {
 
 /// Makes the server know every script, so that a rule on the first of a kind does not meet the "unknown script" before it.
 pub(crate) fn teach(server: &Server) {
-    let folders = ["reentrant", "fenced", "token"].map(|folder| format!("{}/lua/{folder}", env!("CARGO_MANIFEST_DIR")));
+    let folders =
+        ["reentrant", "fenced", "token", "job"].map(|folder| format!("{}/lua/{folder}", env!("CARGO_MANIFEST_DIR")));
     for script in folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("the scripts are there")) {
         let text = std::fs::read_to_string(script.expect("a file").path()).expect("a script is text");
         redis::cmd("SCRIPT").arg("LOAD").arg(text).exec(&mut server.connection()).expect("the script loads");

@@ -23,6 +23,8 @@ mod embedded;
 #[cfg(feature = "embedded")]
 mod embedded_faults;
 #[cfg(feature = "embedded")]
+mod embedded_job;
+#[cfg(feature = "embedded")]
 mod embedded_nodes;
 #[cfg(feature = "embedded")]
 mod embedded_readme;
@@ -42,6 +44,7 @@ mod harness;
 #[cfg(target_os = "linux")]
 mod hosts;
 mod interop;
+mod job;
 mod kept;
 mod labels;
 mod late;

@@ -3,6 +3,8 @@
 //! Every row runs four times: once; at once again, as a command does whose answer was lost; late, when the client has a
 //! newer hold, which must not feel it; and by the script of the version before, which does the same to the lock.
 
+mod job;
+
 use redis::{Cmd, Connection, FromRedisValue, Value};
 
 use crate::{harness::Server, rolling};
