@@ -54,14 +54,17 @@ async fn work_that_is_done_after_its_lease_counts_while_nobody_else_has_begun() 
         let name = unique_name();
         let [ann, ben] = [client(server.url()).await, client(server.url()).await]
             .map(|client| client.periodic_job(&name, DAY).attempt_lease(MS * 200));
+        let (began, has_begun) = oneshot::channel();
         let late = |job: PeriodicJob| {
             let work = move |_: JobContext| async move {
+                began.send(()).expect("somebody asks");
                 thread::sleep(MS * 600);
                 Ok(1)
             };
             tokio::spawn(async move { job.run(work).await })
         };
         let working = late(ann.clone());
+        has_begun.await.expect("it begins");
         if taken_over {
             eventually_async(SOON, async || succeeds(&ben).await.is_ok_and(|done| matches!(done, Outcome::Ran(2))))
                 .await;

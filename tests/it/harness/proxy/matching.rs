@@ -157,7 +157,7 @@ impl fmt::Debug for Match {
 /// The verb of the script that a command runs, whichever primitive's it is.
 pub(crate) fn verb(words: &[Vec<u8>]) -> Option<String> {
     static KNOWN: LazyLock<Catalogue> = LazyLock::new(|| {
-        Catalogue::read(["reentrant", "fenced", "token"].map(|folder| Path::new(SCRIPTS).join(folder)))
+        Catalogue::read(["reentrant", "fenced", "token", "job"].map(|folder| Path::new(SCRIPTS).join(folder)))
     });
     KNOWN.verb(words)
 }
