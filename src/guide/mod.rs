@@ -11,7 +11,7 @@
 //! | [`fencing`] | a late write would do harm |
 //! | [`token_lock`] | services in Python, Go or Node use the same locks, or another process goes on with one |
 //! | [`shutting_down`] | a process gets SIGTERM while it holds locks |
-//! | [`once_an_hour`] | one of many replicas shall run a job, once a period |
+//! | [`once_an_hour`] | one of many replicas shall do a job, once a period |
 //! | [`two_locks`] | one piece of work needs two locks |
 //! | [`several_locks`] | it shall have all of several locks, or none |
 //! | [`dropped_requests`] | a section ends with a COMMIT, and its caller may go away |

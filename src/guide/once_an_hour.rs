@@ -1,13 +1,12 @@
-//! A job that one of many replicas runs, once a period.
+//! A job that one of many replicas does, once a period.
 //!
-//! Each replica has a timer, and when it fires, whoever gets the lock runs the job. A plain `try_lock` around the job is
-//! **not** enough: the timers do not fire at the same moment. If the job takes 10 ms and a timer fires 80 ms after the
-//! first one, the lock is free again, and the job runs a second time.
+//! Each replica has a timer, and when it fires, whoever comes first does the job. A lock around the job is **not** enough: the timers
+//! do not fire at the same moment. If the job takes 10 ms and a timer fires 80 ms after the first one, the lock is free again, and the
+//! job is done a second time. What is missing is a record of what was done.
 //!
-//! # Keep the lock for the period
+//! # The job and its record
 //!
-//! Take the lock with a fixed lease, under a name that contains the period, and let go of the *guard* only. Nobody can
-//! take this hour's lock again until its lease is over, and by then the hour has another name.
+//! [`Client::periodic_job`](crate::Client::periodic_job) keeps one beside the lock, in one step with it.
 //!
 //! ```
 //! # #[cfg(feature = "embedded")]
@@ -18,72 +17,106 @@
 //!     time::Duration,
 //! };
 //!
-//! use relatch::{Client, EmbeddedStore, Result};
+//! use relatch::{Client, EmbeddedStore, Outcome, Result};
 //! use tokio::time::sleep;
-//!
-//! /// Longer than the job, and longer than the replicas' timers are apart.
-//! const LEASE: Duration = Duration::from_secs(55 * 60);
 //!
 //! static RUNS: AtomicU32 = AtomicU32::new(0);
 //!
-//! /// The job itself.
-//! async fn write_report() {
-//!     RUNS.fetch_add(1, Ordering::SeqCst);
+//! /// The job itself. The first time, it fails.
+//! async fn write_report() -> std::result::Result<(), &'static str> {
 //!     sleep(Duration::from_millis(10)).await;
+//!     if RUNS.fetch_add(1, Ordering::SeqCst) == 0 { Err("the disk is full") } else { Ok(()) }
 //! }
 //!
-//! /// Runs the job unless another replica has. `hour` is the same everywhere: "2026-11-28T14", from UTC.
-//! async fn hourly(client: &Client, hour: &str) -> Result<bool> {
-//!     let lock = client.mutex(format!("report:{hour}"));
-//!     let Some(guard) = lock.try_lock().lease(LEASE).await? else { return Ok(false) };
-//!     guard.protect(write_report()).await?; // an error drops the guard: another replica may try
-//!     guard.detach(); // done: the lock stays until its lease is over
-//!     Ok(true)
+//! /// Does the job unless another replica has, or is at it.
+//! async fn hourly(client: &Client) -> Result<bool> {
+//!     let job = client.periodic_job("report", Duration::from_secs(3600));
+//!     match job.run(|_| write_report()).await? {
+//!         Outcome::Ran(()) => return Ok(true),
+//!         Outcome::Failed { attempt, error, .. } => println!("attempt {attempt}: {error}"),
+//!         _ => {} // somebody else sees to it
+//!     }
+//!     Ok(false)
 //! }
 //!
 //! let store = EmbeddedStore::new();
 //! let mut replicas = tokio::task::JoinSet::new();
-//! for late in [0, 80, 160, 240, 60_000] {
+//! for late in [0, 80, 160, 240, 1_000] {
 //!     let client = Client::builder().embedded(&store).connect().await?;
 //!     replicas.spawn(async move {
 //!         sleep(Duration::from_millis(late)).await; // timers are never exact
-//!         let ran = hourly(&client, "2026-11-28T14").await;
-//!         sleep(Duration::from_secs(3600)).await; // the replica lives on, to the next hour
-//!         ran
+//!         hourly(&client).await
 //!     });
 //! }
 //! let ran: Vec<bool> = replicas.join_all().await.into_iter().collect::<Result<_>>()?;
 //! assert_eq!(ran.iter().filter(|ran| **ran).count(), 1);
-//! assert_eq!(RUNS.load(Ordering::SeqCst), 1);
-//! assert!(store.is_empty()); // and nothing of it is left an hour later
+//! assert_eq!(RUNS.load(Ordering::SeqCst), 2); // it failed once, and the next replica did it
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "embedded"))]
 //! # fn main() {}
 //! ```
 //!
-//! Why it is written this way:
+//! - **The period is the server's.** An hour begins at its full hour, a day at midnight UTC, by the clock of the server, and later by an
+//!   [`offset`](crate::PeriodicJob::offset). A replica whose clock is five seconds ahead asks five seconds early, and hears that the hour's
+//!   work is done.
+//! - **A failure frees it at once**, for whoever asks next, up to [`max_attempts`](crate::PeriodicJob::max_attempts) times a period. After
+//!   that it is [`Outcome::Exhausted`](crate::Outcome::Exhausted).
+//! - **A process that dies** with it keeps it for one lease, 30 s, and has had its attempt: a job that kills its process does not kill
+//!   all of them.
+//! - **However long it takes**, it is renewed, also into the next period. That one begins when this one is over.
+//! - **An attempt whose work never began is given back**: where the answer was lost, or the future was dropped.
 //!
-//! - **A fixed lease.** It is not renewed, so the detached hold ends by itself. With the watchdog it would be renewed for
-//!   as long as the process lives.
-//! - **`mutex`, not `lock`.** A scheduler is often one task. With `lock` that task would still be the owner of the
-//!   detached hold, and a second try of it would nest and run the job again.
-//! - **The period in the name.** A lease that is a little too long then does no harm. Without it the lease must end before
-//!   the next period begins, on every clock.
-//! - **`protect`.** The hold ends with its lease even if the job has not: the job is stopped then.
-//! - **`detach` on success only.** When the job fails, the guard is dropped, and the next replica whose timer fires can try
-//!   again.
+//! # Period after period
 //!
-//! [`Client::shutdown`](crate::Client::shutdown) waits for detached holds, too, for its whole grace. So give such jobs a client
-//! of their own, and [`close`](crate::Client::close) that one: it leaves the lock to its lease, which is what you want here.
+//! [`PeriodicJob::schedule`](crate::PeriodicJob::schedule) is the timer, too. Every replica calls it; all but one stand by, and go on where that one
+//! fails, within a round trip, or dies, within a lease. Between periods they sleep.
+//!
+//! ```no_run
+//! # async fn write_report() -> std::io::Result<()> { Ok(()) }
+//! # async fn example(client: relatch::Client) -> relatch::Result<()> {
+//! use std::time::Duration;
+//!
+//! use relatch::CancellationToken;
+//!
+//! let stop = CancellationToken::new();
+//! let job = client.periodic_job("report", Duration::from_secs(3600)).start_within(Duration::from_secs(600));
+//! let reports = tokio::spawn({
+//!     let stop = stop.clone();
+//!     async move { job.schedule(stop, |_| write_report()).await }
+//! });
+//! // … on SIGTERM …
+//! stop.cancel(); // nothing is begun any more, and what is under way is told so by ctx.cancellation()
+//! reports.await.expect("no panic")?;
+//! client.shutdown(Duration::from_secs(20)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With a scheduler of your own, `tokio-cron-scheduler` say, call [`run`](crate::PeriodicJob::run) from its job, in every replica.
+//!
+//! # What a period's work is told
+//!
+//! | [`JobContext`](crate::JobContext) | |
+//! | --- | --- |
+//! | `period()` | when the period began: a key for what the work writes |
+//! | `attempt()` | which one it is, from 1 on |
+//! | `fence()` | a [fencing token](super::fencing) that grows over attempts and periods |
+//! | `last_success()`, `missed()` | the last period whose work was done, and how many have gone by since without |
+//! | `lost()`, `cancellation()` | the attempt is over, or is to stop: for what the work spawned |
 //!
 //! # What it does not give
 //!
-//! - If the process dies in the middle of the job, the lock stays for the rest of the lease, and the job is not repeated in
-//!   this period.
-//! - If the server forgets the key (a restart without persistence, a failover that loses a write, eviction), the job can run
-//!   twice. Where that would do harm, write a row "done for 14:00" in the same transaction as the job's result, and look at
-//!   it first.
-//! - Replicas whose clocks are in different hours use different names.
+//! It is done **at least once** rather than never.
 //!
-//! A *periodic job*, which knows when it ran last and repeats what was interrupted, is planned.
+//! - A process that dies between the work and its record makes it be done again, as does a record that had no answer:
+//!   [`Outcome::Unrecorded`](crate::Outcome::Unrecorded).
+//! - If the server forgets the record (a restart without persistence, a failover that loses a write, eviction), the work is done once
+//!   more. Where that would do harm, write a row "done for 14:00", by `ctx.period()`, in the same transaction as the work's result.
+//! - A process that was paused in its work may wake when another one has begun. `ctx.fence()` is for that.
+//! - A period in which nobody asked, or nobody had success, is over: it is not made up for. `ctx.missed()` says how many there were.
+//! - If the clock of the server is set back across a boundary, what was done stays done. If it is set forward, the next period begins
+//!   early.
+//! - Periods are lengths of time: there is no "every day at nine in Berlin".
+//! - The record is ours: no other library knows of it. Where a fleet shares the job with one, by a key of its own making, the
+//!   [token lock](super::token_lock) writes such a key; the example `hourly` does.

@@ -23,7 +23,7 @@
 //! Whoever has no client yet takes this line, for one server of version 7.0 and the name prefix `app:`:
 //!
 //! ```text
-//! user locks on >a-long-random-secret resetkeys ~app:* ~redisson_lock_token:{app:*} ~redisson_lock_token:app:* resetchannels &redisson_lock__channel:{app:*} &redisson_lock__channel:app:* &relatch_token__channel:{app:*} &relatch_token__channel:app:* -@all +del +get +hdel +hexists +hget +hgetall +hincrby +incr +pexpire +pttl +set +eval +evalsha +publish +subscribe +unsubscribe +ping +info +type +client|setname
+//! user locks on >a-long-random-secret resetkeys ~app:* ~redisson_lock_token:{app:*} ~redisson_lock_token:app:* ~relatch_job:{app:*} ~relatch_job:app:* resetchannels &redisson_lock__channel:{app:*} &redisson_lock__channel:app:* &relatch_token__channel:{app:*} &relatch_token__channel:app:* &relatch_job__channel:{app:*} &relatch_job__channel:app:* -@all +del +get +hdel +hexists +hget +hgetall +hincrby +hmget +hset +incr +pexpire +pttl +set +time +eval +evalsha +publish +subscribe +unsubscribe +ping +info +type +client|setname
 //! ```
 //!
 //! With [`replica_acks`](crate::ClientBuilder::replica_acks), and only then, `+wait` is needed, too.

@@ -29,6 +29,10 @@
 //! | `warn` | `an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex` | guards of one hold are released out of order: [`owners`](super::owners) | name | `lock`, `owner` |
 //! | `warn` | `an acquisition is neither polled nor dropped: when its turn came others waited, and now go first` | await it, drop it, or spawn it | name | `lock`, `owner` |
 //! | `warn` | `a key that somebody left without a TTL was given one` | find who takes the lock by two commands, `SETNX` and `EXPIRE`: [`token_lock`](super::token_lock#keys-without-a-ttl) | key | `lock`, `ttl_ms` |
+//! | `warn` | `a periodic job could not be asked for` | of a schedule: it asks again; nothing was begun | | `job`, `error` |
+//! | `warn` | `an attempt at a periodic job failed` | of a schedule: another one follows where any is left. What the work said is for the work to log: [`once_an_hour`](super::once_an_hour) | | `job`, `attempt` |
+//! | `warn` | `an attempt at a periodic job was lost` | the same | | `job`, `attempt`, `error` |
+//! | `warn` | `a periodic job was done, and may be done again` | of a schedule: its success was not answered | | `job`, `error` |
 //! | `warn` | `a lease is shorter than four round trips to the server` | take a longer one | client | `lock`, `lease_ms`, `round_trip_ms` |
 //! | `warn` | `a release was given up: its lease ends the hold` | no answer, or a refusal, for as long as the hold may last | | `lock`, `error` |
 //! | `warn` | `released a hold that an old copy of a command left` | nothing to do | | `lock`, `hold` |

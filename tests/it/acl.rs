@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use relatch::{Client, ClientBuilder, Error};
+use relatch::{CancellationToken, Client, ClientBuilder, Error, Outcome};
 use tokio::time::timeout;
 
 use crate::{
@@ -79,7 +79,7 @@ async fn a_pattern_that_no_access_list_takes_is_refused() {
     // What is asked for when connecting is not of the pattern.
     let acl = client.required_acl("{app}:*").expect("a good pattern");
     assert!(
-        acl.data.starts_with("resetkeys ~{app}:* ~redisson_lock_token:{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* &relatch_token__channel:{app}:* -@all ")
+        acl.data.starts_with("resetkeys ~{app}:* ~redisson_lock_token:{app}:* ~relatch_job:{app}:* ~relatch:probe* resetchannels &redisson_lock__channel:{app}:* &relatch_token__channel:{app}:* &relatch_job__channel:{app}:* -@all ")
     );
 }
 
@@ -157,6 +157,45 @@ async fn live_tokens(one: &Client, other: &Client, name: &str) {
     assert!(lock.force_unlock().await.expect("the server answers"));
 }
 
+/// What a periodic job does besides.
+async fn live_jobs(one: &Client, other: &Client, name: &str) {
+    let day = Duration::from_secs(24 * 3600);
+    let [job, theirs] = [one, other].map(|client| client.periodic_job(name, day).max_attempts(10));
+    let renewed = job.run(|ctx| async move {
+        tokio::time::sleep(WATCHDOG).await;
+        Err::<(), _>(ctx.attempt())
+    });
+    assert!(matches!(renewed.await.expect("the server answers"), Outcome::Failed { error: 1, .. }));
+    let (began, has_begun) = tokio::sync::oneshot::channel();
+    let hangs = tokio::spawn(async move {
+        let work = |_| async move {
+            began.send(()).expect("somebody asks");
+            std::future::pending::<Result<(), ()>>().await
+        };
+        job.run(work).await
+    });
+    has_begun.await.expect("it begins");
+    let (stop, stops) = (CancellationToken::new(), CancellationToken::new());
+    let (waits, done) = (theirs.clone(), stop.clone());
+    let waiting = tokio::spawn(async move {
+        let work = |_| {
+            done.cancel();
+            async { Ok::<_, ()>(()) }
+        };
+        waits.schedule(stops, work).await
+    });
+    assert!(theirs.reset().await.expect("the server answers"));
+    assert!(matches!(hangs.await.expect("no panic").expect("the server answers"), Outcome::Lost { .. }));
+    timeout(LOOK, stop.cancelled()).await.expect("the other one's turn");
+    eventually_async(LOOK, async || {
+        theirs.inspect().await.expect("the server answers").is_some_and(|record| record.success.is_some())
+    })
+    .await;
+    waiting.abort();
+    // A dropped begin that was granted is given back.
+    drop(theirs.run(|_| async { Ok::<_, ()>(()) }).await.expect("the server answers"));
+}
+
 fn warnings(traces: &Traces) -> Vec<Said> {
     traces
         .all()
@@ -176,13 +215,14 @@ async fn what_a_client_says_it_needs_is_enough_for_one_server() {
         live(&one, &other, name, |channel| server.listeners(channel) == 1).await;
         live_fenced(&one, &format!("{name}.fenced")).await;
         live_tokens(&one, &other, &format!("{name}.token")).await;
+        live_jobs(&one, &other, &format!("{name}.job")).await;
     }
     redis::cmd("SET").arg("app:text").arg("no lock").exec(&mut server.connection()).expect("SET answers");
     let refused = format!("{:?}", one.mutex("text").try_lock().await.expect_err("there is something else"));
     assert!(refused.contains("a string"), "{refused}");
-    // Counters of fencing tokens stay.
-    let is_counter = |key: &String| key.starts_with("redisson_lock_token:");
-    let left = || server.keys().into_iter().filter(|key| !is_counter(key)).collect::<Vec<_>>();
+    // Counters of fencing tokens stay, and for a while what is known of jobs.
+    let stays = |key: &String| key.starts_with("redisson_lock_token:") || key.starts_with("relatch_job:");
+    let left = || server.keys().into_iter().filter(|key| !stays(key)).collect::<Vec<_>>();
     eventually_async(LOOK, async || left() == ["app:text"]).await;
     let loud: Vec<_> = warnings(&traces).into_iter().filter(|said| !said.what.contains("lost")).collect();
     assert!(loud.is_empty(), "{loud:?}");
@@ -302,6 +342,15 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
         Ok(guard) => {
             note(fenced.lock().await.err());
             note(guard.unlock().await.err());
+        }
+        Err(error) => note(Some(error)),
+    }
+    let job = one.periodic_job(format!("{name}:job"), Duration::from_secs(24 * 3600)).max_attempts(1000);
+    match job.run(|_| async { Err::<(), ()>(()) }).await {
+        Ok(_) => {
+            let unlocked = job.run(|_| async { Ok::<_, ()>(()) }).await;
+            note(unlocked.err());
+            note(job.inspect().await.err());
         }
         Err(error) => note(Some(error)),
     }
