@@ -60,8 +60,10 @@
 //! power cut the lease ends the lock, and nothing else is needed.
 //!
 //! A lock that was [detached](crate::LockGuard::detach) and not unlocked is waited for, too. A client whose locks are kept on
-//! purpose, as in [`once_an_hour`](super::once_an_hour), takes the whole grace: give such jobs a client of their own, and
-//! `close` that one.
+//! purpose takes the whole grace: give such work a client of its own, and `close` that one.
+//!
+//! The schedule of a [periodic job](super::once_an_hour) ends with [`Error::Closed`](crate::Error::Closed); work that it is at is told by its
+//! `cancellation()`, and recorded when it is done.
 //!
 //! # What it looks like
 //!

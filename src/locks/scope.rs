@@ -85,7 +85,7 @@ impl Scope {
 
     /// The periodic job of this name, if the name can be one.
     pub(super) fn job(self: &Arc<Self>, name: &str, terms: Terms) -> Result<JobHash, Error> {
-        let (name, of) = self.mapped(name, |of| keys::job_channel(of))?;
+        let (name, of) = self.mapped(name, keys::job_channel)?;
         let key = Arc::from(&*keys::job_record(&of));
         Ok(JobHash::new(Arc::clone(self), name, of, key, terms))
     }

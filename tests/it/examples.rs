@@ -144,6 +144,19 @@ fn nobody_works_for_the_old_leader_when_the_next_one_begins() {
     assert!(at("b: its worker stops") < at("b: deposed: lock "), "\n{said}");
 }
 
+#[test]
+fn the_hour_s_work_is_done_once_by_the_one_after_it_failed() {
+    let output = Run::start("hourly", &Server::own()).end();
+    let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+    assert!(output.status.success(), "{said}");
+    let wanted = ["1: failed", "2: done", "3: somebody else", "4: somebody else", "cleaned up: Freed"];
+    let lines: Vec<&str> = said.lines().map(|line| line.trim_start_matches("replica ")).collect();
+    assert!(
+        lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(line, wanted)| line.starts_with(wanted)),
+        "{said}"
+    );
+}
+
 #[cfg(feature = "embedded")]
 #[test]
 fn the_timeline_shows_a_hand_over_a_wake_up_a_loss_and_who_came_next() {
