@@ -300,7 +300,7 @@ pub(crate) enum Note {
     Unused,
     /// What was done under it, under this fencing token, came to nothing.
     Failure(u64),
-    /// It was done. Of that the server knows: asked again, it answers the same.
+    /// It was done.
     Success(u64),
 }
 

@@ -145,14 +145,11 @@ impl State {
             _ => self.slice.counted(heard),
         }
         Answered::Over(match answer {
-            // A success is found again by whoever asks again.
-            Letting::NotHeld if release.missing == Missing::Lost || matches!(release.note, Note::Success(_)) => {
-                Err(Error::Lost {
-                    name: Arc::clone(place.name()),
-                    cause: LostCause::Gone,
-                    since: std::time::Instant::now(),
-                })
-            }
+            Letting::NotHeld if release.missing == Missing::Lost => Err(Error::Lost {
+                name: Arc::clone(place.name()),
+                cause: LostCause::Gone,
+                since: std::time::Instant::now(),
+            }),
             Letting::Expired if release.missing == Missing::Lost => Ok(Released::AlreadyExpired),
             _ => Ok(Released::Freed),
         })

@@ -203,9 +203,11 @@ impl PeriodicJob {
         let before = job.board().number();
         let guard = self.handle.try_lock(Nesting::Never).lease(self.lease).wait(wait).await?;
         let told = job.board().since(before);
+        let every = job.terms().every;
         Ok(match guard.map(NotedGuard::new) {
-            Some(guard) => told.map(|told| {
-                let context = JobContext::new(guard.share(), &told, job.terms().every);
+            // Somebody else may have been told something since, if it was lost before it was taken.
+            Some(guard) => guard.share().fence().map(|fence| {
+                let context = JobContext::new(guard.share(), fence, told.as_ref().and_then(Told::last), every);
                 Begun::Here(Box::new(JobTurn { guard, context }))
             }),
             None => told.map(Begun::Not),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     job_hash::Kept,
-    job_told::{Millis, Standing, Told, time},
+    job_told::{Millis, Standing, Told, of_fence, time},
 };
 use crate::{engine::LockGuard, error::Error};
 
@@ -119,10 +119,9 @@ pub struct JobContext {
 }
 
 impl JobContext {
-    pub(super) fn new(guard: Arc<LockGuard>, told: &Told, every: Duration) -> Self {
-        let last_ms = if let Standing::Begun { last_ms } = told.standing { Some(last_ms) } else { None };
-        let (start_ms, attempt, fence, stop) = (told.start_ms, told.attempt, told.fence(), guard.cancellation());
-        Self { guard, start_ms, attempt, fence, last_ms: last_ms.filter(|last_ms| *last_ms > 0), every, stop }
+    pub(super) fn new(guard: Arc<LockGuard>, fence: u64, last_ms: Option<Millis>, every: Duration) -> Self {
+        let ((start_ms, attempt), stop) = (of_fence(fence), guard.cancellation());
+        Self { guard, start_ms, attempt, fence, last_ms, every, stop }
     }
 
     pub(super) fn stop(&self) -> &CancellationToken {

@@ -87,6 +87,15 @@ impl Told {
         }
     }
 
+    /// When the last period with a success began, where the attempt is ours.
+    pub(super) fn last(&self) -> Option<Millis> {
+        if let Standing::Begun { last_ms } = self.standing {
+            Some(last_ms).filter(|last_ms| *last_ms > 0)
+        } else {
+            None
+        }
+    }
+
     /// Grows over attempts and over periods.
     pub(super) fn fence(&self) -> u64 {
         (self.start_ms / 1000) << ATTEMPT_BITS | u64::from(self.attempt)

@@ -345,11 +345,16 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
         }
         Err(error) => note(Some(error)),
     }
-    let job = one.periodic_job(format!("{name}:job"), Duration::from_secs(24 * 3600)).max_attempts(1000);
-    match job.run(|_| async { Err::<(), ()>(()) }).await {
+    let [job, theirs] =
+        [one, other].map(|client| client.periodic_job(format!("{name}:job"), Duration::from_secs(24 * 3600)));
+    let work = |_| async move {
+        // Stands by meanwhile.
+        drop(timeout(COMMAND, theirs.schedule(CancellationToken::new(), |_| async { Ok::<_, ()>(()) })).await);
+        Err::<(), ()>(())
+    };
+    match job.run(work).await {
         Ok(_) => {
-            let unlocked = job.run(|_| async { Ok::<_, ()>(()) }).await;
-            note(unlocked.err());
+            note(job.run(|_| async { Ok::<_, ()>(()) }).await.err());
             note(job.inspect().await.err());
         }
         Err(error) => note(Some(error)),

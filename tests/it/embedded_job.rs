@@ -202,6 +202,37 @@ async fn while_it_runs_the_others_hear_who_is_at_it_and_so_do_other_tasks_of_tha
     assert_ran(working.await.expect("no panic"), 7);
 }
 
+/// Nothing is handed over between them: whether there is anything left to do is the server's to say.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_stands_by_goes_on_where_another_one_of_its_client_failed_or_was_done() {
+    for result in [Err("broken"), Ok(1)] {
+        let store = at_the_start_of(HOUR).await;
+        let job = hourly(&client(&store).await);
+        let (end, working) = begins(&job).await;
+        let (attempts, stop) = (Arc::new(AtomicU32::new(0)), CancellationToken::new());
+        let (scheduled, stops, count) = (job.clone(), stop.clone(), Arc::clone(&attempts));
+        let standing_by = tokio::spawn(async move {
+            let work = |ctx: JobContext| {
+                count.store(ctx.attempt(), Ordering::SeqCst);
+                async { Ok::<_, ()>(()) }
+            };
+            scheduled.schedule(stops, work).await
+        });
+        sleep(MINUTE).await;
+        assert_eq!(attempts.load(Ordering::SeqCst), 0);
+        end.send(result).expect("it works");
+        let done = working.await.expect("no panic");
+        assert!(
+            matches!((&done, result), (Ok(Outcome::Ran(1)), Ok(_)) | (Ok(Outcome::Failed { .. }), Err(_))),
+            "{done:?}"
+        );
+        sleep(SECOND).await;
+        assert_eq!(attempts.load(Ordering::SeqCst), if result.is_ok() { 0 } else { 2 });
+        stop.cancel();
+        standing_by.await.expect("no panic").expect("it was told to stop");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_of_many_leases_is_renewed_and_nobody_else_begins() {
     let store = at_the_start_of(HOUR).await;
@@ -311,6 +342,7 @@ async fn every_poll_may_be_the_last_and_no_attempt_outlives_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_whose_answer_is_lost_is_unrecorded_and_recorded_in_the_background() {
+    let traces = Traces::here();
     let store = at_the_start_of(HOUR).await;
     let (ann, ben) = (client(&store).await, client(&store).await);
     let work = |_: JobContext| async {
@@ -335,6 +367,8 @@ async fn a_success_whose_answer_is_lost_is_unrecorded_and_recorded_in_the_backgr
     sleep(SECOND * 5).await;
     assert_done(succeeds(&hourly(&ben)).await, &ann);
     assert_eq!(record(&store, "report")["attempts"], "1");
+    // That it was told before is no refusal to tell it.
+    assert!(traces.all().iter().all(|said| !said.what.contains("refuses to publish")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,9 @@ use tokio::{
 
 use crate::{
     harness::{
-        Server, eventually, eventually_async,
+        Server,
+        deployment::Deployment,
+        eventually, eventually_async,
         proxy::{Action, Proxy, matching::script},
         unique_name,
     },
@@ -161,6 +163,37 @@ async fn on_a_server_another_node_begins_where_one_failed_within_a_round_trip_of
     assert!(at - failed < SECOND * 5, "after {:?}", at - failed);
     stop.cancel();
     node.await.expect("no panic").expect("it was told to stop");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_cluster_and_with_sentinels_a_job_is_done_once_and_a_failure_is_told() {
+    for deployment in [Deployment::of_cluster(), Deployment::of_sentinels()] {
+        let url = deployment.url();
+        for name in ["report", "{report}:a", "b{report}"] {
+            let [ann, ben] = [client(&url).await, client(&url).await].map(|client| client.periodic_job(name, DAY));
+            let ((began, has_begun), stop) = (oneshot::channel(), CancellationToken::new());
+            let (began, stops) = (Mutex::new(Some(began)), stop.clone());
+            let work = |_: JobContext| async {
+                let standing_by = tokio::spawn({
+                    let (ben, stops) = (ben.clone(), stops.clone());
+                    async move { ben.schedule(stops, |ctx| async move { Ok::<_, ()>(ctx.attempt()) }).await }
+                });
+                began.lock().expect("no panic").take().expect("once").send(standing_by).expect("somebody asks");
+                tokio::time::sleep(MS * 300).await;
+                Err("broken")
+            };
+            let done: Done = ann.run(work).await;
+            assert!(matches!(done, Ok(Outcome::Failed { attempt: 1, .. })), "{done:?}");
+            let recorded = async || {
+                let record = ann.inspect().await.expect("the server answers").expect("it was done");
+                record.attempts == 2 && record.success.is_some()
+            };
+            // Long before the lease would be over.
+            eventually_async(SOON, recorded).await;
+            stop.cancel();
+            has_begun.await.expect("it began").await.expect("no panic").expect("it was told to stop");
+        }
+    }
 }
 
 #[test]
