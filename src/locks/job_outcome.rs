@@ -24,8 +24,8 @@ use crate::{engine::LockGuard, error::Error};
 /// fn line<T, E: std::fmt::Display>(outcome: &Outcome<T, E>) -> Option<String> {
 ///     match outcome {
 ///         Outcome::Ran(_) => Some("done".to_owned()),
-///         Outcome::Failed { attempt, error } => Some(format!("attempt {attempt} failed: {error}")),
-///         Outcome::Exhausted { attempts } => Some(format!("{attempts} attempts failed: somebody should look")),
+///         Outcome::Failed { attempt, error, .. } => Some(format!("attempt {attempt} failed: {error}")),
+///         Outcome::Exhausted { attempts, .. } => Some(format!("{attempts} attempts failed: somebody should look")),
 ///         Outcome::Unrecorded(_, error) => Some(format!("done, and may be done again: {error}")),
 ///         _ => None,
 ///     }
@@ -99,11 +99,11 @@ pub enum Outcome<T, E> {
 /// use std::{convert::Infallible, time::Duration};
 ///
 /// let job = client.periodic_job("report", Duration::from_secs(3600));
-/// let outcome = job.run(|ctx| async move {
+/// let work = |ctx: relatch::JobContext| async move {
 ///     println!("the period of {:?}, attempt {}", ctx.period(), ctx.attempt());
 ///     Ok::<_, Infallible>(ctx.missed())
-/// });
-/// outcome.await?;
+/// };
+/// println!("{:?}", job.run(work).await?);
 /// # Ok(())
 /// # }
 /// ```
