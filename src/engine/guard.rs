@@ -280,15 +280,11 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
-        match &self.held {
-            Held::One(share) => share.fence(),
-            Held::Many(_) => None,
-        }
+        self.only()?.fence()
     }
 
     /// The token of a [`TokenLock`](crate::TokenLock) that is held: whoever has it can extend and release the lock, here and
-    /// elsewhere, see [`TokenLock::resume`](crate::TokenLock::resume). Other locks have none, nor have several together, nor what was lost or
-    /// released.
+    /// elsewhere, see [`TokenLock::resume`](crate::TokenLock::resume). What was lost or released has none, nor have other locks.
     ///
     /// The next holder of this process gets another one: after this call the lock is not passed on without a round trip. To hand
     /// the lock itself on, take [`LockGuard::into_token`].
@@ -309,10 +305,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn token(&self) -> Option<Token> {
-        match &self.held {
-            Held::One(share) => share.token(),
-            Held::Many(_) => None,
-        }
+        self.only()?.token()
     }
 
     /// Gives the lock to whoever gets the token: the guard is gone, nobody here renews the lock, and it stays locked for what is
