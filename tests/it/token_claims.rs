@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use relatch::{Client, Error, LostCause, RefusedKind, Released, Token, TokenLock};
+#[cfg(feature = "embedded")]
+use relatch::Client;
+use relatch::{Error, LostCause, RefusedKind, Released, Token, TokenLock};
 use tokio::time::timeout;
 
 use crate::{
