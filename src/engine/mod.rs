@@ -15,6 +15,7 @@
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
 //! | uses that are none | `misuse.rs` |
+//! | which lock a name is within a client | `kinds.rs` |
 //! | owners that wait for one another | `circles.rs` |
 //! | waiters of this process, first come first served | `queue.rs`, their owners by the hashes of `mix.rs` |
 //! | the end of a hold: pass, hand over or release | `hand_over.rs` |
@@ -103,6 +104,7 @@ mod handle;
 mod hold;
 mod home;
 mod inline;
+mod kinds;
 mod loss;
 mod many;
 mod misuse;

@@ -26,6 +26,7 @@ use super::{
     ending::{HomeEnds, WindingDown},
     era::{Era, Eras},
     home::Home,
+    kinds::{in_use_as_another, in_use_with_other_options},
     misuse::DroppedAtOnce,
     reap::Watched,
     registry::{Entry, Place, State},
@@ -297,24 +298,14 @@ impl Engine {
                 return Err(Error::Closed);
             }
             let place = self.place(protocol);
-            let (there, asked) = (&place.entry.protocol, protocol);
-            if (there.kind(), there.repairs()) != (asked.kind(), asked.repairs()) {
-                return Err(Error::invalid(
-                    "name",
-                    format!(
-                        "{:?} is in use as a {} of this client, and cannot be a {} too",
-                        &**asked.name(),
-                        manner(&**there),
-                        manner(&**asked)
-                    ),
-                ));
+            if let Some(error) = in_use_as_another(&*place.entry.protocol, &**protocol) {
+                return Err(error);
             }
             if place.entry.protocol.options() != protocol.options() {
                 if self.replaces(&place.entry) {
                     continue;
                 }
-                let why = format!("{:?} is in use by this client with other options", &**protocol.name());
-                return Err(Error::invalid("name", why));
+                return Err(in_use_with_other_options(&**protocol));
             }
             let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
             if let Some(done) = done {
@@ -356,12 +347,6 @@ impl Engine {
             idle
         });
     }
-}
-
-/// What a protocol is called where its kind alone may not tell it from another.
-fn manner(protocol: &dyn Protocol) -> String {
-    let after = protocol.repairs().map_or_else(String::new, |ttl| format!(" after {ttl:?}"));
-    format!("{}{after}", protocol.kind())
 }
 
 /// An entry as the registry knows it: by its key, of which it has the only copy.
