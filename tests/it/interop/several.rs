@@ -24,6 +24,9 @@ const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
 /// Whoever hears nothing enters when this is over.
 const LEASE: Duration = Duration::from_secs(2);
+/// Two tries, some polls until a subscription is confirmed, Redisson's release, and the try that enters. Whoever polls all the
+/// while, after pauses of an eighth of a second on average, asks about twenty times.
+const ASKED_WHILE_ASLEEP: u64 = 9;
 /// What ours hold for, where nothing but their release is to end it. Whoever of Redisson hears of none enters after that.
 const HELD: Duration = Duration::from_secs(16);
 /// Servers need some seconds for a failover, and Redisson looks each five seconds where its masters are.
@@ -102,7 +105,7 @@ async fn sides_that_listen_in_different_ways_keep_each_other_out_and_enter_when_
         let asked = || site.servers().scripts_run("node1");
         let guard = mutex.lock().lease(LEASE).await.expect("it is free");
         let ends = monotonic() + guard.expires_in().expect("it is held");
-        // Who listens asks once more before it sleeps.
+        // Who listens asks once more before it sleeps. A waiter of ours may poll while its subscription is on its way.
         let before = asked();
         let mut waiting = lock.lock();
         listening(site.servers(), "node1", &name, is_sharded(theirs), 1).await;
@@ -121,6 +124,9 @@ async fn sides_that_listen_in_different_ways_keep_each_other_out_and_enter_when_
         assert!(lock.unlock().await.yes());
         let (guard, at) = entered(waiter).await;
         assert_prompt(held.began + LEASE, at, STIRRED + EXPIRED);
+        // It slept until then.
+        let times = asked() - before;
+        assert!(times <= ASKED_WHILE_ASLEEP, "{times} scripts in {LEASE:?}");
         guard.unlock().await.expect("it is held");
     }
 }
