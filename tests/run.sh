@@ -152,37 +152,119 @@ clients() {
     return "$status"
 }
 
-step "redis-server is installed" redis_server
-step "OpenSSL's headers are installed" openssl_headers
-step "openssl is installed" openssl_program
-step "the library for a stepped clock is installed" clock_library
-step "fmt" cargo fmt --all --check
-for set in "${features[@]}"; do
-    # Other tests and examples are the same with either TLS. The empty set is no argument at all.
-    case $set in *tls) targets="--lib --test tls" ;; *) targets=--all-targets ;; esac
-    step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
-done
-# The faults that the simulation must find are in no build of users; they are to compile all the same.
-step "clippy with the mutants" cargo clippy --quiet --test it --features embedded -- --cfg relatch_mutants -D warnings
-# The package that ships is without this member.
-[ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --all-targets -- -D warnings
-for set in "${features[@]}"; do
-    step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
-done
-step "the README's test in an empty crate" tests/readme.sh
+# What only reads the sources goes on beside the builds, in a folder of its own: a compiler that checks is one thread.
+# Its words come in one piece at its end, and its summary with the others'.
+beside=
+beside_says=
+beside() {
+    beside_says=$(mktemp -d) || exit 1
+    (
+        export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/beside
+        summary=()
+        failed=0
+        "$1"
+        printf '%s\n' ${summary[@]+"${summary[@]}"} >"$beside_says/summary"
+        printf '%s\n' "$failed" >"$beside_says/failed"
+    ) >"$beside_says/said" 2>&1 &
+    beside=$!
+}
+
+# Waits for it. One that was killed has failed.
+beside_is_over() {
+    wait "$beside"
+    cat "$beside_says/said"
+    if [ -s "$beside_says/failed" ]; then
+        mapfile -t -O "${#summary[@]}" summary <"$beside_says/summary"
+        failed=$((failed + $(<"$beside_says/failed")))
+    else
+        failed=$((failed + 1))
+        summary+=("FAILED        what goes on beside the builds")
+    fi
+    rm -rf "$beside_says"
+    beside=
+}
+trap '[ -z "$beside" ] || { kill "$beside"; rm -rf "$beside_says"; }' EXIT
+
 # With the feature off nothing of the store may be there.
 no_lua() {
     local tree
     tree=$(cargo tree --edges normal --prefix none) && ! grep "^mlua" <<<"$tree"
 }
-step "no Lua without the feature" no_lua
+
 # Whoever builds an example waits for all that the tests beside it need.
 no_foreign() {
     local tree
     tree=$(cargo tree --all-features --edges all --prefix none) && ! grep -E "^(criterion|proptest|public-api) " <<<"$tree"
 }
-step "no foreign crates for an example" no_foreign
+
+readings() {
+    local set targets deny
+    step "fmt" cargo fmt --all --check
+    for set in "${features[@]}"; do
+        # Tests and examples are the same with either TLS, and with all features those of each single one are there.
+        # The empty set is no argument at all.
+        case $set in
+            "" | --all-features) targets=--all-targets ;;
+            *tls) targets="--lib --test tls" ;;
+            *) targets=--lib ;;
+        esac
+        step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
+    done
+    # The faults that the simulation must find are in no build of users; they are to compile all the same.
+    step "clippy with the mutants" cargo clippy --quiet --test it --features embedded -- --cfg relatch_mutants -D warnings
+    # The package that ships is without this member.
+    [ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --all-targets -- -D warnings
+    for set in "${features[@]}"; do
+        step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
+    done
+    step "no Lua without the feature" no_lua
+    step "no foreign crates for an example" no_foreign
+    step "package" package
+    if toolchain "$msrv"; then
+        step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
+    else
+        left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
+    fi
+    if deny=$(cargo_deny); then
+        step "licences" licences "$deny"
+    else
+        left_out "licences" "cargo install cargo-deny"
+    fi
+    if installed nightly; then
+        step "the oldest versions fit together" oldest
+    else
+        left_out "public surface, oldest versions" "rustup toolchain install nightly --profile minimal"
+    fi
+}
+
+# What is run later, so that nothing is compiled beside a test that watches the clock.
+builds() {
+    cargo test --quiet --no-run --features embedded &&
+        cargo test --quiet --no-run --features rustls --test tls &&
+        cargo test --quiet --no-run --features native-tls --test tls &&
+        cargo test --quiet --no-run --features "native-tls redis/tokio-rustls-comp" --test tls &&
+        cargo test --quiet --no-run --all-features --lib &&
+        cargo test --quiet --no-run --features embedded --bench allocations &&
+        { [ ! -d tests/foreign ] || cargo test --quiet --no-run -p foreign; }
+}
+
+step "redis-server is installed" redis_server
+step "OpenSSL's headers are installed" openssl_headers
+step "openssl is installed" openssl_program
+step "the library for a stepped clock is installed" clock_library
+beside readings
+step "builds" builds
+unbuilt=()
+if command -v mvn >/dev/null; then
+    step "the Java program beside us" java_program
+fi
+step "the lock clients of Python" clients python tokens::redis_py
+step "the lock clients of Go" clients go tokens::redsync tokens::redislock
+step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
+step "the README's test in an empty crate" tests/readme.sh
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
+beside_is_over
+
 # The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
 simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
@@ -202,13 +284,6 @@ else
     left_out "the store beside a real server, the statements of the guide, the warnings of examples, public surface" "tests/foreign is in the repository only"
 fi
 step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features embedded --bench allocations
-unbuilt=()
-if command -v mvn >/dev/null; then
-    step "the Java program beside us" java_program
-fi
-step "the lock clients of Python" clients python tokens::redis_py
-step "the lock clients of Go" clients go tokens::redsync tokens::redislock
-step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
 # Servers of Java are busier.
 RUST_TEST_THREADS="$((threads * 2 / 3))" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
@@ -221,22 +296,6 @@ for set in "rustls" "native-tls"; do
 done
 step "TLS, rustls by somebody else" some_tests --features "native-tls redis/tokio-rustls-comp" --test tls live::a_lock_lives
 step "unit tests of the backend, --all-features" some_tests --all-features --lib backend::redis
-step "package" package
-if toolchain "$msrv"; then
-    step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
-else
-    left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
-fi
-if deny=$(cargo_deny); then
-    step "licences" licences "$deny"
-else
-    left_out "licences" "cargo install cargo-deny"
-fi
-if installed nightly; then
-    step "the oldest versions fit together" oldest
-else
-    left_out "public surface, oldest versions" "rustup toolchain install nightly --profile minimal"
-fi
 
 # What takes too long for every day, unless it is asked for.
 [ -n "${RELATCH_FAILOVERS:-}" ] || left_out "failovers of each kind, three in a row" "RELATCH_FAILOVERS=3"
