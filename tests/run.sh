@@ -7,7 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 msrv=1.88
 # Each set of features that changes what is compiled; the last one has everything.
-features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "--all-features")
+features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "--features=operate" "--features=cli" "--all-features")
+
+# What the tests are built with, all alike.
+tested=embedded,cli
 
 # How long the storms of tests/it/storm.rs last, on one server and on a cluster, where failovers take their time;
 # RELATCH_STORM_SEED repeats one.
@@ -112,7 +115,7 @@ licences() { "$1" check licenses sources bans || "$1" --offline check licenses s
 interop() {
     local said status
     said=$(mktemp) || return
-    some_tests --features embedded --test it "$interop" -- --nocapture "$@" 2>&1 | tee "$said"
+    some_tests --features "$tested" --test it "$interop" -- --nocapture "$@" 2>&1 | tee "$said"
     status=${PIPESTATUS[0]}
     skipped "$said" "there is no Maven" "a live Redisson" "Maven and a JDK of 17 or newer"
     skipped "$said" "there are no tools of python" "redis-py" "Python 3.10 or newer with pip"
@@ -206,7 +209,7 @@ readings() {
         case $set in
             "" | --all-features) targets=--all-targets ;;
             *tls) targets="--lib --test tls" ;;
-            *) targets=--lib ;;
+            *) targets="--lib --bins" ;;
         esac
         step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
     done
@@ -239,12 +242,12 @@ readings() {
 
 # What is run later, so that nothing is compiled beside a test that watches the clock.
 builds() {
-    cargo test --quiet --no-run --features embedded &&
+    cargo test --quiet --no-run --features "$tested" &&
         cargo test --quiet --no-run --features rustls --test tls &&
         cargo test --quiet --no-run --features native-tls --test tls &&
         cargo test --quiet --no-run --features "native-tls redis/tokio-rustls-comp" --test tls &&
         cargo test --quiet --no-run --all-features --lib &&
-        cargo test --quiet --no-run --features embedded --bench allocations &&
+        cargo test --quiet --no-run --features "$tested" --bench allocations &&
         { [ ! -d tests/foreign ] || cargo test --quiet --no-run -p foreign; }
 }
 
@@ -262,7 +265,7 @@ step "the lock clients of Python" clients python tokens::redis_py
 step "the lock clients of Go" clients go tokens::redsync tokens::redislock
 step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
 step "the README's test in an empty crate" tests/readme.sh
-step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features embedded --example quickstart
+step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features "$tested" --example quickstart
 beside_is_over
 
 # The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
@@ -273,7 +276,7 @@ interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
 threads=$((3 * $(getconf _NPROCESSORS_ONLN)))
-step "tests and doc tests, --features=embedded" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features embedded -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$interop"
+step "tests and doc tests, --features=$tested" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features "$tested" -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
     step "the store beside a real server, with proptest" foreign --test inside server::tests::differential
@@ -283,13 +286,13 @@ if [ -d tests/foreign ]; then
 else
     left_out "the store beside a real server, the statements of the guide, the warnings of examples, public surface" "tests/foreign is in the repository only"
 fi
-step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features embedded --bench allocations
+step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features "$tested" --bench allocations
 # Servers of Java are busier.
 RUST_TEST_THREADS="$((threads * 2 / 3))" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
-RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features embedded --test it "$simulation" -- --exact --nocapture
-RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features embedded --test it "$simulation_of_nodes" -- --exact --nocapture
-RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features embedded --test it "$storm" -- --exact --nocapture
-RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests --features embedded --test it "$storm" -- --exact --nocapture
+RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features "$tested" --test it "$simulation" -- --exact --nocapture
+RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features "$tested" --test it "$simulation_of_nodes" -- --exact --nocapture
+RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features "$tested" --test it "$storm" -- --exact --nocapture
+RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests --features "$tested" --test it "$storm" -- --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.
 for set in "rustls" "native-tls"; do
     step "TLS, --features=$set" some_tests --features "$set" --test tls live::
