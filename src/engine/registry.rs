@@ -192,7 +192,13 @@ impl State {
     fn next_look(&self, place: &Place) -> Option<Date> {
         let watchdog = place.engine.settings().watchdog_timeout;
         let mut next: Option<Date> = None;
-        let mut sooner = |at: Option<Date>| next = next.zip(at).map(|(next, at)| next.min(at)).or(next).or(at);
+        // Not by `zip`, `map` and `or`: optimised for size, Rust 1.95 makes nothing at all of one date and none.
+        let mut sooner = |at: Option<Date>| {
+            next = match (next, at) {
+                (Some(next), Some(at)) => Some(next.min(at)),
+                (next, at) => next.or(at),
+            };
+        };
         if let Some(hold) = &self.hold {
             sooner(Some(hold.known_deadline()));
             sooner(hold.bounded());
