@@ -8,6 +8,7 @@ use crate::script::Script;
 /// has.
 #[cfg_attr(relatch_mutants, derive(Clone, Copy, Debug, PartialEq, Eq))]
 pub(crate) enum Rule {
+    BegunWorkCounts,
     CoolDownEnds,
     ConfirmationWakes,
     DeadlineFromSending,
@@ -43,6 +44,7 @@ pub(crate) enum Rule {
     TurnsAfterRestCount,
     UncertainIsReleased,
     WatchdogForAnyTicket,
+    WatchedEndKeepsNote,
     WithdrawnStays,
 }
 

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    HoldNumber,
+    HoldNumber, Note,
     apart::{ApartTry, GoesBehind},
     outcome::Outcome,
     parked::SentTry,
@@ -155,7 +155,7 @@ impl Drop for HalfBuilt {
             job.behind = GoesBehind::a_try(self.apart.take());
             drop(job); // goes on in the background
         } else if old_copies != OldCopies::None {
-            place.update(|state, _| state.reaps.add(self.number, self.lease, place, now()));
+            place.update(|state, _| state.reaps.add(self.number, Note::Unused, self.lease, place, now()));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    HoldNumber, Moved,
+    HoldNumber, Moved, Note,
     apart::GoesBehind,
     clock::Moment,
     commands::one_at_a_time,
@@ -322,7 +322,9 @@ impl Drop for HandOver {
         let place = &self.place;
         if self.unclean {
             // Not before: an early one would free what is to be handed over.
-            place.update(|state, _| state.reaps.add(self.from, self.lease, place, place.engine.clock().now()));
+            place.update(|state, _| {
+                state.reaps.add(self.from, Note::Unused, self.lease, place, place.engine.clock().now())
+            });
         }
         let Some(waiter) = self.waiter.take() else { return };
         let (first, then) = match self.to {
@@ -336,7 +338,7 @@ impl Drop for HandOver {
             job.behind = GoesBehind::commands(self.commands.take());
             // What an old acquire makes again, an old hand-over may move.
             if let Some(to) = self.to.filter(|_| self.unclean) {
-                state.reaps.add(to, self.lease, place, now);
+                state.reaps.add(to, Note::Unused, self.lease, place, now);
             }
             state.handing = None;
             state.promote_waiter(waiter, place, fx);

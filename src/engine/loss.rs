@@ -65,7 +65,7 @@ impl State {
         } else {
             self.slice.lost(now);
             if hold.unclean {
-                self.reaps.add(hold.number, lease, place, now);
+                self.reaps.add(hold.number, hold.tenure.note_of_end(), lease, place, now);
             }
         }
         if hold.count() > 0 {

@@ -91,6 +91,8 @@ struct WatchList {
 #[derive(Debug)]
 struct Reap {
     number: HoldNumber,
+    /// What is said of it, as long as its own release has no answer; what runs after that is an old copy's, under which nothing is done.
+    note: Note,
     step: Duration,
     next: Instant,
     until: Instant,
@@ -155,7 +157,7 @@ impl CrowdedOut {
 }
 
 impl Reaps {
-    pub(super) fn add(&mut self, number: HoldNumber, lease: Duration, place: &Place, now: Instant) {
+    pub(super) fn add(&mut self, number: HoldNumber, note: Note, lease: Duration, place: &Place, now: Instant) {
         if without(Rule::OldCopiesAreReaped) {
             return;
         }
@@ -164,12 +166,18 @@ impl Reaps {
         let watch = self.0.get_or_insert_default();
         let (own, crowded_out) = place.engine.watched().enter((until, number), place.entry_weak());
         watch.crowded_out.extend(crowded_out);
-        watch.watched.push(Reap { number, step, next: now + step, until, _place: own });
+        watch.watched.push(Reap { number, note, step, next: now + step, until, _place: own });
         if watch.watched.len() > WATCHED {
             let first = watch.watched.iter().enumerate().min_by_key(|(_, reap)| reap.until);
             first.map(|(at, _)| at).map(|at| watch.watched.swap_remove(at));
         }
         watch.find_next();
+    }
+
+    /// What is to be said of it from now on, if it is watched for.
+    pub(super) fn say(&mut self, number: HoldNumber, note: Note) {
+        let watched = self.0.as_mut().map(|watch| watch.watched.iter_mut());
+        watched.into_iter().flatten().filter(|reap| reap.number == number).for_each(|reap| reap.note = note);
     }
 
     /// It has run, or there is no room for it.
@@ -196,7 +204,7 @@ impl Reaps {
 
 impl WatchList {
     /// The numbers to be released now. Whoever would be due within half a step goes along: one round for many.
-    fn due(&mut self, now: Instant) -> Vec<HoldNumber> {
+    fn due(&mut self, now: Instant) -> Vec<(HoldNumber, Note)> {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -211,7 +219,7 @@ impl WatchList {
             if !is_due(reap) {
                 return true;
             }
-            due.push(reap.number);
+            due.push((reap.number, if without(Rule::WatchedEndKeepsNote) { Note::Unused } else { reap.note }));
             // The last one is sent at `until` itself.
             reap.next = (now + reap.step).min(reap.until);
             now < reap.until
@@ -231,23 +239,24 @@ impl State {
         let Some(watch) = &mut self.reaps.0 else { return None };
         let mut due = watch.due(now);
         // A release that is repeated needs no help; one that was helped would not find what it let go of.
-        due.retain(|number| !self.releases.iter().any(|it| it.number == *number || it.then == Some(*number)));
+        due.retain(|(number, _)| !self.releases.iter().any(|it| it.number == *number || it.then == Some(*number)));
         if due.is_empty() {
             return None;
         }
         let (place, round) = (place.clone(), Arc::new(()));
         watch.round = Arc::downgrade(&round);
         Some(Box::pin(async move {
-            join_all(due.into_iter().map(|number| reap(&place, number))).await;
+            join_all(due.into_iter().map(|(number, note)| reap(&place, number, note))).await;
             drop(round);
         }))
     }
 }
 
 /// No answer is waited for again: the next step asks anyway.
-async fn reap(place: &Place, number: HoldNumber) {
-    let answer = place.entry.protocol.release(number, 0, Note::Unused).await;
-    if matches!(answer, Ok(Letting::Done { .. })) {
+async fn reap(place: &Place, number: HoldNumber, note: Note) {
+    let answer = place.entry.protocol.release(number, 0, note).await;
+    // What its own release would have said, which had no answer, is no news.
+    if note == Note::Unused && matches!(answer, Ok(Letting::Done { .. })) {
         tracing::warn!(lock = %Field(place.name()), hold = %number, "released a hold that an old copy of a command left");
     }
 }

@@ -69,8 +69,9 @@ enum Missing {
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>, now: Instant) -> ReleaseJob {
+        self.reaps.say(why.number, why.note);
         if why.old_copies != OldCopies::None {
-            self.reaps.add(why.number, why.lease, place, now);
+            self.reaps.add(why.number, why.note, why.lease, place, now);
         }
         let own = self.listening.expect_own();
         self.slice.released(now, why.turn);
@@ -136,6 +137,7 @@ impl State {
             return Answered::Then(then);
         }
         let Some(release) = self.releases.remove(at) else { return Answered::Over(Ok(Released::Freed)) };
+        self.reaps.say(number, Note::Unused);
         if release.own.is_expected() && !published {
             self.listening.unexpect_own();
         }

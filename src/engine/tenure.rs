@@ -13,6 +13,7 @@ use super::{Note, date::Date};
 use crate::{
     error::{Error, LostCause},
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// One owner's time with a hold, shared with that owner's guards. A pass ends it and begins another.
@@ -146,7 +147,7 @@ impl Tenure {
         let fence = || more.fence.get().copied().unwrap_or(0);
         match more.done.load(Ordering::Acquire) {
             SUCCEEDED => Note::Success(fence()),
-            BEGAN => Note::Failure(fence()),
+            BEGAN if !without(Rule::BegunWorkCounts) => Note::Failure(fence()),
             _ => Note::Unused,
         }
     }

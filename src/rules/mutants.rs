@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::Rule;
-use crate::script::{Script, fenced, reentrant, token};
+use crate::script::{Script, fenced, job, reentrant, token};
 
 /// One fault that the simulation must find.
 #[derive(Clone, Copy)]
@@ -38,6 +38,11 @@ pub fn all() -> &'static [Mutant] {
 /// Those that show only where processes are at different distances.
 pub fn of_turns() -> &'static [Mutant] {
     OF_TURNS
+}
+
+/// Those that show only where a fleet does a periodic job.
+pub fn of_jobs() -> &'static [Mutant] {
+    OF_JOBS
 }
 
 /// From now on this thread's clients and stores have this fault, or none.
@@ -336,13 +341,101 @@ static OF_TURNS: &[Mutant] = &[
     engine("turns-after-rest-count", Rule::TurnsAfterRestCount, "whoever is far counts no turn of those that are near"),
 ];
 
+static OF_JOBS: &[Mutant] = &[
+    engine("begun-work-counts", Rule::BegunWorkCounts, "work that began and was dropped gives its attempt back"),
+    engine(
+        "watched-end-keeps-note",
+        Rule::WatchedEndKeepsNote,
+        "an end that had no answer is repeated as that of an attempt that never began",
+    ),
+    lua(
+        "end-names-period",
+        &job::RELEASE,
+        "local nobodys = start_ms ~= '0' and start_ms ~= read[3]",
+        "local nobodys = false",
+        "an end counts for whatever period is on record",
+    ),
+    lua(
+        "unused-is-given-back",
+        &job::RELEASE,
+        "if note == 'unused' or nobodys then",
+        "if nobodys then",
+        "an attempt that never began stays counted",
+    ),
+    lua(
+        "late-success-counts",
+        &job::RELEASE,
+        "if read[1] ~= field then",
+        "local clock = redis.call('TIME')\nif read[1] ~= field or\n  (tonumber(redis.call('HGET', job, 'until')) or 0) \
+         <= clock[1] * 1000 + math.floor(clock[2] / 1000) then",
+        "a success after the lease is refused though nobody else began",
+    ),
+    lua(
+        "success-is-found-again",
+        &job::RELEASE,
+        "if note == 'success' and read[2] == field and read[3] == start_ms then",
+        "if false then",
+        "a success that is sent twice is told that it is lost",
+    ),
+    lua(
+        "failure-is-told",
+        &job::RELEASE,
+        "redis.pcall(publish, channel, '0')",
+        "0",
+        "the end of an attempt is published to nobody",
+    ),
+    lua(
+        "death-counts",
+        &job::ACQUIRE,
+        "attempt = attempt + 1\n",
+        "if not (run and until_ms <= now_ms) then\n  attempt = attempt + 1\nend\n",
+        "an attempt that died is not counted",
+    ),
+    lua(
+        "begin-counts-once",
+        &job::ACQUIRE,
+        "if run == field then",
+        "if false then",
+        "a begin that runs twice is not known again",
+    ),
+    lua("done-is-done", &job::ACQUIRE, "if read[6] then", "if false then", "work that is done is begun again"),
+    lua(
+        "attempts-are-bounded",
+        &job::ACQUIRE,
+        "if attempt >= max_attempts then",
+        "if attempt > max_attempts then",
+        "a period has one attempt more than it may",
+    ),
+    lua(
+        "older-work-holds-up",
+        &job::ACQUIRE,
+        "if run and until_ms > now_ms then",
+        "if run and until_ms > now_ms and known_ms >= start_ms then",
+        "a period begins while the work of the one before goes on",
+    ),
+    lua(
+        "period-forgets-success",
+        &job::ACQUIRE,
+        "redis.call('HDEL', job, 'by', 'at')",
+        "attempt = 1",
+        "a new period has the success of the one before",
+    ),
+    lua(
+        "renewal-of-own-attempt",
+        &job::RENEW,
+        "if read[1] == field then",
+        "if read[1] then",
+        "a renewal lengthens whatever attempt runs",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_script_has_the_line_that_a_mutant_changes() {
-        for mutant in ALL {
+        for mutant in ALL.iter().chain(OF_JOBS) {
             if let Change::Lua(script, from, to) = mutant.change {
                 assert!(script.source.contains(from) && from != to, "{}", mutant.name);
             }
@@ -351,7 +444,7 @@ mod tests {
 
     #[test]
     fn no_two_mutants_have_one_name() {
-        let all: Vec<_> = ALL.iter().chain(OF_TURNS).collect();
+        let all: Vec<_> = ALL.iter().chain(OF_TURNS).chain(OF_JOBS).collect();
         for (at, mutant) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
         }

@@ -12,6 +12,7 @@
 //! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
 //! | of which kind each name's lock is | `kinds.rs` |
 //! | names whose holders have tokens that grow, and names that are held by tokens | `fences.rs`, `tokens.rs` |
+//! | fleets that do a periodic job, a simulation of their own | `jobs.rs` |
 //! | days on which replicas are to know of grants | `replicas.rs` |
 //! | what is known of everybody | `referee.rs`, `shadow.rs` |
 //! | what must be true at an answer and at a look | `rules.rs` |
@@ -19,6 +20,7 @@
 
 mod crew;
 mod fences;
+mod jobs;
 mod kinds;
 #[cfg(relatch_mutants)]
 mod mutants;
@@ -78,6 +80,8 @@ enum Servers {
     One,
     /// The nodes of a cluster.
     Nodes,
+    /// A server that a fleet does a job by.
+    Fleet,
 }
 
 /// What came of one simulation.
@@ -99,7 +103,7 @@ fn simulate(servers: Servers, seed: u64, told: bool, tripped: &Notify) -> Outcom
         let mut random = Random::new(seed, &[]);
         let mix = Mix::draw(seed, &mut random);
         let (store, mix) = match servers {
-            Servers::One => (EmbeddedStore::seeded(seed), mix),
+            Servers::One | Servers::Fleet => (EmbeddedStore::seeded(seed), mix),
             Servers::Nodes => nodes::draw(seed, mix),
         };
         let referee = Arc::new(Referee::new(store.clone(), &mix));
@@ -188,7 +192,10 @@ fn watched(servers: Servers, seed: u64, told: bool) -> Outcome {
                 trip.notify_one();
             }
         });
-        let outcome = simulate(servers, seed, told, &tripped);
+        let outcome = match servers {
+            Servers::Fleet => jobs::simulate(seed, told, &tripped),
+            Servers::One | Servers::Nodes => simulate(servers, seed, told, &tripped),
+        };
         drop(over.0);
         outcome
     })
@@ -314,7 +321,9 @@ fn nothing_is_seen_that_must_not_be(servers: Servers) {
 
 #[test]
 fn the_same_seed_is_the_same_story_to_the_letter() {
-    for (servers, seed) in [(Servers::One, 3), (Servers::One, 4), (Servers::One, 5), (Servers::Nodes, 3)] {
+    for (servers, seed) in
+        [(Servers::One, 3), (Servers::One, 4), (Servers::One, 5), (Servers::Nodes, 3), (Servers::Fleet, 3)]
+    {
         let story = || watched(servers, seed, true).story;
         let (once, again) = (story(), story());
         for (line, (once, again)) in once.iter().zip(&again).enumerate() {

@@ -20,7 +20,13 @@ const MOST: u64 = 2_000;
 const OF_NODES: [&str; 2] = ["new-server-is-asked", "grant-of-old-server-is-asked-for"];
 
 fn servers(mutant: &Mutant) -> Servers {
-    if OF_NODES.contains(&mutant.name) { Servers::Nodes } else { Servers::One }
+    if mutants::of_jobs().iter().any(|of_jobs| of_jobs.name == mutant.name) {
+        Servers::Fleet
+    } else if OF_NODES.contains(&mutant.name) {
+        Servers::Nodes
+    } else {
+        Servers::One
+    }
 }
 
 /// What became of one mutant.
@@ -52,7 +58,7 @@ fn hunt(mutant: &'static Mutant, seeds: RangeInclusive<u64>, told: bool) -> Hunt
 /// All of them, on two threads.
 fn hunt_all(first: u64, most: u64, only: Option<&str>) -> Vec<Hunt> {
     let wanted = |mutant: &&Mutant| only.is_none_or(|only| only.split(',').any(|name| name == mutant.name));
-    let all: Vec<&'static Mutant> = mutants::all().iter().filter(wanted).collect();
+    let all: Vec<&'static Mutant> = mutants::all().iter().chain(mutants::of_jobs()).filter(wanted).collect();
     let next = AtomicUsize::new(0);
     let lane = || {
         let mut hunts = Vec::new();
@@ -88,7 +94,7 @@ fn each_mutant_is_found() {
     let missed: Vec<_> = hunts.iter().filter(|hunt| hunt.found.is_none()).map(|hunt| hunt.mutant.name).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
     println!("\n{0} of {0} are found", hunts.len());
-    for of in [Servers::One, Servers::Nodes] {
+    for of in [Servers::One, Servers::Nodes, Servers::Fleet] {
         let found = hunts.iter().filter(|hunt| servers(hunt.mutant) == of).filter_map(|hunt| hunt.found.as_ref());
         let Some(last) = found.map(|(seed, _)| *seed).max() else { continue };
         let sound = many(of, first, last - first + 1, None, Complained::Stop);
