@@ -33,7 +33,8 @@ impl PeriodicJob {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] as for [`PeriodicJob::run`]; [`Error::Closed`] once the client is closed or shuts down.
+    /// [`Error::Invalid`] as for [`PeriodicJob::run`], where it is so from the start: later on a task of this client with other options is
+    /// waited for. [`Error::Closed`] as soon as the client is closed or shuts down.
     ///
     /// # Cancel safety
     ///
@@ -65,10 +66,17 @@ impl PeriodicJob {
         W: Future<Output = std::result::Result<T, E>>,
     {
         let mut faults = 0;
+        let mut answered = false;
         loop {
             let Some(begun) = token.run_until_cancelled(self.begin(Duration::MAX)).await else { return Ok(()) };
+            // Both may be true at once, where nobody looked for a while; what was begun is given back.
+            if token.is_cancelled() {
+                return Ok(());
+            }
             let pause = match begun {
-                Err(error @ (Error::Invalid { .. } | Error::Closed)) => return Err(error),
+                Err(Error::Closed) => return Err(Error::Closed),
+                // Once it has gone well, it is somebody else of this client who is in the way, and not for ever.
+                Err(error @ Error::Invalid { .. }) if !answered => return Err(error),
                 Err(error) => {
                     tracing::warn!(job = %Field(self.name()), %error, "a periodic job could not be asked for");
                     let longest = (SHORTEST_PAUSE * 2_u32.pow(faults)).min(LONGEST_PAUSE);
@@ -76,10 +84,15 @@ impl PeriodicJob {
                     Some(self.handle().part_of(longest))
                 }
                 Ok(begun) => {
-                    faults = 0;
+                    (faults, answered) = (0, true);
                     let is_over = match begun {
                         Begun::Here(turn) => self.take(*turn, &token, &mut work).await,
-                        Begun::Not(told) => told.is_settled(),
+                        Begun::Not(told) => {
+                            if told.is_given_up() {
+                                tracing::warn!(job = %Field(self.name()), "a periodic job was given up for this period");
+                            }
+                            told.is_settled()
+                        }
                     };
                     if is_over { None } else { Some(Duration::ZERO) }
                 }

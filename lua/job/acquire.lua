@@ -2,8 +2,10 @@
 --
 -- The period is the server's: its start in milliseconds since 1970, by the server's clock. A record whose period is at most one
 -- period ahead of the clock stands (the clock was set back across a boundary); one further ahead is a clock that was wrong, and is
--- forgotten. The attempt is counted here, before the work, so that one that dies was counted. The time to live of a record that is
--- there is set before anything else: no lack of memory refuses that, nor then what follows.
+-- forgotten. An attempt whose beginning is in the future, since the clock was set back beneath it, has as long from now on as it had
+-- altogether: whoever renews it keeps it, and one that died does not stay for as long as the clock was wrong. An attempt is counted
+-- here, before the work, so that one that dies was counted. The time to live of a record that is there is set before anything else:
+-- no lack of memory refuses that, nor then what follows.
 --
 -- KEYS[1] job: hash, the job's record
 -- ARGV[1] field: the hold that asks, `clientId:holdNumber`
@@ -37,18 +39,25 @@ local known_ms = tonumber(read[1]) or 0
 local attempt = tonumber(read[2]) or 0
 local run = read[3]
 local until_ms = tonumber(read[4]) or 0
+local since_ms = tonumber(read[5]) or 0
 local last_ms = tonumber(read[8]) or 0
 
 local ttl_ms = redis.call('PTTL', job)
 local life_ms = string.format('%.0f', math.max(ttl_ms, keep_ms, lease_ms))
 
+if run and since_ms > now_ms then
+  until_ms = now_ms + math.max(until_ms - since_ms, 0)
+  since_ms = now_ms
+  redis.call('PEXPIRE', job, life_ms)
+  redis.call('HSET', job, 'until', string.format('%.0f', until_ms), 'since', string.format('%.0f', since_ms))
+end
 if run == field then
   redis.call('PEXPIRE', job, life_ms)
   redis.call('HSET', job, 'until', string.format('%.0f', math.max(until_ms, now_ms + lease_ms)))
   return {1, 0, attempt, known_ms, now_ms, last_ms}
 end
 if run and until_ms > now_ms then
-  return {0, until_ms - now_ms, attempt, known_ms, now_ms, tonumber(read[5]) or 0, run}
+  return {0, until_ms - now_ms, attempt, known_ms, now_ms, since_ms, run}
 end
 
 local fresh = known_ms < start_ms or known_ms > start_ms + every_ms

@@ -111,7 +111,7 @@ impl Engine {
     }
 
     fn wind_down(self: &Arc<Self>, shutdown: &WindingDown, grace: Duration) {
-        self.ending.store(true, Ordering::SeqCst);
+        self.is_to_end();
         let places = self.places();
         let mut held = Vec::new();
         for place in &places {
@@ -151,7 +151,7 @@ impl Engine {
 
     /// Tells everybody that the client ends.
     fn end(self: &Arc<Self>) -> Vec<Place> {
-        self.ending.store(true, Ordering::SeqCst);
+        self.is_to_end();
         self.closed.store(true, Ordering::Release);
         let places = self.places();
         for place in &places {
@@ -168,6 +168,24 @@ impl Engine {
     async fn finish(self: &Arc<Self>, places: Vec<Place>) {
         let _ = timeout(self.settings().command_timeout, self.until_all(places, State::is_settled)).await;
         self.leave();
+    }
+
+    /// Waits until the client ends, or is about to.
+    pub(super) async fn until_ending(&self) {
+        loop {
+            let mut told = pin!(self.ends.notified());
+            told.as_mut().enable();
+            if self.is_ending() {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// From now on nobody is let in any more.
+    fn is_to_end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.ends.notify_waiters();
     }
 
     /// Waits until it is true of each. From then on it stays so.

@@ -1,8 +1,9 @@
 //! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
 //! requests that wait. Those are in `plan.rs` and `request.rs`, and the forced release in `force.rs`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::{Either, select};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -126,15 +127,25 @@ impl Handle {
         self.asked(op, |_| ask()).await.map_err(|failed| failed.error)
     }
 
-    /// Sleeps by the clock of home, wherever this is awaited.
+    /// Sleeps by the clock of home, wherever this is awaited, and for as long as the client lets anybody in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] as soon as it does not.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<()> {
-        let slept = self.engine.anywhere(Box::pin(async move { sleep(time).await })).await;
-        slept.map_err(|silence| silence.error(&Arc::from(self.name()), Op::Acquire))
+        self.rest(Box::pin(async move { sleep(time).await })).await
     }
 
     /// The same until an instant of home's clock.
     pub(crate) async fn sleep_until(&self, at: Instant) -> Result<()> {
-        let slept = self.engine.anywhere(Box::pin(async move { sleep_until(at).await })).await;
+        self.rest(Box::pin(async move { sleep_until(at).await })).await
+    }
+
+    async fn rest(&self, sleep: Pending<()>) -> Result<()> {
+        let slept = match select(pin!(self.engine.until_ending()), self.engine.anywhere(sleep)).await {
+            Either::Left(((), _)) => return Err(Error::Closed),
+            Either::Right((slept, _)) => slept,
+        };
         slept.map_err(|silence| silence.error(&Arc::from(self.name()), Op::Acquire))
     }
 

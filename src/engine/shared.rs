@@ -95,6 +95,8 @@ pub(crate) struct Engine {
     pub(super) shutdown: OnceLock<Arc<WindingDown>>,
     /// Told whenever something changes at an entry that holds nothing, for the end.
     pub(super) settled: Notify,
+    /// Told when `ending` is set.
+    pub(super) ends: Notify,
     hasher: RandomState,
     warned: Mutex<HashSet<u64>>,
     dropped_at_once: DroppedAtOnce,
@@ -129,6 +131,7 @@ impl Engine {
             unheard: ByPlace::default(),
             shutdown: OnceLock::new(),
             settled: Notify::new(),
+            ends: Notify::new(),
             hasher: RandomState::new(),
             warned: Mutex::default(),
             queued: Queued::default(),

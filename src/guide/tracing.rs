@@ -32,6 +32,7 @@
 //! | `warn` | `a periodic job could not be asked for` | of a schedule: it asks again; nothing was begun | | `job`, `error` |
 //! | `warn` | `an attempt at a periodic job failed` | of a schedule: another one follows where any is left. What the work said is for the work to log: [`once_an_hour`](super::once_an_hour) | | `job`, `attempt` |
 //! | `warn` | `an attempt at a periodic job was lost` | the same | | `job`, `attempt`, `error` |
+//! | `warn` | `a periodic job was given up for this period` | of a schedule: its attempts are spent, or it is too late to begin. Every process says so | | `job` |
 //! | `warn` | `a periodic job was done, and may be done again` | of a schedule: its success was not answered | | `job`, `error` |
 //! | `warn` | `a lease is shorter than four round trips to the server` | take a longer one | client | `lock`, `lease_ms`, `round_trip_ms` |
 //! | `warn` | `a release was given up: its lease ends the hold` | no answer, or a refusal, for as long as the hold may last | | `lock`, `error` |

@@ -311,6 +311,11 @@ impl Told {
     pub(crate) fn is_settled(&self) -> bool {
         matches!(self.standing, Standing::Done { .. } | Standing::Exhausted | Standing::Late)
     }
+
+    /// Whether it is over without a success.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.standing, Standing::Exhausted | Standing::Late)
+    }
 }
 
 impl JobTurn {

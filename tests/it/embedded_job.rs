@@ -25,43 +25,43 @@ use crate::{
     kept,
 };
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Of a client with the default options.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// What must come comes within this.
 const SOON: Duration = Duration::from_secs(10);
 
-type Done = Result<Outcome<u32, &'static str>, Error>;
+pub(crate) type Done = Result<Outcome<u32, &'static str>, Error>;
 
-fn hourly(client: &Client) -> PeriodicJob {
+pub(crate) fn hourly(client: &Client) -> PeriodicJob {
     client.periodic_job("report", HOUR)
 }
 
 /// The work takes no time, and is done.
-async fn succeeds(job: &PeriodicJob) -> Done {
+pub(crate) async fn succeeds(job: &PeriodicJob) -> Done {
     job.run(|ctx| async move { Ok(ctx.attempt()) }).await
 }
 
-async fn fails(job: &PeriodicJob) -> Done {
+pub(crate) async fn fails(job: &PeriodicJob) -> Done {
     job.run(|_| async { Err("broken") }).await
 }
 
 #[track_caller]
-fn assert_ran(done: Done, attempt: u32) {
+pub(crate) fn assert_ran(done: Done, attempt: u32) {
     assert!(matches!(done, Ok(Outcome::Ran(which)) if which == attempt), "{done:?}");
 }
 
 #[track_caller]
-fn assert_failed(done: Done, which: u32) {
+pub(crate) fn assert_failed(done: Done, which: u32) {
     assert!(matches!(done, Ok(Outcome::Failed { attempt, error: "broken", .. }) if attempt == which), "{done:?}");
 }
 
 #[track_caller]
-fn assert_done(done: Done, by: &Client) {
+pub(crate) fn assert_done(done: Done, by: &Client) {
     let id = by.id().to_string();
     assert!(matches!(&done, Ok(Outcome::AlreadyDone { client_id, .. }) if *client_id == id), "{done:?}");
 }
@@ -74,18 +74,18 @@ fn assert_lost(done: Done, which: u32, why: LostCause) {
     );
 }
 
-fn is_running(done: &Done, by: &Client) -> bool {
+pub(crate) fn is_running(done: &Done, by: &Client) -> bool {
     let id = by.id().to_string();
     matches!(done, Ok(Outcome::Running { client_id, .. }) if *client_id == id)
 }
 
 /// What a store keeps of the job.
-fn record(store: &EmbeddedStore, name: &str) -> BTreeMap<String, String> {
+pub(crate) fn record(store: &EmbeddedStore, name: &str) -> BTreeMap<String, String> {
     store.hash(format!("relatch_job:{{{name}}}")).into_iter().collect()
 }
 
 /// A store at the very start of a period of its server's clock.
-async fn at_the_start_of(period: Duration) -> EmbeddedStore {
+pub(crate) async fn at_the_start_of(period: Duration) -> EmbeddedStore {
     let store = EmbeddedStore::new();
     let probe = client(&store).await.periodic_job("probe", period);
     assert_ran(succeeds(&probe).await, 1);
@@ -100,7 +100,7 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 /// Somebody works, and says so, until told what came of it.
-async fn begins(job: &PeriodicJob) -> (oneshot::Sender<Result<u32, &'static str>>, tokio::task::JoinHandle<Done>) {
+pub(crate) async fn begins(job: &PeriodicJob) -> (oneshot::Sender<Result<u32, &'static str>>, tokio::task::JoinHandle<Done>) {
     let (began, has_begun) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     let job = job.clone();
@@ -574,13 +574,13 @@ async fn twenty_nodes_whose_clocks_are_apart_do_the_work_once_in_each_of_a_thous
 }
 
 /// A fleet that goes on by itself until it is told to stop; its work is what each test makes of it.
-struct Fleet {
+pub(crate) struct Fleet {
     stop: CancellationToken,
     nodes: JoinSet<Result<(), Error>>,
 }
 
 impl Fleet {
-    async fn of<F, W>(
+    pub(crate) async fn of<F, W>(
         store: &EmbeddedStore,
         nodes: usize,
         job: impl Fn(&Client) -> PeriodicJob,
@@ -600,7 +600,7 @@ impl Fleet {
         (fleet, clients)
     }
 
-    async fn ends(mut self) {
+    pub(crate) async fn ends(mut self) {
         self.stop.cancel();
         while let Some(node) = self.nodes.join_next().await {
             node.expect("no panic").expect("it was told to stop");

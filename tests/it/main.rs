@@ -25,6 +25,8 @@ mod embedded_faults;
 #[cfg(feature = "embedded")]
 mod embedded_job;
 #[cfg(feature = "embedded")]
+mod embedded_job_edges;
+#[cfg(feature = "embedded")]
 mod embedded_nodes;
 #[cfg(feature = "embedded")]
 mod embedded_readme;

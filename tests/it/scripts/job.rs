@@ -220,6 +220,8 @@ fn an_attempt_begins_once_a_period_and_says_why_it_does_not() {
         start=O attempts=1 run=me:7 since=O until=-20 ttl=+80 | me:7 | {1, 0, 1, O, now, 0} | start=O attempts=1 run=me:7 since=O until=+40 ttl=keep
         start=P attempts=1 run=you:1 since=now until=+20 ttl=+80 | me:7 | {0, +20, 1, P, now, now, you:1} | start=P attempts=1 run=you:1 since=now until=+20 ttl=+80
         start=O attempts=2 run=you:1 since=O until=+20 ttl=+80 | me:7 | {0, +20, 2, O, now, O, you:1} | start=O attempts=2 run=you:1 since=O until=+20 ttl=+80
+        start=P attempts=1 run=you:1 since=+40 until=+80 ttl=+80 | me:7 | {0, +40, 1, P, now, now, you:1} | start=P attempts=1 run=you:1 since=now until=+40 ttl=keep
+        start=P attempts=1 run=me:7 since=+20 until=+40 ttl=keep | me:7 | {1, 0, 1, P, now, 0} | start=P attempts=1 run=me:7 since=now until=+40 ttl=keep
         start=P attempts=1 run=you:1 since=-40 until=-20 ttl=+80 | me:7 | {1, 0, 2, P, now, 0} | start=P attempts=2 run=me:7 since=now until=+40 ttl=keep
         start=P attempts=2 run=you:1 since=-40 until=-20 ttl=+80 | me:7 | {3, 0, 2, P, now} | start=P attempts=2 run=you:1 since=-40 until=-20 ttl=+80
         start=P attempts=1 ttl=+80 | me:7 | {1, 0, 2, P, now, 0} | start=P attempts=2 run=me:7 since=now until=+40 ttl=keep

@@ -244,6 +244,18 @@ impl Ledger {
         book.leapt = Some(now);
     }
 
+    /// Whether the server's clock is a year ahead.
+    pub(super) fn is_a_year_ahead(&self) -> bool {
+        let book = self.book();
+        book.stepped[0] > book.stepped[1] + Duration::from_secs(300 * 24 * 3600)
+    }
+
+    /// Whether the record has run out, however the clock was set.
+    pub(super) fn is_over(&self) -> bool {
+        let book = self.up_to_date();
+        book.record.is_over(book.server_ms(self.now()))
+    }
+
     /// Asked again and again: nobody may rest while there is something to do.
     pub(super) fn probe(&self) {
         let now = self.now();

@@ -35,6 +35,7 @@ pub(super) struct Kept {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) field: String,
+    since_ms: Millis,
     pub(super) until_ms: Millis,
 }
 
@@ -61,10 +62,14 @@ impl Record {
         self.kept.as_ref()?.run.as_ref().filter(|run| now_ms < run.until_ms)
     }
 
+    pub(super) fn is_over(&self, now_ms: Millis) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.expires_ms <= now_ms)
+    }
+
     /// Something happened at the server.
     pub(super) fn hears(&mut self, terms: &Terms, traced: &Traced, now_ms: Millis) -> Result<Option<Fact>, Wrong> {
         let Happening::Ran(ran) = &traced.what else { return Ok(None) };
-        if self.kept.as_ref().is_some_and(|kept| kept.expires_ms <= now_ms) {
+        if self.is_over(now_ms) {
             self.kept = None;
         }
         let fact = match ran.script() {
@@ -89,6 +94,10 @@ impl Record {
             return wrong("a clock that is not the server's");
         }
         let expires_ms = now_ms + terms.keep_ms().max(lease_ms);
+        if let Some(run) = self.kept.as_mut().and_then(|kept| kept.run.as_mut()).filter(|run| now_ms < run.since_ms) {
+            // The clock was set back beneath it.
+            (run.since_ms, run.until_ms) = (now_ms, now_ms + run.until_ms - run.since_ms);
+        }
         let running = self.running(now_ms).map(|run| run.field.clone());
         let kept = self.kept.as_mut();
         let (start, counted) = kept.as_ref().map_or((0, 0), |kept| (kept.start_ms, kept.attempts));
@@ -133,7 +142,7 @@ impl Record {
             self.era += 1;
         }
         self.newest_ms = start_ms;
-        let (run, expired) = (Run { field: field.clone(), until_ms: now_ms + lease_ms }, 0);
+        let (run, expired) = (Run { field: field.clone(), since_ms: now_ms, until_ms: now_ms + lease_ms }, 0);
         let expires_ms = expires_ms.max(self.kept.as_ref().map_or(expired, |kept| kept.expires_ms));
         self.kept = Some(Kept { start_ms, attempts: attempt, run: Some(run), done: None, expires_ms });
         Ok(Some(Fact::Began { field: field.clone(), start_ms, attempt }))
