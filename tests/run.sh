@@ -272,11 +272,12 @@ beside_is_over
 storm=storm::no_two_believed_holds_overlap_whatever_happens_for_a_while
 simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be
 simulation_of_nodes=simulation::whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be
+simulation_of_fleets=simulation::jobs::whatever_befalls_a_fleet_that_does_a_job_nothing_is_seen_that_must_not_be
 interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
 threads=$((3 * $(getconf _NPROCESSORS_ONLN)))
-step "tests and doc tests, --features=$tested" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features "$tested" -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$interop"
+step "tests and doc tests, --features=$tested" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features "$tested" -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$simulation_of_fleets" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
     step "the store beside a real server, with proptest" foreign --test inside server::tests::differential
@@ -291,6 +292,7 @@ step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --
 RUST_TEST_THREADS="$((threads * 2 / 3))" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features "$tested" --test it "$simulation" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features "$tested" --test it "$simulation_of_nodes" -- --exact --nocapture
+RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of fleets with a job, $((sim_secs / 3)) s" some_tests --features "$tested" --test it "$simulation_of_fleets" -- --exact --nocapture
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests --features "$tested" --test it "$storm" -- --exact --nocapture
 RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests --features "$tested" --test it "$storm" -- --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.

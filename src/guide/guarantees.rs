@@ -32,6 +32,22 @@
 //!    the server's own words as their source.
 //! 10. **What is not promised is written down**, below, with a remedy for each.
 //!
+//! # Of a periodic job
+//!
+//! What is promised of holds is promised of the attempts of a [periodic job](super::once_an_hour), too. Besides:
+//!
+//! 1. **One success a period.** Once a period's success is on record, nobody begins its work any more. Work whose success is on record
+//!    ran to its end.
+//! 2. **Bounded attempts.** The work of a period is begun `max_attempts` times at most. An attempt is counted before its work begins,
+//!    so one that kills its process is counted; one whose work never began is given back, unless somebody else began meanwhile.
+//! 3. **One at a time.** No two attempts are believed in at once, whichever periods they are of.
+//! 4. **Nobody is needed.** As long as one process that calls `schedule` reaches the server, a period is not left out: what failed is
+//!    tried again within a round trip, what died within a lease.
+//! 5. **Fences grow**, over the attempts of a period and over periods.
+//! 6. **The server's clock counts.** A period is never begun before the server's clock says so. No wall clock of a process matters.
+//!
+//! All of it is as good as the server's memory and clock: the last rows below are of that.
+//!
 //! # What is not promised
 //!
 //! | what | remedy |
@@ -49,3 +65,6 @@
 //! | Nothing is tested on systems other than Linux. | Run `tests/run.sh` there first. |
 //! | Where the server refuses subscriptions, waiters poll, with pauses of up to 250 ms, and say so in one event. Such a process is no listener: a busy process next to it does not see that somebody waits, and leaves the lock free for one round trip in each hand-over slice. | Grant the channel (`SECURITY.md` has the ACL rule). |
 //! | The order in which *processes* get a lock is not fixed. Tasks of one process queue, first come first served; of processes, one whose slice is over lets up to three of those that listened go first, for a moment each that grows to 500 ms at most while some of them do not come. A `try_lock`, or a shorter wait, is held up by that for one slice at most. One that is far from the server rests between its turns. | A smaller `handover_slice` lets others in more often. |
+//! | The work of a periodic job is done at least once, not exactly once: a process may die between its work and the record. So it is again where the server forgets the record (a restart without persistence, a failover, eviction, `FLUSHALL`). [`replica_acks`](super::deployments#acknowledged-by-replicas) is waited for before the work begins, and not for the record of its success. | Let the work's own writes happen once: by `ctx.period()` as a key, or by `ctx.fence()`. |
+//! | A success that comes after the attempt's lease counts while nobody else began. Where somebody did, it is `Lost`, and the work is done twice. | A longer `attempt_lease`; work that does not block its runtime. |
+//! | A server's clock that is set forward leaves out the time between: a `schedule` sleeps by the clock as it knew it, and notices after one period at most. Set back across one boundary, what was done stays done; further back, the record of what seems to be later is forgotten, and periods are done again. | Let the server's time be slewed, not stepped. |

@@ -378,13 +378,6 @@ static OF_JOBS: &[Mutant] = &[
         "a success that is sent twice is told that it is lost",
     ),
     lua(
-        "failure-is-told",
-        &job::RELEASE,
-        "redis.pcall(publish, channel, '0')",
-        "0",
-        "the end of an attempt is published to nobody",
-    ),
-    lua(
         "death-counts",
         &job::ACQUIRE,
         "attempt = attempt + 1\n",

@@ -100,7 +100,9 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 /// Somebody works, and says so, until told what came of it.
-pub(crate) async fn begins(job: &PeriodicJob) -> (oneshot::Sender<Result<u32, &'static str>>, tokio::task::JoinHandle<Done>) {
+pub(crate) async fn begins(
+    job: &PeriodicJob,
+) -> (oneshot::Sender<Result<u32, &'static str>>, tokio::task::JoinHandle<Done>) {
     let (began, has_begun) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     let job = job.clone();

@@ -11,14 +11,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use relatch::{CancellationToken, Client, EmbeddedStore, Error, JobContext, Outcome, PeriodicJob, RefusedKind, embedded::Weather};
+use relatch::{
+    CancellationToken, Client, EmbeddedStore, Error, JobContext, Outcome, PeriodicJob, RefusedKind, embedded::Weather,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     embedded::client,
     embedded_job::{
-        DAY, Done, Fleet, HOUR, LEASE, MINUTE, MS, SECOND, assert_done, assert_failed, assert_ran, at_the_start_of, begins, fails, hourly,
-        is_running, record, succeeds,
+        DAY, Done, Fleet, HOUR, LEASE, MINUTE, MS, SECOND, assert_done, assert_failed, assert_ran, at_the_start_of,
+        begins, fails, hourly, is_running, record, succeeds,
     },
     harness::{eventually_async, traces::Traces},
     kept,
@@ -59,11 +61,13 @@ impl Scheduled {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_killed_at_any_step_is_counted_if_it_began_and_followed_within_its_lease() {
     let (mut died_early, mut died_at_it, mut died_late) = (0, 0, 0);
-    for (max_attempts, lives) in (0..70).map(|ms| (1 + ms % 2 * 2, MS * ms)) {
+    for (max_attempts, lives) in (0..36).map(|step| (1 + step % 2 * 2, MS * 2 * step)) {
         let store = at_the_start_of(HOUR).await;
         let (ann, ben) = (client(&store).await, client(&store).await);
         let way = MS * 5;
-        store.set_weather_of(&ann, Weather::fair().request_delay(way..=way).reply_delay(way..=way)).expect("its client");
+        store
+            .set_weather_of(&ann, Weather::fair().request_delay(way..=way).reply_delay(way..=way))
+            .expect("its client");
         let job = hourly(&ann).max_attempts(max_attempts);
         let node = tokio::spawn(async move {
             let work = |_: JobContext| async {
@@ -75,7 +79,6 @@ async fn a_node_that_is_killed_at_any_step_is_counted_if_it_began_and_followed_w
         sleep(lives).await;
         store.partition(&ann).expect("its client");
         node.abort();
-        let killed = Instant::now();
         // What was on its way runs.
         sleep(way * 2).await;
         let kept = record(&store, "report");
@@ -86,17 +89,10 @@ async fn a_node_that_is_killed_at_any_step_is_counted_if_it_began_and_followed_w
         } else if kept.contains_key("run") {
             died_at_it += 1;
             assert!(is_running(&succeeds(&next).await, &ann), "after {lives:?}");
-            let asked = Mutex::new(None);
-            let is_over = async || {
-                let done = succeeds(&next).await;
-                let over = !is_running(&done, &ann);
-                if !over && killed.elapsed() > LEASE { eprintln!("{lives:?} {max_attempts} {:?} {done:?} {:?}", killed.elapsed(), record(&store, "report")); }
-                *asked.lock().expect("no panic") = Some(done);
-                over
-            };
-            eventually_async(LEASE + SECOND, is_over).await;
-            assert!(killed.elapsed() <= LEASE + SECOND / 2, "after {:?}", killed.elapsed());
-            let done = asked.into_inner().expect("no panic").expect("it was asked");
+            sleep(LEASE - MS * 200).await;
+            assert!(is_running(&succeeds(&next).await, &ann), "after {lives:?}");
+            sleep(MS * 300).await;
+            let done = succeeds(&next).await;
             if max_attempts == 1 {
                 assert!(matches!(done, Ok(Outcome::Exhausted { attempts: 1, .. })), "{done:?}");
                 sleep(HOUR).await;
@@ -109,7 +105,7 @@ async fn a_node_that_is_killed_at_any_step_is_counted_if_it_began_and_followed_w
             assert_ran(succeeds(&next).await, 1);
         }
     }
-    assert!(died_early > 2 && died_at_it > 20 && died_late > 5, "{died_early} {died_at_it} {died_late}");
+    assert!(died_early > 1 && died_at_it > 10 && died_late > 2, "{died_early} {died_at_it} {died_late}");
 }
 
 /// Somebody's begin was not answered at first, so that copies of it are looked for after its end, whose every sending is lost.
@@ -261,7 +257,8 @@ async fn a_schedule_waits_for_a_task_of_its_client_that_is_at_the_job_with_other
     node.ends().await;
     // From the start it is a mistake.
     let (end, working) = begins(&ann.periodic_job("other", HOUR)).await;
-    let refused = ann.periodic_job("other", DAY).schedule(CancellationToken::new(), |_| async { Ok::<_, ()>(()) }).await;
+    let refused =
+        ann.periodic_job("other", DAY).schedule(CancellationToken::new(), |_| async { Ok::<_, ()>(()) }).await;
     assert!(matches!(refused, Err(Error::Invalid { what: "name", .. })), "{refused:?}");
     drop(end);
     assert_failed_by_nobody(working.await.expect("no panic"));
@@ -389,7 +386,10 @@ async fn a_leap_second_at_the_server_makes_nothing_be_done_twice_and_leaves_noth
         if steps == 1 {
             sleep(DAY).await;
             // Midnight, and once more.
-            assert!(matches!(succeeds(&timer).await, Ok(Outcome::Ran(_) | Outcome::AlreadyDone { .. } | Outcome::Running { .. })));
+            assert!(matches!(
+                succeeds(&timer).await,
+                Ok(Outcome::Ran(_) | Outcome::AlreadyDone { .. } | Outcome::Running { .. })
+            ));
             store.set_clock_back(SECOND);
         } else {
             for _ in 0..steps {

@@ -338,7 +338,11 @@ impl Fleet {
                 let year = Duration::from_secs(365 * 24 * 3600);
                 let ahead = self.ledger.is_a_year_ahead();
                 self.ledger.steps(!ahead, year);
-                if ahead { self.store.set_clock_back(year) } else { self.store.set_clock_forward(year) }
+                if ahead {
+                    self.store.set_clock_back(year)
+                } else {
+                    self.store.set_clock_forward(year)
+                }
                 "clock by a year"
             }
             _ => {
