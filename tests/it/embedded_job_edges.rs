@@ -11,9 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use relatch::{
-    CancellationToken, Client, EmbeddedStore, Error, JobContext, Outcome, PeriodicJob, RefusedKind, embedded::Weather,
-};
+use relatch::{CancellationToken, Client, Error, JobContext, Outcome, PeriodicJob, RefusedKind, embedded::Weather};
 use tokio::time::{Instant, sleep};
 
 use crate::{
