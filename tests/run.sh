@@ -265,6 +265,8 @@ step "the lock clients of Python" clients python tokens::redis_py
 step "the lock clients of Go" clients go tokens::redsync tokens::redislock
 step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
 step "the README's test in an empty crate" tests/readme.sh
+# Compilers have been wrong about code of ours where they optimise.
+step "a library that is optimised otherwise" some_tests --config 'profile.dev.package.relatch.opt-level=2' --features embedded --test optimised
 step "the quick start without a server" env -u REDIS_URL cargo run --quiet --features "$tested" --example quickstart
 beside_is_over
 
