@@ -9,6 +9,7 @@ use super::{outcome::Released, share::Share, tenure::Tenure, together::Together}
 use crate::{
     error::{Error, Result},
     owner::Owner,
+    rules::{Rule, without},
 };
 
 /// One share of each of several holds, in the order in which they were taken: never empty.
@@ -37,7 +38,8 @@ impl Many {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.each().all(Share::is_held)
+        let counted = if without(Rule::LossOfPartEndsAll) { 1 } else { self.shares.0.len() };
+        self.shares.0[..counted].iter().all(Share::is_held)
     }
 
     pub(super) fn expires_in(&self) -> Option<Duration> {
@@ -47,7 +49,8 @@ impl Many {
     }
 
     pub(super) async fn lost(&self) -> Error {
-        future::select_all(self.each().map(|share| Box::pin(share.lost()))).await.0
+        let heard = if without(Rule::LossOfPartIsTold) { 1 } else { self.shares.0.len() };
+        future::select_all(self.shares.0[..heard].iter().map(|share| Box::pin(share.lost()))).await.0
     }
 
     pub(super) fn cancellation(&self) -> CancellationToken {

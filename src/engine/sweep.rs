@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{many::Shares, share::Share};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    rules::{Rule, without},
+};
 
 /// Why the first one that is missing is.
 pub(super) enum Missing {
@@ -72,8 +75,11 @@ impl<F> Sweep<F> {
     fn let_go_behind(&mut self) {
         let Some((first, _)) = self.missing else { return };
         for one in self.asked[first..].iter_mut().rev() {
-            if let Asked::Granted(_) = one {
-                *one = Asked::Missing;
+            if let Asked::Granted(_) = one
+                && let Asked::Granted(share) = std::mem::replace(one, Asked::Missing)
+                && without(Rule::BehindMissingIsLetGo)
+            {
+                share.detach();
             }
         }
     }

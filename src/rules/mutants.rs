@@ -92,6 +92,11 @@ static ALL: &[Mutant] = &[
         Rule::CoolDownEnds,
         "after its slice a process waits for somebody else's message, however long that takes",
     ),
+    engine(
+        "behind-missing-is-let-go",
+        Rule::BehindMissingIsLetGo,
+        "what comes behind the first lock that is missing is kept for nobody",
+    ),
     engine("confirmation-wakes", Rule::ConfirmationWakes, "a confirmed subscription is no reason to try again"),
     engine("deadline-from-sending", Rule::DeadlineFromSending, "a deadline is counted from the answer"),
     engine("deadline-has-margin", Rule::DeadlineHasMargin, "a hold is believed in for a quarter longer than its lease"),
@@ -111,6 +116,11 @@ static ALL: &[Mutant] = &[
         "a holder that is forced out is told, and its field is left to a command that may never run",
     ),
     engine("first-come-first-served", Rule::FirstComeFirstServed, "the last of the local queue is served first"),
+    engine(
+        "given-up-is-let-go",
+        Rule::GivenUpIsLetGo,
+        "an acquisition of several that is given up keeps what it had got",
+    ),
     engine("gone-is-lost", Rule::GoneIsLost, "a renewal that finds no hold counts as one that found it"),
     engine(
         "grant-of-old-server-is-asked-for",
@@ -133,6 +143,8 @@ static ALL: &[Mutant] = &[
         "after an answer that came too late the number that is released is tried again",
     ),
     engine("loss-at-deadline", Rule::LossAtDeadline, "a hold that was not renewed in time is still believed in"),
+    engine("loss-of-part-ends-all", Rule::LossOfPartEndsAll, "several are held as long as the first of them is"),
+    engine("loss-of-part-is-told", Rule::LossOfPartIsTold, "whoever has several is told when the first is lost"),
     engine("lost-is-released", Rule::LostIsReleased, "a hold that was lost by its deadline is never released"),
     engine(
         "lost-released-before-try",
@@ -158,6 +170,7 @@ static ALL: &[Mutant] = &[
         Rule::OldCopiesAreReaped,
         "what an old copy of an acquire leaves stays for its whole lease",
     ),
+    engine("parts-in-one-order", Rule::PartsInOneOrder, "several are taken in the order in which they were named"),
     engine(
         "pass-keeps-deadline",
         Rule::PassKeepsDeadline,

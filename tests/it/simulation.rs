@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | clients, tasks, and what befalls them | `crew.rs` |
 //! | what a section does | `section.rs` |
+//! | sections that take several names at once, and how far those have come | `several.rs`, `gatherings.rs` |
 //! | what befalls the nodes of a store, and what that excuses | `nodes.rs` |
 //! | of which kind each name's lock is | `kinds.rs` |
 //! | names whose holders have tokens that grow, and names that are held by tokens | `fences.rs`, `tokens.rs` |
@@ -20,6 +21,7 @@
 
 mod crew;
 mod fences;
+mod gatherings;
 mod jobs;
 mod kinds;
 #[cfg(relatch_mutants)]
@@ -30,6 +32,7 @@ mod referee;
 mod replicas;
 mod rules;
 mod section;
+mod several;
 mod shadow;
 mod tokens;
 

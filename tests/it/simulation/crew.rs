@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use relatch::{Client, EmbeddedStore, Owner, Result, embedded::Weather};
 use tokio::{
     task::JoinHandle,
@@ -21,6 +22,7 @@ use super::{
     kinds::Kind,
     referee::{Habits, Referee},
     section::{LONGEST_LINGER, Section},
+    several::SectionOfSeveral,
 };
 use crate::harness::{either::Named, random::Random};
 
@@ -68,6 +70,8 @@ pub(super) struct Mix {
     pub(super) parked: usize,
     /// A grant counts once a replica knows of it, which is waited for so many milliseconds; none need know of any.
     pub(super) replicas_within: u64,
+    /// Sections that take several names at once.
+    several: usize,
     /// Of which kind each name is.
     pub(super) kinds: [Kind; NAMES.len()],
 }
@@ -112,6 +116,7 @@ impl Mix {
             7 => drawn.of_hand_overs(),
             11 => drawn.of_replicas(random),
             15 => drawn.of_forces(),
+            2 | 6 | 10 | 14 => drawn.of_several(seed),
             _ => drawn,
         };
         of_day.with_kinds(seed)
@@ -143,6 +148,7 @@ impl Mix {
             nodes: 0,
             parked: 0,
             replicas_within: 0,
+            several: 0,
             kinds: [Kind::Plain; NAMES.len()],
         }
     }
@@ -158,6 +164,12 @@ impl Mix {
     fn of_late_hand_overs(self) -> Self {
         let crowded = Self { names: 1, clients: 2, tasks: 4, pause: 5, stay: 10, slices: &[200], ..self };
         Self { fixed: 700, long: 300, linger: 10, nested: 50, forced: 0, aimed: 400, copies: 150, ..crowded }
+    }
+
+    /// Many take several names at once, in any order. Drawn from a sequence of its own.
+    fn of_several(self, seed: u64) -> Self {
+        let mut random = Random::new(seed, &[3]);
+        Self { names: random.pick(&[2, 3]), several: random.pick(&[150, 400, 700]), ..self }
     }
 
     /// Holds that would last for long are forced out, by commands that are lost.
@@ -183,6 +195,11 @@ impl Mix {
         each * (self.clients * self.tasks) as u32
     }
 
+    /// For so many names somebody waits at most until he has all that he asked for, or until who has what he waits for has.
+    pub(super) fn waits_for(&self) -> usize {
+        if self.several > 0 { self.names } else { 1 }
+    }
+
     /// How long the last calm is.
     pub(super) fn last_calm(&self) -> Duration {
         self.habits().settled() + Duration::from_millis(self.calm)
@@ -201,11 +218,16 @@ impl Sailor {
     async fn go(self: Arc<Self>, task: u64, mut random: Random) {
         let own = Owner::new();
         while !self.rest.load(Ordering::Relaxed) {
-            let section = Section::draw(Arc::clone(&self), task, &own, &mut random);
+            let several = self.mix.several > 0 && random.once_in_a_while(self.mix.several);
+            let section = if several {
+                SectionOfSeveral::draw(Arc::clone(&self), task, &own, &mut random).run().boxed()
+            } else {
+                Section::draw(Arc::clone(&self), task, &own, &mut random).run().boxed()
+            };
             let dropped_after = random.once_in_a_while(self.mix.abandoned).then(|| random.millis(0, 60));
             match dropped_after {
-                Some(limit) => drop(timeout(limit, section.run()).await),
-                None => section.run().await,
+                Some(limit) => drop(timeout(limit, section).await),
+                None => section.await,
             }
             if self.client.is_closed() {
                 return;
@@ -498,7 +520,8 @@ impl Crew {
 
     async fn join(&self, tasks: Vec<JoinHandle<()>>) {
         for task in tasks {
-            match timeout(LONGEST_STAY + self.mix.left_behind() + self.mix.crowd(), task).await {
+            let longest = LONGEST_STAY + self.mix.left_behind() + self.mix.crowd();
+            match timeout(longest * self.mix.waits_for() as u32, task).await {
                 Err(_) => self.referee.complain("a section never ends", None, "a task goes on"),
                 Ok(Err(error)) if error.is_panic() => self.referee.complain("a section panicked", None, error),
                 Ok(_) => {}

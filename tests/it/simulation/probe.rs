@@ -21,8 +21,11 @@ impl Referee {
             book.orphans = Default::default();
             book.idle = Default::default();
             book.overheard = Default::default();
+            drop(book);
+            self.probe_gatherings();
             return;
         }
+        self.probe_gatherings();
         let listeners: BTreeMap<_, _> = self.store.listeners().into_iter().collect();
         for (name, channel) in self.channels.iter().enumerate() {
             let listeners = listeners.get(channel).copied();
@@ -50,6 +53,9 @@ impl Book {
             if let Some(since) = seat.waits {
                 waits.entry(seat.id).and_modify(|longest| *longest = since.min(*longest)).or_insert(since);
             }
+        }
+        for (client, since) in self.awaiting(name) {
+            waits.entry(client).and_modify(|longest| *longest = since.min(*longest)).or_insert(since);
         }
         if waits.is_empty() {
             self.idle[name] = None;
@@ -96,7 +102,10 @@ impl Book {
         self.idle[name] = None;
         let client = |seat: &Seat| self.shadow.is_of(&kept.field, seat.id);
         let its = |seat: &Seat| seat.hold.as_ref() == Some(&kept.field) || seat.bridges && client(seat);
-        let kept_by = self.seats.values().any(|seat| seat.name == name && seat.keeps() && its(seat));
+        let kept_by = self
+            .seats
+            .values()
+            .any(|seat| seat.name == name && (seat.keeps() && its(seat) || seat.gathers && client(seat)));
         let ours = self.clients.iter().find(|(id, _)| self.shadow.is_of(&kept.field, **id));
         let dead = self.dead.iter().any(|id| self.shadow.is_of(&kept.field, *id));
         let given_away = self.tokens.given_away.contains(&kept.field);

@@ -14,6 +14,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     COMMAND, LONGEST_RELEASE, NAMES,
     crew::Mix,
+    gatherings::Gathering,
     nodes::Replaced,
     shadow::{Field, Shadow},
     tokens::Tokens,
@@ -139,6 +140,8 @@ pub(super) struct Book {
     /// The newest token that a section was given of each name.
     pub(super) fences: [u64; NAMES.len()],
     pub(super) tokens: Tokens,
+    /// Acquisitions of several names that have no answer yet.
+    pub(super) gatherings: BTreeMap<u64, Gathering>,
 }
 
 /// What must not be.
@@ -216,6 +219,8 @@ pub(super) struct Seat {
     pub(super) hold: Option<Field>,
     /// Only a nested acquisition under way keeps the hold.
     pub(super) bridges: bool,
+    /// It is asked for with others, and may be held while those are missing.
+    pub(super) gathers: bool,
     pub(super) over: bool,
 }
 
@@ -489,6 +494,7 @@ impl Seat {
             nests: false,
             hold: None,
             bridges: false,
+            gathers: false,
             over: false,
         }
     }

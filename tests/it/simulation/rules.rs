@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use relatch::{Error, LockGuard, LostCause};
+use relatch::{Error, LostCause, Owner};
 
 use super::{
     COMMAND,
@@ -95,8 +95,14 @@ impl Referee {
     }
 
     /// An acquisition gave a guard; whose field is behind it.
-    pub(super) fn granted(&self, number: u64, guard: &LockGuard, asking: Asking, since: Duration) -> Option<Field> {
-        let (owner, fence) = (guard.owner(), guard.fence());
+    pub(super) fn granted(
+        &self,
+        number: u64,
+        owner: &Owner,
+        fence: Option<u64>,
+        asking: Asking,
+        since: Duration,
+    ) -> Option<Field> {
         let now = self.now();
         let name = self.book().seats.get(&number)?.name;
         let (kept, counted) = (self.peek(name), self.counted(name));
@@ -109,7 +115,9 @@ impl Referee {
         let another = seat.hold != newest;
         // A nested one that found its outer hold gone goes on as a fresh one.
         let renewed = fresh || another;
-        let waited = (if fresh { seat.waits } else { None }, seat.queues);
+        // Of several each was to stand where it asked.
+        let waited = (if fresh { seat.waits } else { None }, seat.queues || seat.gathers && !asking.once);
+        let gathered = seat.gathers;
         (seat.waits, seat.nests, seat.bridges) = (None, false, false);
         book.entered.insert((seat.client, name), now);
         seat.guards += 1;
@@ -131,7 +139,8 @@ impl Referee {
             .grown_from_nothing(renewed, hold.as_ref(), since)
             .or_else(|| if believed && renewed { book.overlaps(number, seat, now) } else { None })
             .or_else(|| if let (Some(since), true) = waited { book.overtakes(number, seat, since, now) } else { None });
-        let tried = renewed && !passed;
+        // One of several was granted some time ago, and is looked at as any hold.
+        let tried = renewed && !passed && !gathered;
         let wrong = wrong.or_else(|| if tried { book.is_outdated(seat, kept.as_ref(), since, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.keeps_to_itself(name, number, now) } else { None });
         let wrong = wrong.or_else(|| if renewed { book.is_unknown(book.seats[&number].hold.as_ref()) } else { None });

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// What is left to a clock that counts milliseconds, and to a try that waits for its last answer.
-const SLACK: Duration = Duration::from_millis(60);
+pub(super) const SLACK: Duration = Duration::from_millis(60);
 /// How long somebody may wait for a lock that few want, since one of its process got it last: as long as a lease that nobody
 /// renews, and a command, and a bit.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -135,34 +135,12 @@ impl Section {
         }
     }
 
-    fn longest(&self) -> Duration {
-        // Where somebody lets nobody go first it is luck who comes next.
-        if self.referee.has_hasty() { 2 * LONGEST } else { LONGEST }
-    }
-
-    /// Mostly short, sometimes beyond a lease.
     fn length(&mut self) -> Duration {
-        match self.random.below(1000) {
-            long if long < self.mix.linger => self.random.millis(700, LONGEST_LINGER.as_millis() as u64),
-            900.. => self.random.millis(50, 400),
-            _ => self.random.millis(0, self.mix.stay),
-        }
+        draw_length(&self.mix, &mut self.random)
     }
 
     fn terms(&mut self) -> Terms {
-        let random = &mut self.random;
-        let lease = match random.below(1000) {
-            fixed if fixed >= self.mix.fixed => Lease::Watchdog,
-            _ if random.once_in_a_while(self.mix.long) => random.millis(3_000, 8_000).into(),
-            _ => random.millis(20, 300).into(),
-        };
-        let bound = random.once_in_a_while(self.mix.bounded).then(|| random.millis(30, 1_200));
-        let wait = match random.below(10) {
-            0..6 => None,
-            6..8 => Some(random.millis(1, 400)),
-            _ => Some(Duration::ZERO),
-        };
-        Terms { lease, bound, wait }
+        draw_terms(&self.mix, &mut self.random)
     }
 
     async fn enter(&mut self, nested: bool) -> Option<Held> {
@@ -243,17 +221,15 @@ impl Section {
         self.ended(number, said);
         let bound = terms.wait.map_or_else(
             || {
-                self.referee.stands_still(self.seat, since) - since
-                    + self.longest()
-                    + self.mix.left_behind()
-                    + self.mix.crowd()
+                let waits = longest_wait(&self.referee, &self.mix) * self.mix.waits_for() as u32;
+                self.referee.stands_still(self.seat, since) - since + waits
             },
             |wait| wait + TWO_COMMANDS + COMMAND,
         );
         self.referee.answered(self.seat, "lock", answer.as_ref().err(), since, bound + parked + SLACK);
         match answer {
             Ok(Some(guard)) => {
-                let hold = self.referee.granted(self.seat, &guard, asking, since);
+                let hold = self.referee.granted(self.seat, guard.owner(), guard.fence(), asking, since);
                 Some(Held { guard, number, hold, watched: asking.watched, bounded: asking.bounded, lost: false })
             }
             Ok(None) if asking.once && !asking.nested => {
@@ -550,8 +526,39 @@ impl Drop for Section {
     }
 }
 
+/// How long somebody may wait for one name whom nobody of its process passes by.
+pub(super) fn longest_wait(referee: &Referee, mix: &Mix) -> Duration {
+    // Where somebody lets nobody go first it is luck who comes next.
+    let longest = if referee.has_hasty() { 2 * LONGEST } else { LONGEST };
+    longest + mix.left_behind() + mix.crowd()
+}
+
+/// Mostly short, sometimes beyond a lease.
+pub(super) fn draw_length(mix: &Mix, random: &mut Random) -> Duration {
+    match random.below(1000) {
+        long if long < mix.linger => random.millis(700, LONGEST_LINGER.as_millis() as u64),
+        900.. => random.millis(50, 400),
+        _ => random.millis(0, mix.stay),
+    }
+}
+
+pub(super) fn draw_terms(mix: &Mix, random: &mut Random) -> Terms {
+    let lease = match random.below(1000) {
+        fixed if fixed >= mix.fixed => Lease::Watchdog,
+        _ if random.once_in_a_while(mix.long) => random.millis(3_000, 8_000).into(),
+        _ => random.millis(20, 300).into(),
+    };
+    let bound = random.once_in_a_while(mix.bounded).then(|| random.millis(30, 1_200));
+    let wait = match random.below(10) {
+        0..6 => None,
+        6..8 => Some(random.millis(1, 400)),
+        _ => Some(Duration::ZERO),
+    };
+    Terms { lease, bound, wait }
+}
+
 /// A future's output, where it is polled once and then not for so long.
-async fn after_a_while<F: Future>(future: F, long: Duration) -> F::Output {
+pub(super) async fn after_a_while<F: Future>(future: F, long: Duration) -> F::Output {
     let mut future = pin!(future);
     match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
         Poll::Ready(output) => output,
@@ -563,7 +570,7 @@ async fn after_a_while<F: Future>(future: F, long: Duration) -> F::Output {
 }
 
 /// A future's output, unless it is polled so many times in vain.
-async fn after_polls<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+pub(super) async fn after_polls<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|cx| match future.as_mut().poll(cx) {

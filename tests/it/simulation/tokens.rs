@@ -58,7 +58,7 @@ impl Shadow {
     }
 
     /// Whether the server said that of a hold, or of what it was to be moved to, of which nobody may know.
-    fn has_run_out(&self, hold: &str) -> bool {
+    pub(super) fn has_run_out(&self, hold: &str) -> bool {
         let born = self.birth(hold).map_or(Duration::ZERO, |birth| birth.first);
         let mut of_client = self.ran_out.iter().filter(|(token, _)| token.get(..32) == hold.get(..32));
         of_client.any(|(token, at)| token == hold || born < *at)
