@@ -897,3 +897,21 @@ async fn a_client_that_ends_lets_go_of_what_waited_for_others() {
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
     }
 }
+
+/// In real time, as a caller's wait is where it may be without a runtime's clock.
+#[tokio::test]
+async fn what_was_waited_for_counts_where_it_is_begun_anew_for_an_answer_that_was_left_lying() {
+    let store = EmbeddedStore::new();
+    let builder = Client::builder().embedded(&store).watchdog_timeout(300 * MS).command_timeout(200 * MS);
+    let (ours, theirs) = (builder.connect().await.expect("it is in this process"), client(&store).await);
+    let (began, wait, parked) = (Instant::now(), 2 * SECOND, 1_500 * MS);
+    let mut tried = ours.multi_lock(["a", "b"]).try_lock().wait(wait).into_future();
+    assert!(poll_once(&mut tried).await.is_pending());
+    sleep(parked).await;
+    // What was granted is over by now, and somebody else has it.
+    let a = theirs.mutex("a").lock().await.expect("it is free");
+    assert!(tried.await.expect("the store answers").is_none());
+    let took = began.elapsed();
+    assert!(took >= wait - 10 * MS && took < wait + parked / 2, "{took:?}");
+    freed(a).await;
+}
