@@ -198,11 +198,11 @@ impl Share {
         self.place.update(|state, _| state.live(&self.tenure).is_some())
     }
 
-    /// It lies somewhere until its owner comes for it.
+    /// It is there, and nobody has it until its owner takes it.
     pub(super) fn leave(&self) {
         self.place.update(|state, _| {
             if let Some(hold) = state.live(&self.tenure) {
-                hold.left_lying(self.ticket, self.place.engine.clock().now().into());
+                hold.left_untaken(self.ticket, self.place.engine.clock().now().into());
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Whoever waits for work that goes on elsewhere, whether he looks after it or not: he is woken now and then, and has to poll.
+//! A caller that waits for work that goes on elsewhere, and may have stopped polling: it is woken now and then, and has to poll.
 
 use std::{
     future::poll_fn,
@@ -11,28 +11,29 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::{sync::Notify, time::sleep};
 
-/// So often within his patience he is woken. Not polled from one time to the next but one, he is not there.
+/// A caller is woken so often within the time that it is waited for. If it does not poll from one of these times to the next but
+/// one, it is gone.
 const WAKES: u32 = 3;
 
-/// Whoever waits.
+/// A caller that waits.
 #[derive(Default)]
 pub(super) struct Caller {
     polls: AtomicU64,
-    /// Of those, when he was looked for last.
+    /// How many there were when this was looked at last.
     seen: AtomicU64,
     waker: AtomicWaker,
     polled: Notify,
 }
 
 impl Caller {
-    /// He does now.
+    /// The caller polls now.
     pub(super) fn polls(&self, cx: &Context<'_>) {
         self.waker.register(cx.waker());
         self.polls.fetch_add(1, Ordering::SeqCst);
         self.polled.notify_waiters();
     }
 
-    /// The work, or nothing and no more of it once he has not polled for that long.
+    /// The result of the work. `None` once the caller has not polled for that long: the work is dropped.
     pub(super) async fn while_polled<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
         let (mut work, mut is_gone) = (pin!(work), pin!(self.is_gone(patience)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -53,7 +54,7 @@ impl Caller {
         }
     }
 
-    /// He is back: the wake that he was given last may have brought him already.
+    /// Waits until the caller polls again. It may have done so already, after the last wake.
     pub(super) async fn next_poll(&self) {
         let mut polled = pin!(self.polled.notified());
         polled.as_mut().enable();

@@ -96,7 +96,7 @@ impl Gathering {
             if let Ok(Some(many)) = &answer
                 && !many.take()
             {
-                // It was left lying for longer than it lasts: that is nobody's fault, so start over.
+                // Nobody took it for as long as it lasted: that is nobody's fault, so start over.
                 self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(waited));
                 match self.begin(waits) {
                     Ok(under_way) => self.progress = under_way,
@@ -159,7 +159,7 @@ enum Waited {
 }
 
 impl Gather {
-    /// What it has is let go of when the caller is not there for it, and taken anew when he comes back.
+    /// What it has is let go of when the caller does not poll, and taken anew when it polls again.
     async fn all(self) -> Result<Option<Many>> {
         let handles = self.several.ready()?;
         let watchdogs = handles.iter().map(|handle| handle.engine.settings().watchdog_timeout);
@@ -228,7 +228,7 @@ impl Gather {
     /// as its answer comes, and not when all have answered.
     async fn sweep(&self, handles: &[Handle], terms: Terms, held: &mut Shares) -> Result<Option<Missing>> {
         let asks = handles[held.0.len()..].iter();
-        let mut sweep = Sweep::new(asks.map(|handle| self.asks(handle, terms, |plan| plan.acquire(Waits::Sweep))));
+        let mut sweep = Sweep::new(asks.map(|handle| self.asks(handle, terms, |plan| plan.acquire(Waits::ForAnswer))));
         (&mut sweep).await?;
         Ok(sweep.end(held))
     }

@@ -96,7 +96,7 @@ impl Many {
         self.owner
     }
 
-    /// It lies somewhere until its owner comes for it.
+    /// It is there, and nobody has it until its owner takes it.
     pub(super) fn leave(&self) {
         self.each().for_each(Share::leave);
     }

@@ -92,8 +92,8 @@ impl Hold {
         }
     }
 
-    /// The guard of this ticket lies somewhere from now on.
-    pub(super) fn left_lying(&mut self, id: u64, now: Date) {
+    /// The guard of this ticket is there, and nobody has taken it yet.
+    pub(super) fn left_untaken(&mut self, id: u64, now: Date) {
         let mut gathered = false;
         for ticket in self.tickets.iter_mut().filter(|ticket| ticket.id == id) {
             (ticket.untaken, gathered) = (true, ticket.gathered);

@@ -218,17 +218,17 @@ thread_local! {
 pub(super) enum Waits {
     ForEver,
     AsTold,
-    /// As told for an answer, and not at all for others.
-    Sweep,
+    /// As told for an answer, and not at all until a lock is free.
+    ForAnswer,
 }
 
 impl Waits {
     pub(super) fn patience(self, wait: Option<Duration>, engine: &Engine) -> Patience {
         match (self, lease::wait(wait.unwrap_or_default())) {
             (Self::ForEver, _) | (Self::AsTold, Wait::Forever) => Patience::ForEver,
-            (Self::AsTold | Self::Sweep, Wait::None) | (Self::Sweep, Wait::Forever) => Patience::Once,
+            (Self::AsTold | Self::ForAnswer, Wait::None) | (Self::ForAnswer, Wait::Forever) => Patience::Once,
             (Self::AsTold, Wait::For(wait)) => Patience::Until(engine.clock().now() + wait),
-            (Self::Sweep, Wait::For(wait)) => Patience::OnceBy(engine.clock().now() + wait),
+            (Self::ForAnswer, Wait::For(wait)) => Patience::OnceBy(engine.clock().now() + wait),
         }
     }
 }

@@ -38,7 +38,7 @@ enum Progress<T: 'static> {
     Done,
 }
 
-/// What a request answers with. From home to a caller elsewhere is a way on which it may be left lying.
+/// What a request answers with. From home to a caller elsewhere it may be on its way for long, and nobody may take it.
 pub(super) trait Answer: Send + 'static {
     /// Whether the request is final from its first poll on.
     const FINAL: bool = false;
@@ -143,7 +143,7 @@ impl<T: Answer> Request<T> {
                 Err(silence) => return Poll::Ready(Err(silence.error(&self.plan.full_name(), op))),
             };
             if answer.as_ref().is_ok_and(|answer| !answer.arrives()) {
-                // It was left lying for longer than it lasts: that is nobody's fault, so start over.
+                // Nobody took it for as long as it lasted: that is nobody's fault, so start over.
                 self.plan.waited();
                 self.begin_away(start);
             } else {

@@ -47,7 +47,7 @@ impl Acquiring {
             Self::One(request) => {
                 let start = match waits {
                     Waits::ForEver => |plan: &Plan| plan.acquire(Waits::ForEver),
-                    Waits::AsTold | Waits::Sweep => |plan: &Plan| plan.acquire(Waits::AsTold),
+                    Waits::AsTold | Waits::ForAnswer => |plan: &Plan| plan.acquire(Waits::AsTold),
                 };
                 let polled = request.poll(cx, Op::Acquire, start);
                 polled.map(|answer| answer.map(|answer| answer.map(|share| share.map(LockGuard::one))))

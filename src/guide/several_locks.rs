@@ -2,7 +2,7 @@
 //!
 //! [`client.multi_lock(names)`](crate::Client::multi_lock) takes several locks of one client, and
 //! [`MultiLock::new`](crate::MultiLock::new) locks of any kind and of several clients. There is one guard for all, and they are the
-//! ordinary locks of these names: whoever takes one of them alone waits for you, and you wait for him.
+//! ordinary locks of these names: whoever takes one of them alone waits for you, and you wait for them.
 //!
 //! ```
 //! # #[cfg(feature = "embedded")]
@@ -39,7 +39,7 @@
 //! - Nobody waits in a circle among those who take their locks so: the order is the same for all, by name with its prefix,
 //!   however they are named. Of locks of one name that several clients have, only you know which is which elsewhere: these are
 //!   taken as you name them, so name them in one order everywhere. If these clients have the same server, such locks are one, and whoever
-//!   takes both waits for himself for ever. A lock that is named twice is taken once. Whoever has a lock already and then takes others in
+//!   takes both waits for ever. A lock that is named twice is taken once. Whoever has a lock already and then takes others in
 //!   another order can still meet somebody who does the opposite: [`two_locks`](super::two_locks).
 //! - `try_lock` takes all or none, and `wait(d)` is one bound for all of them. What was got is let go of with `None`, with an error,
 //!   and with a future that is dropped. One that is kept and not polled keeps what it has for about a watchdog's timeout.
@@ -48,7 +48,7 @@
 //!   names its lock. `Freed` says that all are free, `StillHeld(n)` that one of them is held `n` times more.
 //! - One owner takes all and may enter again, by one of them or by several. If one is a [`Mutex`](crate::Mutex) or a [`TokenLock`](crate::TokenLock), nobody enters
 //!   again, each acquisition has an owner of its own, and a guard of `client.lock("a")` that you have already keeps you out of
-//!   `a` as well: whoever waits so waits for himself, and is warned of it as with one mutex.
+//!   `a` as well: such a call waits for its own guard, and is warned of it as with one mutex.
 //!
 //! # What is not
 //!

@@ -1,9 +1,9 @@
 //! Many clients on a store in this process, on a paused clock, while everything that can befall them does: what each of them
 //! sees is judged at the instant at which it sees it. Everything comes from a seed: `RELATCH_SIM_SEED` repeats one,
 //! `RELATCH_SIM_SEEDS` says how many, `RELATCH_SIM_SECS` for how long; `RELATCH_SIM_BEFORE` how much is shown before a
-//! complaint, in milliseconds. `RELATCH_SIM_FIRST` is where a range of seeds begins; with `RELATCH_SIM_GO_ON=1` it goes on
-//! after a complaint, and all of them are shown in the end. There are two: of one server, and of several nodes, whose masters
-//! are replaced and whose slots move as well.
+//! complaint, in milliseconds, and then of all names. `RELATCH_SIM_FIRST` is where a range of seeds begins; with
+//! `RELATCH_SIM_GO_ON=1` it goes on after a complaint, and all of them are shown in the end. There are two: of one server,
+//! and of several nodes, whose masters are replaced and whose slots move as well.
 //!
 //! | what | file |
 //! | --- | --- |
@@ -163,10 +163,12 @@ impl Outcome {
     /// The complaint, with what happened around it.
     fn report(&self, seed: u64) -> Option<String> {
         let Complaint { rule, what, at, name } = self.complaint.as_ref()?;
-        let about = |line: &str| {
-            name.is_none_or(|name| !NAMES.iter().enumerate().any(|(other, it)| other != name && line.contains(it)))
-        };
         let before = asked("RELATCH_SIM_BEFORE");
+        let all = before.is_some();
+        let about = |line: &str| {
+            let of_others = || NAMES.iter().any(|other| line.contains(other));
+            all || name.is_none_or(|name| line.contains(NAMES[name]) || !of_others())
+        };
         let (most, shown) =
             (before.map_or(MOST_LINES, |_| usize::MAX), Duration::from_millis(before.unwrap_or(BEFORE)));
         let near = self.story.iter().filter(|(when, line)| *when + shown >= *at && *when <= *at && about(line));

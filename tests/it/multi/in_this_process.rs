@@ -900,7 +900,7 @@ async fn a_client_that_ends_lets_go_of_what_waited_for_others() {
 
 /// In real time, as a caller's wait is where it may be without a runtime's clock.
 #[tokio::test]
-async fn what_was_waited_for_counts_where_it_is_begun_anew_for_an_answer_that_was_left_lying() {
+async fn what_was_waited_for_counts_where_it_is_begun_anew_for_an_answer_that_nobody_took_in_time() {
     let store = EmbeddedStore::new();
     let builder = Client::builder().embedded(&store).watchdog_timeout(300 * MS).command_timeout(200 * MS);
     let (ours, theirs) = (builder.connect().await.expect("it is in this process"), client(&store).await);

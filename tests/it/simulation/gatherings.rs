@@ -149,12 +149,16 @@ impl Gathering {
     ) -> Option<(&'static str, usize, String)> {
         let of_it = |name: usize, seat: u64| book.is_of(name, seat, self.client, kept[name].as_ref());
         let missing = self.several.0.iter().position(|(name, seat)| !of_it(*name, *seat));
-        let behind = missing.and_then(|at| {
+        // While another task of the client is there too nobody knows whose a name is that the client has: it may be there.
+        let of_client = |kept: &Kept| book.shadow.is_of(&kept.field, self.client);
+        let absent = self.several.0.iter().position(|(name, _)| !kept[*name].as_ref().is_some_and(of_client));
+        let behind = absent.and_then(|at| {
             let mut behind = self.several.0[at + 1..].iter();
             // What it had before it asked it keeps.
             let had = |seat: u64| book.seats.get(&seat).is_some_and(|seat| seat.guards > 0);
             behind.find(|(name, seat)| !had(*seat) && of_it(*name, *seat)).map(|(name, _)| *name)
         });
+        let absent = absent.map(|at| self.several.0[at].0);
         let missing = missing.map(|at| self.several.0[at].0);
         let still = |before: Option<(usize, Duration)>, name| match before {
             Some((same, since)) if same == name => (same, since),
@@ -165,7 +169,7 @@ impl Gathering {
         self.complete = if missing.is_none() { self.complete.or(Some(now)) } else { None };
         let over = |since: Duration| book.is_settled(since) && since + FOR_A_MOMENT < now;
         if let Some((name, since)) = self.behind.filter(|(_, since)| over(*since)) {
-            let what = format!("since {since:?}, {} is missing", missing.map_or("none", |name| NAMES[name]));
+            let what = format!("since {since:?}, {} is missing", absent.map_or("none", |name| NAMES[name]));
             return Some(("one is kept behind one that is missing", name, what));
         }
         let since = self.complete.filter(|since| over(*since))?;
