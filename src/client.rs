@@ -120,6 +120,12 @@ impl Client {
         Self { engine: Engine::start(id, backend, settings, clock, chance), scope }
     }
 
+    /// What an operator's looks go by.
+    #[cfg(feature = "operate")]
+    pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<Scope>) {
+        (&self.engine, &self.scope)
+    }
+
     /// A reentrant lock: whoever holds it may take it again. No I/O, and cheap.
     ///
     /// The owner is the running task (see [`Owner`](crate::Owner)). Where nothing nests, and wherever the guard leaves

@@ -32,6 +32,14 @@ pub(crate) fn job_record(key: &str) -> Built {
     prefixed(JOB_RECORD, key)
 }
 
+/// Of which keys this may be the record of a job: the first is the likelier one.
+#[cfg(feature = "operate")]
+pub(crate) fn of_job_record(record: &str) -> impl Iterator<Item = &str> {
+    let of = record.strip_prefix(JOB_RECORD).and_then(|rest| rest.strip_prefix(':'));
+    let bare = of.and_then(|of| of.strip_prefix('{')?.strip_suffix('}'));
+    bare.into_iter().chain(of).filter(move |of| *job_record(of) == *record)
+}
+
 /// Where the end of an attempt at a periodic job is told.
 pub(crate) fn job_channel(key: &str) -> Built {
     prefixed(JOB_CHANNEL, key)

@@ -26,6 +26,10 @@ pub mod embedded;
 
 pub mod fence;
 
+#[cfg(feature = "operate")]
+#[cfg_attr(docsrs, doc(cfg(feature = "operate")))]
+pub mod operate;
+
 pub mod guide;
 
 mod acl;

@@ -19,11 +19,15 @@ mod dispatch;
 pub(crate) mod embedded;
 mod fault;
 mod listening;
+#[cfg(feature = "operate")]
+pub(crate) mod questions;
 pub(crate) mod redis;
 mod replicas;
 mod reply;
 mod rights;
 mod round_trip;
+#[cfg(feature = "operate")]
+mod servers;
 mod slot;
 
 pub(crate) use call::{Arg, Call, Polled, Value};
@@ -34,6 +38,8 @@ pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};
 pub(crate) use reply::{Reply, decode};
 pub(crate) use rights::Rights;
 pub(crate) use round_trip::{RoundTrip, RoundTrips};
+#[cfg(feature = "operate")]
+pub(crate) use servers::{Answers, Question, Server, Setting};
 
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -124,6 +130,23 @@ pub(crate) trait Backend: Line {
 
     /// What a user of the servers must be allowed, beside keys, channels and what scripts call.
     fn rights(&self) -> Rights;
+
+    /// All servers that have keys, as far as is known now, each over a connection of its own.
+    #[cfg(feature = "operate")]
+    fn servers(&self) -> Vec<Arc<dyn Server>> {
+        Vec::new()
+    }
+
+    /// The one that has this key.
+    #[cfg(feature = "operate")]
+    fn server_of(&self, _: &str) -> Option<Arc<dyn Server>> {
+        self.servers().into_iter().next()
+    }
+
+    #[cfg(feature = "operate")]
+    fn setting(&self) -> Setting {
+        Setting::Standalone
+    }
 
     /// The birth of the server process behind the present link, where the server tells it.
     #[allow(dead_code, reason = "one server has nobody to be younger than; a quorum asks")]

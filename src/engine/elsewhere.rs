@@ -18,6 +18,8 @@ use super::{
     share::Share,
     shared::Engine,
 };
+#[cfg(feature = "operate")]
+use crate::backend::{Fault, Pending};
 use crate::{
     error::{self, Error, Op, Stalled},
     runtime,
@@ -166,6 +168,26 @@ impl Engine {
         F: Future<Output: Send> + Send + Unpin + 'static,
     {
         Anywhere { engine: Arc::clone(self), at: At::Home(call), watch: HomeWatch::default() }
+    }
+
+    /// What servers answer to a look, wherever it is awaited. An empty name stands for no lock.
+    #[cfg(feature = "operate")]
+    pub(crate) async fn looked<T: Send + 'static>(
+        self: &Arc<Self>,
+        name: &Arc<str>,
+        look: Pending<Result<T, Fault>>,
+    ) -> error::Result<T> {
+        self.home().runtime()?;
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let answer = self.anywhere(look).await.map_err(|silence| silence.error(name, Op::Inspect))?;
+        answer.map_err(|fault| Error::from_fault(fault, name, Op::Inspect))
+    }
+
+    #[cfg(feature = "operate")]
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.settings().command_timeout
     }
 
     /// For a call that needs nothing of the runtime that polls it, and is answered from home. It stays where it is: a future

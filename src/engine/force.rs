@@ -26,8 +26,31 @@ impl Handle {
         forced.unwrap_or_else(|silence| Err(silence.error(name, Op::ForceRelease)))
     }
 
+    /// The same if the holder that it sees is the one who is meant; whether it ended that one.
+    #[cfg(feature = "operate")]
+    pub(crate) async fn force_unlock_held(&self, is_it: impl Fn(&str) -> bool + Send + 'static) -> Result<bool, Error> {
+        let (name, handle) = (self.ready()?.name(), self.clone());
+        let forced = async move {
+            match handle.sight().await? {
+                // No primitive has several.
+                Some(sight) if matches!(&sight.holders[..], [(holder, _)] if is_it(holder)) => {
+                    handle.force_seen(sight).await
+                }
+                _ => Ok(false),
+            }
+        };
+        let forced = self.engine.anywhere(Box::pin(forced)).await;
+        forced.unwrap_or_else(|silence| Err(silence.error(name, Op::ForceRelease)))
+    }
+
     async fn force(self) -> Result<bool, Error> {
         let Some(sight) = self.sight().await? else { return Ok(false) };
+        self.force_seen(sight).await?;
+        Ok(true)
+    }
+
+    /// Whether it is free by this.
+    async fn force_seen(self, sight: Sight) -> Result<bool, Error> {
         let protocol = Arc::clone(self.ready()?);
         let place = self.engine.find(protocol.key());
         let forcing = place.and_then(|place| place.update(|state, fx| state.force_out(&place, &sight, fx)));
@@ -48,7 +71,7 @@ impl Handle {
         let forced = forced.map_err(|fault| Error::from_fault(fault, protocol.name(), Op::ForceRelease))?;
         let freed = matches!(forced, Forced::Done { .. });
         tracing::debug!(lock = %Field(protocol.name()), freed, "forced release");
-        Ok(true)
+        Ok(freed)
     }
 }
 

@@ -283,7 +283,7 @@ fn released<const COUNTS: bool>(answer: &Value) -> Option<Letting> {
 }
 
 /// What a look showed, and the server's time.
-fn kept(answer: &Value) -> Option<(Option<Kept>, Millis)> {
+pub(super) fn kept(answer: &Value) -> Option<(Option<Kept>, Millis)> {
     let parts = match answer {
         Value::Numbers(free) if free.first() == Some(&-2) => {
             return Some((None, free.get(1).copied()?.try_into().ok()?));

@@ -1,5 +1,7 @@
 //! The primitives: each is its keys, its scripts and how to read their replies. They wait for nothing and renew nothing.
 
+#[cfg(feature = "operate")]
+mod by_kind;
 mod fenced;
 mod fenced_hash;
 mod hash;
@@ -17,6 +19,8 @@ mod token;
 mod token_compared;
 mod token_string;
 
+#[cfg(feature = "operate")]
+pub(crate) use self::by_kind::job_record;
 pub use self::{
     fenced::FencedLock,
     held_token::HeldToken,

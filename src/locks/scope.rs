@@ -58,6 +58,16 @@ impl Scope {
         Self { client_id, prefix, acknowledged, backend, chance, tokens, promises, jobs }
     }
 
+    #[cfg(feature = "operate")]
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    #[cfg(feature = "operate")]
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// What a user must be allowed for keys of this pattern.
     pub(crate) fn required_acl(&self, pattern: &str) -> Result<Acl, Error> {
         let rights = self.backend.rights().and(self.acknowledged.then_some("wait"));

@@ -216,6 +216,16 @@ impl Backend for Link {
         Rights::of_links(Publish::Classic)
     }
 
+    #[cfg(feature = "operate")]
+    fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
+        vec![Arc::new(super::asked::AskedStore(Arc::clone(&self.store)))]
+    }
+
+    #[cfg(feature = "operate")]
+    fn setting(&self) -> backend::Setting {
+        backend::Setting::Embedded
+    }
+
     fn born(&self) -> Option<Birth> {
         None
     }

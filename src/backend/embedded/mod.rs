@@ -9,6 +9,7 @@
 //! | `weather` | what befalls commands by chance |
 //! | `trace`, `ran` | what happened, as a list; a command that ran |
 //! | `link` | the seam: one client's commands and subscriptions |
+//! | `asked` | the store as whoever looks at all servers sees it |
 //! | `world` | all that a store is, under one mutex, and what happens at the servers |
 //! | `hosts`, `clock` | which servers there are and what each had a while ago; their time |
 //! | `member`, `cargo` | one client as the store sees it: its links; what is on its way over them |
@@ -21,6 +22,8 @@
 //!
 //! Without faults a command runs in its first poll and is answered there: no task, no channel and no timer.
 
+#[cfg(feature = "operate")]
+mod asked;
 mod breaks;
 mod cargo;
 mod clock;

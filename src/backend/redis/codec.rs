@@ -236,6 +236,14 @@ fn number(part: &redis::Value) -> Option<i64> {
     if let redis::Value::Int(int) = part { Some(*int) } else { None }
 }
 
+/// The SHA-1 of some bytes, in hexadecimal; of what is no text, that of its digits.
+#[cfg(feature = "operate")]
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    let hash = |text: &str| redis::Script::new(text).get_hash().to_owned();
+    let digits = || bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    std::str::from_utf8(bytes).map_or_else(|_| hash(&digits()), hash)
+}
+
 fn sha1(script: &Script) -> String {
     redis::Script::new(script.source).get_hash().to_owned()
 }

@@ -21,6 +21,7 @@
 //! | `command` | what one command carries on its way |
 //! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
+//! | `looked` | one server as whoever looks at all of them sees it |
 //! | `link` | one connection, and how its end is noticed |
 //! | `rights` | what a user must be allowed, by the versions of the servers |
 //! | `naming` | how connections are called in the server's list |
@@ -45,6 +46,8 @@ mod identity;
 mod info;
 mod keeper;
 mod link;
+#[cfg(feature = "operate")]
+mod looked;
 mod many;
 mod naming;
 mod node;
@@ -67,6 +70,8 @@ pub(in crate::backend) mod testing;
 /// What a user hands us as their own client object.
 pub(crate) use ::redis::Client as DriverClient;
 pub(crate) use address::{Address, Unshown};
+#[cfg(feature = "operate")]
+pub(crate) use codec::digest;
 pub(crate) use connect::connect;
 pub(crate) use options::Options;
 pub use options::{RespVersion, ShardedPubSub};

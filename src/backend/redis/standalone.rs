@@ -140,6 +140,17 @@ impl Backend for Standalone {
         Rights { sentinel, probes: true, ..rights.and(role) }
     }
 
+    #[cfg(feature = "operate")]
+    fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
+        vec![super::looked::Looked::at(&self.node, Publish::Classic)]
+    }
+
+    #[cfg(feature = "operate")]
+    fn setting(&self) -> backend::Setting {
+        use backend::Setting::{Sentinel, Standalone};
+        self.sentinels.as_ref().map_or(Standalone, |sentinels| Sentinel(sentinels.all().len()))
+    }
+
     fn born(&self) -> Option<Birth> {
         self.node.known.now().birth
     }

@@ -36,6 +36,8 @@ use tokio::{
 
 pub(super) use self::routes::Routes;
 use self::topology::Topology;
+#[cfg(feature = "operate")]
+use super::looked::Looked;
 use super::{
     acks::AckRequest,
     address::Target,
@@ -259,6 +261,21 @@ impl Backend for Cluster {
         rights.and(["cluster|slots", "cluster|myid", "asking"]).and(asks)
     }
 
+    #[cfg(feature = "operate")]
+    fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
+        self.0.masters().iter().map(|member| Looked::at(&member.node, self.publish_kind())).collect()
+    }
+
+    #[cfg(feature = "operate")]
+    fn server_of(&self, key: &str) -> Option<Arc<dyn backend::Server>> {
+        Some(Looked::at(&*self.node(key)?, self.publish_kind()))
+    }
+
+    #[cfg(feature = "operate")]
+    fn setting(&self) -> backend::Setting {
+        backend::Setting::Cluster
+    }
+
     fn born(&self) -> Option<Birth> {
         None
     }
@@ -271,6 +288,15 @@ impl Drop for Cluster {
 }
 
 impl Routes {
+    /// Those that have slots.
+    #[cfg(feature = "operate")]
+    fn masters(&self) -> Vec<Arc<nodes::Member>> {
+        self.with_map(|slots, nodes| {
+            let owners: std::collections::HashSet<u16> = slots.owners().iter().copied().collect();
+            nodes.all().filter(|member| owners.contains(&member.place)).cloned().collect()
+        })
+    }
+
     /// Why nothing can be sent for a name.
     fn nobody(&self) -> Fault {
         if self.closed.is_cancelled() {

@@ -1,0 +1,59 @@
+//! A store as whoever looks at all servers sees it: a look from outside, which no weather befalls. It knows what is asked of keys and
+//! of channels, and nothing of servers.
+
+use std::{future::ready, sync::Arc};
+
+use super::{packet::value, pump::Store, world::World};
+use crate::{
+    backend::{Answers, Fault, FaultKind, Pending, Question, Server, Value},
+    glob,
+};
+
+/// The store, with all of its nodes.
+#[derive(Debug)]
+pub(super) struct AskedStore(pub(super) Arc<Store>);
+
+impl Server for AskedStore {
+    fn address(&self) -> String {
+        "an embedded store".to_owned()
+    }
+
+    fn ask(&self, questions: Vec<Question>) -> Pending<Result<Answers, Fault>> {
+        let answers = self.0.with(|world| questions.iter().map(|question| answered(world, question)).collect());
+        Box::pin(ready(Ok(answers)))
+    }
+
+    fn listen(&self, _: &str) -> Pending<Result<(), Fault>> {
+        Box::pin(ready(Ok(())))
+    }
+}
+
+fn answered(world: &mut World, Question(words): &Question) -> Result<Value, Fault> {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    match &words[..] {
+        // All at once, however many are wanted: the next part would have to know which are gone by then.
+        [b"SCAN", _, b"MATCH", pattern, b"COUNT", _, rest @ ..] => {
+            let keys = world.keys().into_iter().map(String::into_bytes).filter(|key| glob::matches(pattern, key));
+            let keys: Vec<_> = keys.collect();
+            let mut is_wanted = |key: &Vec<u8>| match rest {
+                [b"TYPE", wanted] => {
+                    value(world.command(&[b"TYPE", key])).is_ok_and(|it| it == Value::Bytes(wanted.to_vec()))
+                }
+                _ => true,
+            };
+            let found: Vec<_> = keys.into_iter().filter(|key| is_wanted(key)).map(Value::Bytes).collect();
+            Ok(Value::Array(vec![Value::Bytes(b"0".to_vec()), Value::Array(found)]))
+        }
+        [b"PUBSUB", _, channels @ ..] => {
+            let known = world.listeners();
+            let count =
+                |channel: &[u8]| known.iter().find(|(it, _)| it.as_bytes() == channel).map_or(0, |(_, count)| *count);
+            let pair = |channel: &&[u8]| [Value::Bytes(channel.to_vec()), Value::Int(count(channel) as i64)];
+            Ok(Value::Array(channels.iter().flat_map(pair).collect()))
+        }
+        [b"TYPE" | b"HLEN" | b"STRLEN" | b"HKEYS" | b"HGETALL" | b"GET" | b"PTTL" | b"TIME", ..] => {
+            value(world.command(&words))
+        }
+        _ => Err(Fault::of(FaultKind::Other, false, "an embedded store is no server: it does not know this command")),
+    }
+}

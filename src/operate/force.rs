@@ -1,0 +1,78 @@
+//! The end of one hold by force, and of no other: whoever was seen is named.
+
+use super::{ForcedRelease, HolderId, Looker};
+#[cfg(doc)]
+use crate::Error;
+use crate::{
+    Client,
+    backend::redis::digest,
+    engine::Handle,
+    error::{Error as Failure, RefusedKind, Result},
+};
+
+impl Looker {
+    async fn force(&self, name: &str, holder: &HolderId) -> Result<ForcedRelease> {
+        let handle = |protocol| Handle::new(&self.engine, protocol);
+        let kinds = match holder.is_token() {
+            true => vec![handle(self.scope.any_token_lock(name))],
+            false => vec![handle(self.scope.plain_lock(name)), handle(self.scope.any_job(name).map(|job| job as _))],
+        };
+        for handle in kinds {
+            let wanted = holder.clone();
+            let is_it = move |seen: &str| match wanted.is_token() {
+                true => HolderId::of_token(&digest(seen.as_bytes())) == wanted,
+                false => HolderId::of_field(seen).as_ref() == Some(&wanted),
+            };
+            match handle.force_unlock_held(is_it).await {
+                Ok(true) => return Ok(ForcedRelease::Ended),
+                // It is of another kind than the holder.
+                Ok(false) | Err(Failure::Refused { kind: RefusedKind::WrongType, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let now = self.now(name).await?;
+        Ok(now.map_or(ForcedRelease::Free, |now| ForcedRelease::Changed { now }))
+    }
+}
+
+impl Client {
+    /// Ends a hold by force, exactly while it is that one's: of a lock of any kind, or an attempt at a periodic job, which counts as
+    /// failed.
+    ///
+    /// Those who wait are told. A hold of this client is lost ([`LostCause::Forced`](crate::LostCause::Forced)) before the command is
+    /// sent; a holder elsewhere hears of it with its next renewal, and may do some work until then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] without an answer within the command timeout: the hold may be over, and whoever asks again is told
+    /// [`ForcedRelease::Free`] or who has it. [`Error::Refused`] if the server will not, [`Error::Invalid`] for a bad name,
+    /// [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped after the look, it may end that hold or not; it never ends another one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use relatch::operate::ForcedRelease;
+    ///
+    /// let client = relatch::Client::embedded();
+    /// let guard = client.lock("report").lock().await?;
+    /// let seen = client.inspect_key("report").await?.expect("it is held").holders.remove(0).id;
+    /// assert_eq!(client.force_unlock_held("report", &seen).await?, ForcedRelease::Ended);
+    /// assert_eq!(client.force_unlock_held("report", &seen).await?, ForcedRelease::Free);
+    /// assert!(guard.unlock().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "operate")))]
+    pub async fn force_unlock_held(&self, name: impl AsRef<str>, holder: &HolderId) -> Result<ForcedRelease> {
+        Looker::of(self).force(name.as_ref(), holder).await
+    }
+}

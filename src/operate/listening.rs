@@ -1,0 +1,99 @@
+//! Who listens for releases, and what holders call themselves, where a server tells. Where it does not, nothing is known, and nothing
+//! fails for that.
+
+use std::{collections::HashMap, sync::Arc};
+
+use tokio::time::{Duration, Instant};
+use uuid::Uuid;
+
+use super::{Found, Looker, look::Draft};
+use crate::backend::{Publish, Server, questions};
+
+/// A server lists all of its connections in one go: not where there are more, which would take it for milliseconds.
+const MOST_CONNECTIONS: u64 = 2000;
+
+/// What a list said holds for so long, for holders that are not in it.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// What connections of this crate are called begins so.
+const OURS: &str = "relatch:";
+
+/// What the clients at one server call themselves.
+#[derive(Default)]
+pub(super) struct Labels {
+    known: HashMap<Uuid, String>,
+    asked: Option<Instant>,
+}
+
+impl Looker {
+    /// Completes what was found at a server; `all` are those where somebody may listen.
+    pub(super) async fn complete(
+        &self,
+        drafts: Vec<Draft>,
+        server: &Arc<dyn Server>,
+        all: &[Arc<dyn Server>],
+        labels: &mut Labels,
+    ) -> Vec<Found> {
+        let channels: Vec<String> = drafts.iter().map(|draft| draft.channel.clone()).collect();
+        let counts = self.listeners(&channels, server, all).await;
+        let mut found = Vec::with_capacity(drafts.len());
+        for (at, Draft { found: mut it, .. }) in drafts.into_iter().enumerate() {
+            it.listeners = counts.as_ref().and_then(|counts| counts.get(at).copied());
+            for holder in &mut it.holders {
+                if let Some(client) = holder.id.client_id() {
+                    holder.label = labels.of(client, self, server).await;
+                }
+            }
+            found.push(it);
+        }
+        found
+    }
+
+    /// How many listen to each of these channels. Where all servers tell of a release, each of them knows of some.
+    async fn listeners(
+        &self,
+        channels: &[String],
+        server: &Arc<dyn Server>,
+        all: &[Arc<dyn Server>],
+    ) -> Option<Vec<u64>> {
+        if channels.is_empty() {
+            return Some(Vec::new());
+        }
+        let kind = self.scope.backend().publish_kind();
+        let servers = if kind == Publish::Sharded { std::slice::from_ref(server) } else { all };
+        let mut sum = vec![0; channels.len()];
+        for server in servers {
+            let asked = questions::listeners(kind, channels.iter().map(String::as_str));
+            let answer = self.ask(server, vec![asked]).await.ok()?.pop()?.ok()?;
+            let counts = questions::listening(&answer).filter(|counts| counts.len() == sum.len())?;
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        Some(sum)
+    }
+}
+
+impl Labels {
+    async fn of(&mut self, client: Uuid, looker: &Looker, server: &Arc<dyn Server>) -> Option<String> {
+        let is_fresh = self.asked.is_some_and(|asked| asked.elapsed() < LASTS);
+        if !self.known.contains_key(&client) && !is_fresh {
+            self.asked = Some(Instant::now());
+            self.known = known(looker, server).await.unwrap_or_default();
+        }
+        self.known.get(&client).cloned()
+    }
+}
+
+/// What all clients at a server call themselves.
+async fn known(looker: &Looker, server: &Arc<dyn Server>) -> Option<HashMap<Uuid, String>> {
+    let said = looker.ask(server, vec![questions::info("clients")]).await.ok()?.pop()?.ok()?;
+    let connections: u64 = questions::field(&said, "connected_clients")?.parse().ok()?;
+    if MOST_CONNECTIONS < connections {
+        return None;
+    }
+    let list = looker.ask(server, vec![questions::clients()]).await.ok()?.pop()?.ok()?;
+    let label = |name: &str| {
+        let (label, client) = name.strip_prefix(OURS)?.rsplit_once(':')?;
+        Some((Uuid::try_parse(client).ok()?, label.to_owned()))
+    };
+    Some(questions::client_names(&list).filter_map(label).collect())
+}

@@ -1,0 +1,215 @@
+//! What some keys are, by questions that cost a server little: nothing is read of a key before it is known to be small, and to look
+//! like one of ours.
+
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use super::{Found, Holder, HolderId, Kind, Looker, names::Candidate};
+use crate::{
+    backend::{
+        Fault, FaultKind, Question, Server, Value,
+        questions::{self, Shape},
+        redis::digest,
+    },
+    error::{Error, Op, Result},
+    keys,
+    locks::{self, JobRecord},
+};
+
+/// The most fields that a hash of ours has, with room to spare.
+const MOST_FIELDS: i64 = 16;
+
+/// So long is a token that some library draws, in bytes.
+const TOKEN: RangeInclusive<i64> = 20..=64;
+
+/// All fields that a job's record can have, and those that each one has.
+const JOB_FIELDS: [&str; 8] = ["start", "attempts", "run", "until", "since", "by", "at", "last"];
+const JOB_NEEDS: [&str; 2] = ["start", "attempts"];
+
+/// What a key turned out to be, and where those who wait for it listen.
+pub(super) struct Draft {
+    pub(super) found: Found,
+    pub(super) channel: String,
+}
+
+/// What came of a look at one key.
+pub(super) enum Looked {
+    Draft(Box<Draft>),
+    /// Another node has it by now.
+    Elsewhere(Candidate),
+}
+
+/// What a key is, as far as is known before its values are.
+enum Likely {
+    Lock,
+    Token,
+    Job,
+}
+
+impl Looker {
+    /// What these keys of a server are. Those that are none of ours, are gone, or may not be read, are left out.
+    pub(super) async fn look(
+        &self,
+        server: &Arc<dyn Server>,
+        candidates: Vec<(Candidate, Shape)>,
+    ) -> Result<Vec<Looked>> {
+        let mut looked = Vec::new();
+        // Small enough?
+        let asked = candidates.iter().map(|(it, shape)| questions::size(*shape, it.key.as_bytes())).collect();
+        let sizes = self.ask(server, asked).await?;
+        let mut small = Vec::new();
+        for ((candidate, shape), size) in candidates.into_iter().zip(sizes) {
+            match (told(size, &mut looked, &candidate)?, shape) {
+                (Some(Value::Int(1..=MOST_FIELDS)), Shape::Hash) => small.push((candidate, shape)),
+                (Some(Value::Int(size)), Shape::String) if TOKEN.contains(&size) => small.push((candidate, shape)),
+                _ => {}
+            }
+        }
+        // Of the right fields?
+        let hashes = || small.iter().filter(|(_, shape)| *shape == Shape::Hash);
+        let asked = hashes().map(|(it, _)| questions::fields(it.key.as_bytes())).collect();
+        let mut fields = self.ask(server, asked).await?.into_iter();
+        let mut likely = Vec::new();
+        for (candidate, shape) in small {
+            if shape == Shape::String {
+                likely.extend(candidate.lock.is_some().then_some((candidate, Likely::Token)));
+                continue;
+            }
+            let Some(answer) = fields.next() else { break };
+            if let Some(fields) = told(answer, &mut looked, &candidate)?
+                && let Some(kind) = kind_of(&candidate, &fields)
+            {
+                likely.push((candidate, kind));
+            }
+        }
+        let asked = likely.iter().flat_map(|(candidate, kind)| values(candidate, kind)).collect();
+        let mut answers = self.ask(server, asked).await?.into_iter();
+        for (candidate, kind) in likely {
+            let mut parts = Vec::new();
+            for answer in answers.by_ref().take(values(&candidate, &kind).len()) {
+                parts.push(told(answer, &mut looked, &candidate)?);
+            }
+            looked.extend(drafted(&candidate, &kind, parts).map(|draft| Looked::Draft(Box::new(draft))));
+        }
+        // One that went elsewhere said so to each question.
+        looked.dedup_by(
+            |one, other| matches!((one, other), (Looked::Elsewhere(one), Looked::Elsewhere(other)) if one == other),
+        );
+        Ok(looked)
+    }
+}
+
+/// An answer of a key's. `None`: it is not ours to know. An error is one that the next key would get, too.
+fn told(
+    answer: std::result::Result<Value, Fault>,
+    looked: &mut Vec<Looked>,
+    candidate: &Candidate,
+) -> Result<Option<Value>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        // It is something else by now, or nobody's business.
+        Err(fault) if fault.kind == FaultKind::WrongType || questions::is_of_a_key(&fault) => Ok(None),
+        Err(fault) if questions::is_elsewhere(&fault) => {
+            looked.push(Looked::Elsewhere(candidate.clone()));
+            Ok(None)
+        }
+        Err(fault) => Err(Error::from_fault(fault, &Arc::from(""), Op::Inspect)),
+    }
+}
+
+/// What a hash with these fields may be.
+fn kind_of(candidate: &Candidate, fields: &Value) -> Option<Likely> {
+    let Value::Array(fields) = fields else { return None };
+    let fields: Vec<&str> = fields.iter().map(questions::text).collect::<Option<_>>()?;
+    if candidate.lock.is_some() && !fields.is_empty() && fields.iter().all(|it| HolderId::of_field(it).is_some()) {
+        return Some(Likely::Lock);
+    }
+    let is_job = JOB_NEEDS.iter().all(|it| fields.contains(it)) && fields.iter().all(|it| JOB_FIELDS.contains(it));
+    (candidate.job.is_some() && is_job).then_some(Likely::Job)
+}
+
+/// What is asked of a key that is likely of this kind.
+fn values(candidate: &Candidate, kind: &Likely) -> Vec<Question> {
+    let key = candidate.key.as_bytes();
+    match kind {
+        Likely::Lock => {
+            let counter = keys::fence_counter(&candidate.key);
+            vec![questions::ttl(key), questions::pairs(key), questions::string(counter.bytes())]
+        }
+        Likely::Token => vec![questions::ttl(key), questions::string(key)],
+        Likely::Job => vec![questions::ttl(key), questions::pairs(key), questions::time()],
+    }
+}
+
+fn drafted(candidate: &Candidate, kind: &Likely, parts: Vec<Option<Value>>) -> Option<Draft> {
+    let mut parts = parts.into_iter();
+    let (ttl, value) = (parts.next()??, parts.next()??);
+    let Value::Int(ttl_ms) = ttl else { return None };
+    let more = parts.next().flatten();
+    match kind {
+        Likely::Lock => {
+            let Value::Array(pairs) = value else { return None };
+            lock(candidate.lock.clone()?, &candidate.key, questions::ttl_of(&ttl)?, &pairs, more.as_ref())
+        }
+        Likely::Token => {
+            let Value::Bytes(token) = value else { return None };
+            let is_one = looks_drawn(&token);
+            is_one
+                .then(|| token_lock(candidate.lock.clone()?, &candidate.key, questions::ttl_of(&ttl)?, &token))
+                .flatten()
+        }
+        Likely::Job => {
+            let (Value::Array(pairs), Some(now)) = (value, more) else { return None };
+            let now_ms = questions::now_ms(&now)?;
+            let record = [Value::Int(ttl_ms), Value::Int(now_ms)].into_iter().chain(pairs).collect();
+            let (name, of) = candidate.job.clone()?;
+            job(name, &of, locks::job_record(&Value::Array(record))??)
+        }
+    }
+}
+
+/// A lock by the fields and the counts of its hash, and by the counter of its tokens.
+pub(super) fn lock(
+    name: Arc<str>,
+    key: &str,
+    ttl: Option<Duration>,
+    pairs: &[Value],
+    counter: Option<&Value>,
+) -> Option<Draft> {
+    let holder = |pair: &[Value]| {
+        let [field, count] = pair else { return None };
+        let (id, count) = (HolderId::of_field(questions::text(field)?)?, questions::text(count)?.parse().ok()?);
+        Some(Holder { id, count, label: None })
+    };
+    let holders: Vec<_> =
+        pairs.chunks(2).map(holder).collect::<Option<_>>().filter(|them: &Vec<_>| !them.is_empty())?;
+    let fence = counter.and_then(questions::text).and_then(|fence| fence.parse().ok());
+    let kind = if fence.is_some() { Kind::Fenced } else { Kind::Plain };
+    let found = Found { name, kind, holders, listeners: None, ttl, fence, job: None };
+    Some(Draft { found, channel: keys::lock_channel(key).to_string() })
+}
+
+/// A token lock by what its key holds.
+pub(super) fn token_lock(name: Arc<str>, key: &str, ttl: Option<Duration>, token: &[u8]) -> Option<Draft> {
+    let holders = vec![Holder { id: HolderId::of_token(&digest(token)), count: 1, label: None }];
+    let found = Found { name, kind: Kind::Token, holders, listeners: None, ttl, fence: None, job: None };
+    Some(Draft { found, channel: keys::token_channel(key).to_string() })
+}
+
+/// A job by its record.
+pub(super) fn job(name: Arc<str>, of: &str, record: JobRecord) -> Option<Draft> {
+    let holder = |id| Holder { id, count: 1, label: None };
+    let at = record.running.as_ref();
+    let id = at.and_then(|at| HolderId::of_field(&format!("{}:{}", at.client_id, at.hold_id)));
+    let (holders, ttl) = (id.map(holder).into_iter().collect(), record.kept_for);
+    let found = Found { name, kind: Kind::Job, holders, listeners: None, ttl, fence: None, job: Some(record) };
+    Some(Draft { found, channel: keys::job_channel(of).to_string() })
+}
+
+/// Whether a text looks like one that a library drew by chance: long enough, of digits and letters in any of the usual codes.
+fn looks_drawn(token: &[u8]) -> bool {
+    let of_a_code = |it: &u8| it.is_ascii_alphanumeric() || b"+/-_=".contains(it);
+    token.iter().all(of_a_code)
+        && token.iter().any(u8::is_ascii_digit)
+        && token.iter().any(u8::is_ascii_alphabetic)
+        && TOKEN.contains(&i64::try_from(token.len()).unwrap_or(i64::MAX))
+}
