@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Fault, FaultKind, Publish, Value, servers::Question};
+use crate::keys;
 
 /// A type of keys that may be ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,4 +183,87 @@ pub(crate) fn text(answer: &Value) -> Option<&str> {
 pub(crate) fn ttl_of(answer: &Value) -> Option<Option<Duration>> {
     let Value::Int(ttl_ms) = *answer else { return None };
     (ttl_ms != -2).then(|| u64::try_from(ttl_ms).ok().map(Duration::from_millis))
+}
+
+/// A call of a script that no server knows: whether it may be called is all that the answer says.
+pub(crate) fn no_script(key: &str) -> Question {
+    question([b"EVALSHA", b"0000000000000000000000000000000000000000", b"1", key.as_bytes()])
+}
+
+/// Whether that is what is said of it.
+pub(crate) fn is_no_script(fault: &Fault) -> bool {
+    fault.source.to_string().starts_with("NOSCRIPT")
+}
+
+/// All that locks do, in questions that are not to be asked, for a key that none has: which command that is, the question, and whether
+/// to ask it would change nothing.
+pub(crate) fn deeds(key: &str, kind: Publish) -> Vec<(&'static str, Question, bool)> {
+    let (counter, record) = (keys::fence_counter(key), keys::job_record(key));
+    let channels = [keys::lock_channel(key), keys::token_channel(key), keys::job_channel(key)];
+    let [counter, record] = [counter.bytes(), record.bytes()];
+    let (key, field) = (key.as_bytes(), &b"relatch"[..]);
+    let listens: &[u8] = if kind == Publish::Sharded { b"SSUBSCRIBE" } else { b"SUBSCRIBE" };
+    let (publish, subscribe) = match kind {
+        Publish::Classic => ("publish", "subscribe"),
+        Publish::Sharded => ("spublish", "ssubscribe"),
+    };
+    let mut deeds = vec![
+        ("del", question([b"DEL", key]), false),
+        ("get", question([b"GET", key]), true),
+        ("hdel", question([b"HDEL", key, field]), false),
+        ("hexists", question([b"HEXISTS", key, field]), true),
+        ("hget", question([b"HGET", key, field]), true),
+        ("hgetall", question([b"HGETALL", key]), true),
+        ("hgetall", question([b"HGETALL", record]), true),
+        ("hincrby", question([b"HINCRBY", key, field, b"1"]), false),
+        ("hmget", question([b"HMGET", key, field]), true),
+        ("hset", question([b"HSET", key, field, b"1"]), false),
+        ("hset", question([b"HSET", record, field, b"1"]), false),
+        ("incr", question([b"INCR", counter]), false),
+        ("pexpire", question([b"PEXPIRE", key, b"1"]), false),
+        ("pttl", question([b"PTTL", key]), true),
+        ("set", question([b"SET", key, field]), false),
+        ("time", question([b"TIME"]), true),
+        ("type", question([b"TYPE", key]), true),
+        ("eval", question([b"EVAL", b"return 1", b"1", key]), true),
+        ("evalsha", question([b"EVALSHA", b"0000000000000000000000000000000000000000", b"1", key]), true),
+    ];
+    for channel in &channels {
+        deeds.push((publish, question([kind.command().as_bytes(), channel.bytes(), b"0"]), true));
+        deeds.push((subscribe, question([listens, channel.bytes()]), false));
+    }
+    deeds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script;
+
+    #[test]
+    fn all_that_scripts_call_is_tried() {
+        for kind in [Publish::Classic, Publish::Sharded] {
+            let tried: Vec<_> = deeds("x", kind).into_iter().map(|(name, ..)| name.to_uppercase()).collect();
+            let missing: Vec<_> =
+                script::called().into_iter().filter(|name| !tried.contains(&name.to_uppercase())).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_read_and_anything_else_is_nothing() {
+        let (key, bytes) = (|text: &str| Value::Bytes(text.into()), |text: &str| Value::Bytes(text.into()));
+        let page = Value::Array(vec![bytes("17"), Value::Array(vec![key("a"), key("b")])]);
+        assert_eq!(scanned(page), Some((17, vec![b"a".to_vec(), b"b".to_vec()])));
+        for strange in [Value::Nil, bytes("0"), Value::Array(vec![bytes("x"), Value::Array(vec![])])] {
+            assert_eq!(scanned(strange), None);
+        }
+        let counts = Value::Array(vec![bytes("a"), Value::Int(2), bytes("b"), Value::Int(0)]);
+        assert_eq!(listening(&counts), Some(vec![2, 0]));
+        let list = bytes("id=1 addr=h:1 name=relatch:a:b:c db=0\nid=2 addr=h:2 name= db=0\n");
+        assert_eq!(client_names(&list).collect::<Vec<_>>(), ["relatch:a:b:c"]);
+        assert_eq!(now_ms(&Value::Array(vec![bytes("2"), bytes("1500")])), Some(2001));
+        assert_eq!(field(&bytes("# Memory\r\nmaxmemory:7\r\nmaxmemory_policy:x\r\n"), "maxmemory"), Some("7"));
+        assert_eq!((ttl_of(&Value::Int(-2)), ttl_of(&Value::Int(-1))), (None, Some(None)));
+    }
 }

@@ -1,1 +1,310 @@
-//! What is wrong with one server.
+//! What is wrong with one server: it answers, what it says of itself, what it lets this user do. What the user may do is in
+//! `rights.rs`.
+
+use std::{error::Error as StdError, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Finding, Looker, Severity, Subject};
+use crate::{
+    backend::{Question, Server, Setting, Value, questions},
+    error::Error,
+};
+
+/// Of so many pings the one in the middle counts.
+const PINGS: usize = 5;
+
+/// An answer is fast up to here, and slow from there on.
+const FAST: Duration = Duration::from_millis(10);
+const SLOW: Duration = Duration::from_millis(100);
+
+/// The oldest version that is served, and what is tested, by family.
+const OLDEST: (u32, u32) = (6, 2);
+const NEWEST_REDIS: (u32, u32) = (8, 2);
+const NEWEST_VALKEY: (u32, u32) = (9, 1);
+
+/// How many slots a cluster has.
+const SLOTS: &str = "16384";
+
+/// After so long a cluster has a dead master for dead; more is long for whoever waits for a lock.
+const LONG_NODE_TIMEOUT_MS: u64 = 5000;
+
+/// What one server is found to be.
+pub(super) struct Checked {
+    pub(super) findings: Vec<Finding>,
+    /// What it says of its cluster.
+    pub(super) cluster: Vec<Finding>,
+}
+
+pub(super) fn finding(
+    severity: Severity,
+    subject: Subject,
+    code: &'static str,
+    found: String,
+    may_happen: &str,
+    to_do: &str,
+) -> Finding {
+    let (may_happen, to_do) = (may_happen.to_owned(), to_do.to_owned());
+    Finding { severity, subject, code, server: None, found, may_happen, to_do }
+}
+
+/// What could not be checked for want of a right, in the words of an access list.
+pub(super) fn unchecked(subject: Subject, code: &'static str, what: &str, right: &str) -> Finding {
+    let (found, to_do) =
+        (format!("{what} could not be checked"), format!("give the user the right `{right}` to have it checked"));
+    finding(Severity::Notice, subject, code, found, "it is not known", &to_do)
+}
+
+impl Looker {
+    pub(super) async fn check(&self, server: &Arc<dyn Server>, setting: &Setting) -> Checked {
+        let mut checked = Checked { findings: Vec::new(), cluster: Vec::new() };
+        match self.latency(server).await {
+            Ok(latency) => checked.findings.extend([reachable(), slow(latency)]),
+            Err(error) => checked.findings.push(unreachable(&error)),
+        }
+        if checked.findings.len() > 1 {
+            checked.findings.push(version(self.said(server, questions::info("server")).await.as_ref()));
+            checked.findings.push(eviction(self.said(server, questions::info("memory")).await.as_ref()));
+            let persistence = self.said(server, questions::info("persistence")).await;
+            let save = self.said(server, questions::setting("save")).await;
+            checked.findings.push(self::persistence(persistence.as_ref(), save.as_ref()));
+            let replication = self.said(server, questions::info("replication")).await;
+            let least = self.said(server, questions::setting("min-replicas-to-write")).await;
+            checked.findings.push(replicas(replication.as_ref(), least.as_ref(), setting));
+            checked.findings.extend(self.rights(server).await);
+            if *setting == Setting::Cluster {
+                let timeout = self.said(server, questions::setting("cluster-node-timeout")).await;
+                checked
+                    .cluster
+                    .extend(cluster(self.said(server, questions::cluster_info()).await.as_ref(), timeout.as_ref()));
+            }
+        }
+        let here = server.address();
+        checked.findings.iter_mut().for_each(|finding| finding.server = Some(here.clone()));
+        checked
+    }
+
+    async fn latency(&self, server: &Arc<dyn Server>) -> Result<Duration, Error> {
+        let mut took = Vec::with_capacity(PINGS);
+        for ping in 0..=PINGS {
+            let started = Instant::now();
+            let answer = self.ask(server, vec![questions::ping()]).await?;
+            // The first one opens the connection.
+            took.extend((ping > 0).then(|| started.elapsed()));
+            if let Some(Err(fault)) = answer.into_iter().next() {
+                return Err(Error::from_fault(fault, &Arc::from(""), crate::error::Op::Inspect));
+            }
+        }
+        took.sort_unstable();
+        Ok(took[PINGS / 2])
+    }
+
+    /// The answer, where it may have one.
+    pub(super) async fn said(&self, server: &Arc<dyn Server>, question: Question) -> Option<Value> {
+        self.ask(server, vec![question]).await.ok()?.pop()?.ok()
+    }
+}
+
+fn reachable() -> Finding {
+    finding(Severity::Ok, Subject::Reachable, "reachable.yes", "the server answers".into(), "", "")
+}
+
+fn unreachable(error: &Error) -> Finding {
+    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    let (code, to_do) = match error {
+        Error::Refused { .. } => ("reachable.refused", "look at the user, its password and its rights"),
+        _ => ("reachable.no", "look whether the server runs, and at the network between"),
+    };
+    finding(Severity::Error, Subject::Reachable, code, why, "its locks can be neither had nor renewed", to_do)
+}
+
+fn slow(latency: Duration) -> Finding {
+    let found = format!("an answer takes {:.1} ms", latency.as_secs_f64() * 1000.0);
+    let (severity, code, may_happen, to_do) = match latency {
+        _ if latency <= FAST => (Severity::Ok, "latency.low", "", ""),
+        _ if latency <= SLOW => (
+            Severity::Notice,
+            "latency.medium",
+            "a lock and an unlock take that long each",
+            "bring the server nearer, or look what keeps it busy",
+        ),
+        _ => (
+            Severity::Warning,
+            "latency.high",
+            "locks are slow, and short leases may be over before their answer comes",
+            "bring the server nearer, look what keeps it busy, and let leases be much longer",
+        ),
+    };
+    finding(severity, Subject::Latency, code, found, may_happen, to_do)
+}
+
+fn version(info: Option<&Value>) -> Finding {
+    let subject = Subject::Version;
+    let said = |name| info.and_then(|info| questions::field(info, name));
+    let (family, text, newest) = match (said("valkey_version"), said("redis_version")) {
+        (Some(text), _) => ("Valkey", text, NEWEST_VALKEY),
+        (None, Some(text)) => ("Redis", text, NEWEST_REDIS),
+        (None, None) => return unchecked(subject, "version.unchecked", "the version", "+info"),
+    };
+    let mut numbers = text.split('.').map_while(|number| number.parse::<u32>().ok());
+    let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
+        return unchecked(subject, "version.unchecked", "the version", "+info");
+    };
+    let (version, found) = ((major, minor), format!("{family} {major}.{minor}"));
+    let (severity, code, may_happen, to_do) = if version < OLDEST {
+        (Severity::Warning, "version.old", "it is not tested, and may lack what locks need", "upgrade to 7.0 or later")
+    } else if newest < version {
+        (
+            Severity::Notice,
+            "version.new",
+            "this version of relatch was not tested with it",
+            "see whether there is a later relatch",
+        )
+    } else {
+        (Severity::Ok, "version.known", "", "")
+    };
+    finding(severity, subject, code, found, may_happen, to_do)
+}
+
+fn eviction(info: Option<&Value>) -> Finding {
+    let subject = Subject::Eviction;
+    let said = |name| info.and_then(|info| questions::field(info, name));
+    let (Some(bytes), Some(policy)) = (said("maxmemory"), said("maxmemory_policy")) else {
+        return unchecked(subject, "eviction.unchecked", "what it does when its memory is full", "+info");
+    };
+    let known = ["allkeys", "volatile", "noeviction"].into_iter().find(|known| policy.starts_with(known));
+    let (is_bound, found) = (bytes != "0", format!("maxmemory-policy is of the kind {}", known.unwrap_or("unknown")));
+    let (severity, code, may_happen) = match (known, is_bound) {
+        (Some("noeviction"), _) => (Severity::Ok, "eviction.none", ""),
+        (Some("allkeys"), true) => (Severity::Warning, "eviction.allkeys", EVICTS),
+        (Some("volatile"), true) => (Severity::Warning, "eviction.volatile", EVICTS),
+        (Some(_), false) => {
+            (Severity::Notice, "eviction.unbound", "once maxmemory is given, locks may be dropped for want of it")
+        }
+        (_, true) => (Severity::Notice, "eviction.unknown", "locks may be dropped when memory is full"),
+        (None, false) => (Severity::Ok, "eviction.none", ""),
+    };
+    let to_do = if severity == Severity::Ok {
+        ""
+    } else {
+        "let maxmemory-policy be noeviction, or keep locks on a server of their own"
+    };
+    finding(severity, subject, code, found, may_happen, to_do)
+}
+
+const EVICTS: &str = "when memory is full, a lock that is held may be dropped, and somebody else gets in";
+
+fn persistence(info: Option<&Value>, save: Option<&Value>) -> Finding {
+    let subject = Subject::Persistence;
+    let said = |name| info.and_then(|info| questions::field(info, name));
+    let Some(appends) = said("aof_enabled") else {
+        return unchecked(subject, "persistence.unchecked", "what it keeps on disk", "+info");
+    };
+    if [said("aof_last_write_status"), said("rdb_last_bgsave_status")].contains(&Some("err")) {
+        let (found, may_happen) =
+            ("it could not write to its disk", "it may refuse writes, and with them locks; a restart forgets some");
+        return finding(
+            Severity::Error,
+            subject,
+            "persistence.failing",
+            found.into(),
+            may_happen,
+            "look at its disk and its log",
+        );
+    }
+    if appends != "0" {
+        let found = "it writes an append-only file".to_owned();
+        return finding(Severity::Ok, subject, "persistence.aof", found, "", "");
+    }
+    match save.and_then(questions::set_to) {
+        None => unchecked(subject, "persistence.unchecked", "whether it takes snapshots", "+config|get"),
+        Some("") => finding(
+            Severity::Warning,
+            subject,
+            "persistence.none",
+            "it keeps nothing on disk".into(),
+            "a restart forgets all locks while their holders go on working",
+            "let appendonly be yes",
+        ),
+        Some(_) => finding(
+            Severity::Notice,
+            subject,
+            "persistence.snapshots",
+            "it takes snapshots now and then".into(),
+            "a restart forgets the locks since the last one",
+            "let appendonly be yes",
+        ),
+    }
+}
+
+fn replicas(info: Option<&Value>, least: Option<&Value>, setting: &Setting) -> Finding {
+    let subject = Subject::Replicas;
+    let said = |name| info.and_then(|info| questions::field(info, name));
+    let count = said("connected_slaves").and_then(|count| count.parse::<u32>().ok());
+    let (Some(role), Some(count)) = (said("role"), count) else {
+        return unchecked(subject, "replicas.unchecked", "whether it has replicas", "+info");
+    };
+    if role != "master" {
+        let (may_happen, to_do) = ("no lock can be had there", "name its master, or its sentinels");
+        return finding(Severity::Error, subject, "replicas.is-one", "it is a replica".into(), may_happen, to_do);
+    }
+    match (count, setting, least.and_then(questions::set_to)) {
+        (0, Setting::Standalone | Setting::Embedded, _) => {
+            finding(Severity::Ok, subject, "replicas.alone", "it has no replicas".into(), "", "")
+        }
+        (0, ..) => finding(
+            Severity::Warning,
+            subject,
+            "replicas.none",
+            "the master has no replica".into(),
+            "when it fails, nobody takes its place, and no lock can be had",
+            "give it a replica",
+        ),
+        (_, _, None) => unchecked(subject, "replicas.unchecked", "whether it waits for its replicas", "+config|get"),
+        (_, _, Some("0")) => finding(
+            Severity::Warning,
+            subject,
+            "replicas.not-needed",
+            format!("{count} replicas, of which none needs to be there"),
+            "a master that is cut off goes on granting locks, and the next one does not know of them",
+            "let min-replicas-to-write be 1, or connect with replica_acks",
+        ),
+        (_, _, Some(least)) => {
+            let found = format!("{count} replicas, of which it needs {least}");
+            finding(Severity::Ok, subject, "replicas.needed", found, "", "")
+        }
+    }
+}
+
+/// What one node says of its cluster.
+fn cluster(info: Option<&Value>, timeout: Option<&Value>) -> Vec<Finding> {
+    let subject = Subject::Cluster;
+    let said = |name| info.and_then(|info| questions::field(info, name));
+    let mut findings = Vec::new();
+    findings.push(match (said("cluster_state"), said("cluster_slots_assigned"), said("cluster_slots_ok")) {
+        (Some("ok"), Some(SLOTS), Some(SLOTS)) => {
+            finding(Severity::Ok, subject, "cluster.whole", "all slots are served".into(), "", "")
+        }
+        (Some(_), Some(assigned), Some(ok)) => finding(
+            Severity::Error,
+            subject,
+            "cluster.incomplete",
+            format!("{assigned} of {SLOTS} slots are assigned, and {ok} are served"),
+            "locks whose names are in the others can be neither had nor renewed",
+            "look which nodes are down, and assign the slots that nobody has",
+        ),
+        _ => unchecked(subject, "cluster.unchecked", "whether all slots are served", "+cluster|info"),
+    });
+    let timeout_ms = timeout.and_then(questions::set_to).and_then(|ms| ms.parse::<u64>().ok());
+    if let Some(ms) = timeout_ms.filter(|ms| LONG_NODE_TIMEOUT_MS < *ms) {
+        findings.push(finding(
+            Severity::Notice,
+            subject,
+            "cluster.slow-failover",
+            format!("cluster-node-timeout is {ms} ms"),
+            "for longer than that no lock of a master that fails can be had, and leases that are not longer are lost",
+            "let cluster-node-timeout be shorter, or leases longer",
+        ));
+    }
+    findings
+}

@@ -11,7 +11,7 @@
 //! | `listening` | who listens, and what holders call themselves |
 //! | `one` | what one name is |
 //! | `force` | the end of one hold |
-//! | `diagnose`, `check` | what is wrong with a deployment, and with a server |
+//! | `diagnose`, `check`, `rights` | what is wrong with a deployment, with a server, and with what a user may do there |
 //! | `found`, `holder`, `finding` | what is told |
 //!
 //! # Rights
@@ -40,6 +40,7 @@ mod listening;
 mod look;
 mod names;
 mod one;
+mod rights;
 
 use std::sync::Arc;
 
