@@ -45,7 +45,7 @@ pub struct Holder {
 /// What a name stands for.
 ///
 /// A string that is not a token of this crate is told by its looks alone: see [`Client::find`](crate::Client::find).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// A plain lock: [`Client::lock`](crate::Client::lock), [`Client::mutex`](crate::Client::mutex), or Redisson's `getLock`.

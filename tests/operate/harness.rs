@@ -1,0 +1,31 @@
+//! Of the harness of `tests/it` what is needed here.
+
+#[path = "../it/harness/certificates.rs"]
+mod certificates;
+#[path = "../it/harness/cluster.rs"]
+pub(crate) mod cluster;
+#[path = "../it/harness/deployment.rs"]
+pub(crate) mod deployment;
+#[path = "../it/harness/looking.rs"]
+mod looking;
+#[path = "../it/harness/monitor.rs"]
+mod monitor;
+#[path = "../it/harness/poll.rs"]
+mod poll;
+#[path = "../it/harness/server.rs"]
+pub(crate) mod server;
+#[path = "../it/harness/stepping.rs"]
+mod stepping;
+#[path = "../it/harness/switch.rs"]
+mod switch;
+#[path = "../it/harness/unique.rs"]
+mod unique;
+#[path = "../it/harness/watcher.rs"]
+mod watcher;
+
+pub(crate) use self::{
+    deployment::Deployment,
+    poll::{eventually, eventually_async},
+    server::Server,
+    unique::unique_name,
+};
