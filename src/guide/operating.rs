@@ -90,6 +90,47 @@
 //! [`ClientBuilder::label`](crate::ClientBuilder::label), by default the host's name and the process's id, and the client's id is the
 //! one that `HGETALL` of a lock shows. The one that subscribes has no name where only RESP2 is spoken.
 //!
+//! # Which locks there are
+//!
+//! With the feature `operate` a client finds all locks and jobs of a pattern, says what is known of each, and ends exactly the hold that
+//! an operator names. The module `relatch::operate` has the rights that this takes.
+//!
+//! ```
+//! # #[cfg(all(feature = "embedded", feature = "operate"))]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> relatch::Result<()> {
+//! use futures_util::TryStreamExt;
+//! use relatch::operate::ForcedRelease;
+//!
+//! let client = relatch::Client::embedded();
+//! let guard = client.lock("orders:17").lock().await?;
+//!
+//! let mut search = client.find("orders:*");
+//! while let Some(found) = search.try_next().await? {
+//!     for holder in &found.holders {
+//!         // As in `relatch:LABEL:CLIENT` of the server's list; none where this user may not see that.
+//!         let label = holder.label.as_deref().unwrap_or("somebody");
+//!         println!("{} is held by {label} as {}, {:?} wait", found.name, holder.id, found.listeners);
+//!     }
+//! }
+//!
+//! // The holder that was shown, and no other.
+//! let holder = client.inspect_key("orders:17").await?.expect("it is held").holders.remove(0).id;
+//! assert_eq!(client.force_unlock_held("orders:17", &holder).await?, ForcedRelease::Ended);
+//! # drop(guard);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "embedded", feature = "operate")))]
+//! # fn main() {}
+//! ```
+//!
+//! A search asks each server for some hundreds of keys at a time, and looks closer only at those that are small and look like ours. It keeps
+//! nothing, so it may tell of a lock twice. A lock whose key has no TTL is found by `client.find_without_ttl(pattern)`: nobody's death
+//! frees it.
+//!
+//! `client.diagnose()` looks at the deployment: whether its servers answer and how fast, eviction, persistence,
+//! replicas, a cluster's state, and what this user may do. It says what may happen, and what to do about it.
+//!
 //! # Looking, and freeing by force
 //!
 //! [`inspect`](crate::ReentrantLock::inspect) says who holds a lock and for how long;

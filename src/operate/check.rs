@@ -24,7 +24,7 @@ const NEWEST_REDIS: (u32, u32) = (8, 2);
 const NEWEST_VALKEY: (u32, u32) = (9, 1);
 
 /// How many slots a cluster has.
-const SLOTS: &str = "16384";
+const SLOTS: u32 = 16_384;
 
 /// After so long a cluster has a dead master for dead; more is long for whoever waits for a lock.
 const LONG_NODE_TIMEOUT_MS: u64 = 5000;
@@ -248,7 +248,8 @@ fn replicas(info: Option<&Value>, least: Option<&Value>, setting: &Setting) -> F
         let (may_happen, to_do) = ("no lock can be had there", "name its master, or its sentinels");
         return finding(Severity::Error, subject, "replicas.is-one", "it is a replica".into(), may_happen, to_do);
     }
-    match (count, setting, least.and_then(questions::set_to)) {
+    let least = least.and_then(questions::set_to).and_then(|least| least.parse::<u32>().ok());
+    match (count, setting, least) {
         (0, Setting::Standalone | Setting::Embedded, _) => {
             finding(Severity::Ok, subject, "replicas.alone", "it has no replicas".into(), "", "")
         }
@@ -261,7 +262,7 @@ fn replicas(info: Option<&Value>, least: Option<&Value>, setting: &Setting) -> F
             "give it a replica",
         ),
         (_, _, None) => unchecked(subject, "replicas.unchecked", "whether it waits for its replicas", "+config|get"),
-        (_, _, Some("0")) => finding(
+        (_, _, Some(0)) => finding(
             Severity::Warning,
             subject,
             "replicas.not-needed",
@@ -281,7 +282,9 @@ fn cluster(info: Option<&Value>, timeout: Option<&Value>) -> Vec<Finding> {
     let subject = Subject::Cluster;
     let said = |name| info.and_then(|info| questions::field(info, name));
     let mut findings = Vec::new();
-    findings.push(match (said("cluster_state"), said("cluster_slots_assigned"), said("cluster_slots_ok")) {
+    // Numbers alone are repeated: whoever answers may say a credential.
+    let count = |name| said(name).and_then(|count| count.parse::<u32>().ok());
+    findings.push(match (said("cluster_state"), count("cluster_slots_assigned"), count("cluster_slots_ok")) {
         (Some("ok"), Some(SLOTS), Some(SLOTS)) => {
             finding(Severity::Ok, subject, "cluster.whole", "all slots are served".into(), "", "")
         }

@@ -93,7 +93,9 @@ async fn known(looker: &Looker, server: &Arc<dyn Server>) -> Option<HashMap<Uuid
     let list = looker.ask(server, vec![questions::clients()]).await.ok()?.pop()?.ok()?;
     let label = |name: &str| {
         let (label, client) = name.strip_prefix(OURS)?.rsplit_once(':')?;
-        Some((Uuid::try_parse(client).ok()?, label.to_owned()))
+        // Anybody may call itself anything.
+        let is_shown = label.bytes().all(|byte| byte.is_ascii_graphic());
+        is_shown.then_some((Uuid::try_parse(client).ok()?, label.to_owned()))
     };
     Some(questions::client_names(&list).filter_map(label).collect())
 }

@@ -206,7 +206,7 @@ pub(super) fn job(name: Arc<str>, of: &str, record: JobRecord) -> Option<Draft> 
 }
 
 /// Whether a text looks like one that a library drew by chance: long enough, of digits and letters in any of the usual codes.
-fn looks_drawn(token: &[u8]) -> bool {
+pub(super) fn looks_drawn(token: &[u8]) -> bool {
     let of_a_code = |it: &u8| it.is_ascii_alphanumeric() || b"+/-_=".contains(it);
     token.iter().all(of_a_code)
         && token.iter().any(u8::is_ascii_digit)

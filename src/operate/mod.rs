@@ -25,9 +25,8 @@
 //! | [`Holder::label`] | `+client\|list +info`; without them there is none |
 //! | [`Client::diagnose`] | `+info +config\|get +acl\|whoami +acl\|dryrun`, on a cluster `+cluster\|info`; what is missing is a finding |
 //!
-//! [`Client::inspect_key`], [`Client::inspect_job`] and [`Client::force_unlock_held`] need no more than locks do. Servers of 6.2
-//! know no rights to single subcommands but by `+pubsub` and its like. A key that the user may not read is none of those that are
-//! found.
+//! [`Client::inspect_key`], [`Client::inspect_job`] and [`Client::force_unlock_held`] need no more than locks do. A key of the pattern that
+//! the user may not read is none of those that are found, and leaves an entry in the server's ACL log.
 
 mod check;
 mod diagnose;

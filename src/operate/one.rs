@@ -35,7 +35,7 @@ impl Looker {
     pub(super) async fn routed(&self, candidate: &Candidate) -> Result<Option<Found>> {
         let mut draft = None;
         if let Some(name) = &candidate.lock {
-            draft = match self.lock_at(name, &candidate.key).await {
+            draft = match self.lock_at(name, &candidate.key, look::looks_drawn).await {
                 Err(Error::Refused { kind: RefusedKind::WrongType, .. }) => None,
                 draft => draft?,
             };
@@ -52,7 +52,7 @@ impl Looker {
     async fn inspect_key(&self, name: &str) -> Result<Option<Found>> {
         let Candidate { key: record, job, .. } = self.candidate(name)?;
         let Some((name, key)) = job else { return Ok(None) };
-        match self.lock_at(&name, &key).await? {
+        match self.lock_at(&name, &key, any_string).await? {
             Some(draft) => self.completed(Some(draft), &key).await,
             None => self.completed(self.job_at(&name, &key).await?, &record).await,
         }
@@ -67,7 +67,7 @@ impl Looker {
     /// Who holds it now, if anybody does, or is at the job.
     pub(super) async fn now(&self, name: &str) -> Result<Option<HolderId>> {
         let Some((name, key)) = self.candidate(name)?.job else { return Ok(None) };
-        let draft = match self.lock_at(&name, &key).await? {
+        let draft = match self.lock_at(&name, &key, any_string).await? {
             Some(draft) => Some(draft),
             None => self.job_at(&name, &key).await?,
         };
@@ -80,7 +80,8 @@ impl Looker {
         Ok(self.complete(vec![draft], &server, &all, &mut Labels::default()).await.pop())
     }
 
-    async fn lock_at(&self, name: &Arc<str>, key: &str) -> Result<Option<Draft>> {
+    /// `is_token`: which strings are tokens.
+    async fn lock_at(&self, name: &Arc<str>, key: &str, is_token: fn(&[u8]) -> bool) -> Result<Option<Draft>> {
         let counter = keys::fence_counter(key).to_string();
         let asked = [(&reentrant::INSPECT, key), (&token::INSPECT, key), (&token::INSPECT, &counter)];
         let mut answers = self.answers(name, &asked).await?.into_iter();
@@ -102,7 +103,7 @@ impl Looker {
                 draft.map(Some).ok_or_else(|| no_lock("a hash that is no lock"))
             }
             (Err(fault), Ok(Value::Array(parts))) if is_wrong_type(&fault) => match &parts[..] {
-                [ttl, Value::Bytes(token)] => match questions::ttl_of(ttl) {
+                [ttl, Value::Bytes(token)] if is_token(token) => match questions::ttl_of(ttl) {
                     Some(ttl) => Ok(look::token_lock(Arc::clone(name), key, ttl, token)),
                     None => Ok(None),
                 },
@@ -172,6 +173,11 @@ impl Looker {
         }
         Ok(answers)
     }
+}
+
+/// Whoever names a string says that it is a lock.
+fn any_string(_: &[u8]) -> bool {
+    true
 }
 
 impl Client {

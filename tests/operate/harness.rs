@@ -2,6 +2,8 @@
 
 #[path = "../it/harness/certificates.rs"]
 mod certificates;
+#[path = "../it/harness/clock.rs"]
+mod clock;
 #[path = "../it/harness/cluster.rs"]
 pub(crate) mod cluster;
 #[path = "../it/harness/deployment.rs"]
@@ -12,6 +14,8 @@ mod looking;
 mod monitor;
 #[path = "../it/harness/poll.rs"]
 mod poll;
+#[path = "../it/harness/proxy/mod.rs"]
+pub(crate) mod proxy;
 #[path = "../it/harness/server.rs"]
 pub(crate) mod server;
 #[path = "../it/harness/stepping.rs"]

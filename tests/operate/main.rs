@@ -6,4 +6,6 @@ mod forcing;
 #[allow(dead_code, reason = "it is made for many tests more")]
 mod harness;
 mod many;
+mod rights;
 mod scenes;
+mod searching;

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Features that may add names. TLS adds none and would only cost a build.
-const FEATURES: &str = "cluster,sentinel,embedded";
+const FEATURES: &str = "cluster,sentinel,embedded,operate";
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

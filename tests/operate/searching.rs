@@ -1,0 +1,100 @@
+//! Searches that something befalls.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use relatch::{Client, Error, operate::Kind};
+
+use crate::{
+    harness::{
+        Deployment, Server,
+        cluster::{MASTERS, name_on, slot},
+        proxy::{Action, Proxy, matching::command},
+    },
+    scenes::{all, client, connected, names, one},
+};
+
+#[tokio::test]
+async fn a_server_that_does_not_sort_keys_out_is_asked_what_each_is() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    proxy.rule(command("SCAN").mentioning("TYPE"), Action::Answer("-ERR syntax error\r\n"));
+    let client = client(proxy.url()).await;
+    redis::cmd("RPUSH").arg("list").arg("a").exec(&mut server.connection()).expect("it is taken");
+    let plain = client.lock("plain").lock().await.expect("it is free");
+    let token = client.token_lock("token").lock().await.expect("it is free");
+    let expected = [("plain".to_owned(), Kind::Plain), ("token".to_owned(), Kind::Token)].into();
+    assert_eq!(names(client.find("*")).await, expected);
+    assert!(!proxy.commands_of("TYPE").is_empty());
+    drop((plain, token));
+}
+
+#[tokio::test]
+async fn a_search_whose_connection_breaks_says_so_and_is_over() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let client = client(proxy.url()).await;
+    let mut guards = Vec::new();
+    for at in 0..2000 {
+        guards.push(client.lock(format!("x{at}")).lock().await.expect("it is free"));
+    }
+    let mut search = client.find("*");
+    let first = search.next().await.expect("there are some").expect("the server answers");
+    assert!(first.name.starts_with('x'));
+    proxy.cut_all();
+    let rest: Vec<_> = search.collect().await;
+    let errors = rest.iter().filter(|it| matches!(it, Err(Error::Unreachable { .. }))).count();
+    assert!(errors == 1 && rest.last().is_some_and(Result::is_err) && rest.len() < 2000, "{errors} of {}", rest.len());
+    // The next one has a connection of its own.
+    let (found, errors) = all(client.find("x1?")).await;
+    assert!(errors.is_empty() && found.len() == 10, "{found:?} {errors:?}");
+}
+
+/// The keys are at one node, and their slot is another's.
+#[tokio::test]
+async fn a_lock_whose_slot_is_half_moved_is_found_where_it_is() {
+    let cluster = Deployment::of_cluster();
+    let client = connected(Client::builder().url(cluster.url()).label("orders")).await;
+    let [from, to] = [MASTERS[0], MASTERS[1]];
+    let name = name_on(from);
+    let guard = client.fenced_lock(&name).lock().await.expect("it is free");
+    let token = client.token_lock(format!("token:{{{name}}}")).lock().await.expect("it is free");
+    cluster.begin_migration(slot(&name), from, to);
+    cluster.move_keys(slot(&name), from, to);
+    let expected = [(name.clone(), Kind::Fenced), (format!("token:{{{name}}}"), Kind::Token)].into_iter().collect();
+    assert_eq!(names(client.find("*")).await, expected);
+    let found = one(&client, &name).await;
+    assert_eq!((found.fence, found.holders[0].id.client_id()), (guard.fence(), Some(client.id())));
+    cluster.end_migration(slot(&name), from, to);
+    assert_eq!(names(client.find("*")).await, expected);
+    assert_eq!(one(&client, &name).await.holders[0].label.as_deref(), Some("orders"));
+    drop((guard, token));
+}
+
+#[tokio::test]
+async fn a_search_that_is_dropped_asks_no_more_and_leaves_no_connection() {
+    let server = Server::own();
+    let client = client(server.url()).await;
+    let mut guards = Vec::new();
+    for at in 0..2000 {
+        guards.push(client.lock(format!("x{at}")).lock().await.expect("it is free"));
+    }
+    let connections = || {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut server.connection()).expect("it answers");
+        list.lines().filter(|line| line.contains(&client.id().to_string())).count()
+    };
+    crate::harness::eventually(crate::scenes::LOOK, || connections() <= 1);
+    let before = connections();
+    for _ in 0..20 {
+        let mut search = client.find("*");
+        assert!(search.next().await.is_some_and(|it| it.is_ok()));
+        // Neither does one that waits for an answer.
+        let mut search = client.find("*");
+        drop(tokio::time::timeout(Duration::ZERO, search.next()).await);
+        drop(search);
+    }
+    crate::harness::eventually_async(crate::scenes::LOOK, async || connections() == before).await;
+    let scans = server.count("SCAN");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.count("SCAN"), scans);
+}
