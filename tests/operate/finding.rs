@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, convert::Infallible, pin::pin, time::Duration};
 use futures_util::{FutureExt, StreamExt};
 use redis::Connection;
 use relatch::{
-    Client, Error, RefusedKind,
+    Client, Error, RefusedKind, ShardedPubSub,
     operate::{Found, HolderId, Kind},
 };
 
@@ -111,15 +111,24 @@ async fn each_kind_is_found_those_of_other_libraries_too_and_strangers_keys_are_
 
 #[tokio::test]
 async fn a_holder_says_what_it_is_called_and_those_who_wait_are_counted() {
-    let deployments = [Deployment::shared().url(), Deployment::shared_cluster().url(), Server::shared().url()];
-    for url in deployments {
-        let holder = connected(Client::builder().url(&url).label("orders-7f9c")).await;
-        let operator = connected(Client::builder().url(&url).label("operator")).await;
+    let (sentinel, cluster, server) =
+        (Deployment::shared().url(), Deployment::shared_cluster().url(), Server::shared().url());
+    let deployments = [
+        (&sentinel, ShardedPubSub::Auto),
+        (&cluster, ShardedPubSub::Auto),
+        (&cluster, ShardedPubSub::Off),
+        (&server, ShardedPubSub::Auto),
+    ];
+    for (url, channels) in deployments {
+        let builder = || Client::builder().url(url).sharded_pubsub(channels);
+        let client = async || connected(builder()).await;
+        let holder = connected(builder().label("orders-7f9c")).await;
+        let operator = connected(builder().label("operator")).await;
         let names: Vec<_> = MASTERS.iter().map(|node| name_on(node)).collect();
         for name in &names {
             let guard = holder.lock(name).lock().await.expect("it is free");
             assert_eq!(one(&operator, name).await.listeners, Some(0));
-            let (one_more, two_more) = (client(&url).await, client(&url).await);
+            let (one_more, two_more) = (client().await, client().await);
             let mut waiting = [one_more.lock(name).lock().into_future(), two_more.lock(name).lock().into_future()];
             eventually_async(LOOK, async || {
                 assert!(waiting.iter_mut().all(|it| it.now_or_never().is_none()));
@@ -130,7 +139,7 @@ async fn a_holder_says_what_it_is_called_and_those_who_wait_are_counted() {
             assert!(errors.is_empty() && found.len() == 1, "{found:?} {errors:?}");
             for found in [&found[0], &one(&operator, name).await] {
                 let label = found.holders[0].label.as_deref();
-                assert_eq!((label, found.listeners), (Some("orders-7f9c"), Some(2)), "{url}");
+                assert_eq!((label, found.listeners), (Some("orders-7f9c"), Some(2)), "{url} {channels:?}");
             }
             drop(waiting);
             guard.unlock().await.expect("it is held");

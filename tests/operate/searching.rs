@@ -98,3 +98,32 @@ async fn a_search_that_is_dropped_asks_no_more_and_leaves_no_connection() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(server.count("SCAN"), scans);
 }
+
+/// As one that deletes a key while it has a value, and lets nobody run scripts.
+#[tokio::test]
+async fn where_no_scripts_run_names_are_looked_at_all_the_same() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    for name in ["EVAL", "EVALSHA"] {
+        proxy.rule(command(name), Action::Answer("-ERR unknown command 'EVALSHA', with args beginning with: \r\n"));
+    }
+    let known = "*2\r\n*1\r\n$7\r\ndelifeq\r\n*-1\r\n";
+    proxy.rule(command("COMMAND").mentioning("DELIFEQ"), Action::Answer(known));
+    let (holder, operator) = (client(server.url()).await, client(proxy.url()).await);
+    let plain = holder.lock("plain").lock().await.expect("it is free");
+    let fenced = holder.fenced_lock("fenced").lock().await.expect("it is free");
+    let token = holder.token_lock("token").lock().await.expect("it is free");
+    let job = holder.periodic_job("job", Duration::from_secs(3600));
+    let _ = job.run(|_| async { Ok::<_, std::convert::Infallible>(()) }).await.expect("it is done");
+    redis::cmd("RPUSH").arg("list").arg("a").exec(&mut server.connection()).expect("it is taken");
+    for name in ["plain", "fenced", "token", "job"] {
+        let (ours, theirs) = (one(&operator, name).await, one(&holder, name).await);
+        assert_eq!((&ours.kind, &ours.holders, ours.fence), (&theirs.kind, &theirs.holders, theirs.fence));
+        assert_eq!((ours.ttl.is_some(), ours.job.is_some()), (true, name == "job"));
+    }
+    assert_eq!(operator.inspect_key("free").await.expect("it may be looked at"), None);
+    assert!(matches!(operator.inspect_key("list").await, Err(Error::Refused { .. })));
+    let findings = operator.diagnose().await.expect("there is something to say");
+    assert!(findings.iter().any(|it| it.code == "scripts.without"), "{findings:#?}");
+    drop((plain, fenced, token));
+}
