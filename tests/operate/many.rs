@@ -75,7 +75,7 @@ fn of_two_hundred_thousand_keys_no_command_takes_long_and_nothing_is_kept() {
                     }
                 });
             });
-            assert!(100 <= found && found <= 110, "{found}");
+            assert!((100..=110).contains(&found), "{found}");
             assert!(used.bytes_max < MOST, "{pattern}: {} bytes at once", used.bytes_max);
             slowest.push(longest(&server));
             println!("{pattern}: {} bytes at most, longest {:?}", used.bytes_max, slowest.last());
