@@ -8,7 +8,6 @@ use crate::{
     backend::{
         Fault, FaultKind, Question, Server, Value,
         questions::{self, Shape},
-        redis::digest,
     },
     error::{Error, Op, Result},
     keys,
@@ -190,7 +189,7 @@ pub(super) fn lock(
 
 /// A token lock by what its key holds.
 pub(super) fn token_lock(name: Arc<str>, key: &str, ttl: Option<Duration>, token: &[u8]) -> Option<Draft> {
-    let holders = vec![Holder { id: HolderId::of_token(&digest(token)), count: 1, label: None }];
+    let holders = vec![Holder { id: HolderId::of_token(&crate::backend::redis::digest(token)), count: 1, label: None }];
     let found = Found { name, kind: Kind::Token, holders, listeners: None, ttl, fence: None, job: None };
     Some(Draft { found, channel: keys::token_channel(key).to_string() })
 }
