@@ -12,7 +12,9 @@ use crate::{
     harness::{
         Deployment, Server,
         cluster::{MASTERS, name_on},
-        eventually_async, unique_name,
+        eventually_async,
+        proxy::{Action, Proxy, matching::script},
+        unique_name,
     },
     scenes::{LOOK, client, connected, one},
 };
@@ -141,7 +143,12 @@ async fn a_hold_that_is_passed_on_meanwhile_is_not_ended() {
         let guard = holders[round % 2].lock("x").lock().await.expect("its turn");
         let seen = one(&operator, "x").await.holders.remove(0).id;
         let next = holders[(round + 1) % 2].clone();
-        let (outcome, next) = tokio::join!(forced(&operator, "x", &seen), async {
+        let late = async {
+            // It looks before the hold is passed on, or after, or is passed between its look and its end.
+            tokio::time::sleep(Duration::from_micros(round as u64 * 20)).await;
+            forced(&operator, "x", &seen).await
+        };
+        let (outcome, next) = tokio::join!(late, async {
             // Whether the other one was first or not.
             let _ = guard.unlock().await;
             next.lock("x").lock().await.expect("its turn")
@@ -152,4 +159,23 @@ async fn a_hold_that_is_passed_on_meanwhile_is_not_ended() {
         assert!(next.is_held());
         next.unlock().await.expect("nobody ended it");
     }
+}
+
+/// It was looked at, and what ends it is on its way.
+#[tokio::test]
+async fn a_hold_that_is_passed_on_while_its_end_is_on_its_way_is_not_ended() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let (holder, next, operator) = (client(server.url()).await, client(server.url()).await, client(proxy.url()).await);
+    let guard = holder.lock("x").lock().await.expect("it is free");
+    let seen = one(&operator, "x").await.holders.remove(0).id;
+    let rule = proxy.rule(script("force_release").first(1), Action::HoldRequest);
+    let ending = tokio::spawn(async move { operator.force_unlock_held("x", &seen).await });
+    eventually_async(LOOK, async || rule.seen() == 1).await;
+    guard.unlock().await.expect("it is held");
+    let guard = next.lock("x").lock().await.expect("it is free");
+    rule.let_go();
+    let outcome = ending.await.expect("no panic").expect("it may be ended");
+    assert_eq!(changed(&outcome), Some(&one(&next, "x").await.holders[0].id));
+    guard.unlock().await.expect("nobody ended it");
 }
