@@ -311,3 +311,90 @@ fn cluster(info: Option<&Value>, timeout: Option<&Value>) -> Vec<Finding> {
     }
     findings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Bytes(text.replace('\n', "\r\n").into())
+    }
+
+    fn setting(value: &str) -> Value {
+        Value::Array(vec![text("name"), text(value)])
+    }
+
+    #[test]
+    fn a_version_is_old_new_or_known() {
+        for (info, code, found) in [
+            ("redis_version:6.0.16\n", "version.old", "Redis 6.0"),
+            ("redis_version:6.2.14\n", "version.known", "Redis 6.2"),
+            ("redis_version:8.2.1\n", "version.known", "Redis 8.2"),
+            ("redis_version:9.0.0\n", "version.new", "Redis 9.0"),
+            ("redis_version:7.2.4\nserver_name:valkey\nvalkey_version:9.1.0\n", "version.known", "Valkey 9.1"),
+            ("redis_version:7.2.4\nserver_name:valkey\nvalkey_version:9.2.0\n", "version.new", "Valkey 9.2"),
+        ] {
+            let finding = version(Some(&text(info)));
+            assert_eq!((finding.code, &*finding.found), (code, found), "{info}");
+        }
+        for info in [None, Some(text("redis_version:s3cret\n")), Some(Value::Nil)] {
+            let finding = version(info.as_ref());
+            assert!(finding.code == "version.unchecked" && !finding.found.contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_on_disk_is_told_and_what_is_not() {
+        let rows = [
+            ("aof_enabled:1\naof_last_write_status:ok\nrdb_last_bgsave_status:ok\n", None, "persistence.aof"),
+            ("aof_enabled:1\naof_last_write_status:err\n", None, "persistence.failing"),
+            ("aof_enabled:0\nrdb_last_bgsave_status:err\n", Some("3600 1"), "persistence.failing"),
+            ("aof_enabled:0\n", Some("3600 1"), "persistence.snapshots"),
+            ("aof_enabled:0\n", Some(""), "persistence.none"),
+            ("aof_enabled:0\n", None, "persistence.unchecked"),
+            ("", Some(""), "persistence.unchecked"),
+        ];
+        for (info, save, code) in rows {
+            let save = save.map(setting);
+            assert_eq!(persistence(Some(&text(info)), save.as_ref()).code, code, "{info} {save:?}");
+        }
+    }
+
+    #[test]
+    fn replicas_are_needed_where_there_shall_be_a_next_master() {
+        let rows = [
+            ("role:master\nconnected_slaves:0\n", Setting::Standalone, Some("0"), "replicas.alone"),
+            ("role:master\nconnected_slaves:0\n", Setting::Cluster, Some("0"), "replicas.none"),
+            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), Some("0"), "replicas.not-needed"),
+            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), Some("1"), "replicas.needed"),
+            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), None, "replicas.unchecked"),
+            ("role:slave\nconnected_slaves:0\n", Setting::Standalone, Some("0"), "replicas.is-one"),
+            ("", Setting::Standalone, Some("0"), "replicas.unchecked"),
+        ];
+        for (info, deployment, least, code) in rows {
+            let least = least.map(setting);
+            assert_eq!(replicas(Some(&text(info)), least.as_ref(), &deployment).code, code, "{info} {deployment:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_whole_or_says_how_much_of_it_is_there() {
+        let codes = |info: &str, timeout: &str| {
+            let findings = cluster(Some(&text(info)), Some(&setting(timeout)));
+            findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+        };
+        let whole = "cluster_state:ok\ncluster_slots_assigned:16384\ncluster_slots_ok:16384\n";
+        assert_eq!(codes(whole, "5000"), ["cluster.whole"]);
+        assert_eq!(codes(whole, "15000"), ["cluster.whole", "cluster.slow-failover"]);
+        let part = "cluster_state:fail\ncluster_slots_assigned:16384\ncluster_slots_ok:10923\n";
+        assert_eq!(codes(part, "5000"), ["cluster.incomplete"]);
+        assert_eq!(codes("", "s3cret"), ["cluster.unchecked"]);
+    }
+
+    #[test]
+    fn an_answer_is_fast_or_slow() {
+        for (ms, severity) in [(1, Severity::Ok), (11, Severity::Notice), (101, Severity::Warning)] {
+            assert_eq!(slow(Duration::from_millis(ms)).severity, severity);
+        }
+    }
+}

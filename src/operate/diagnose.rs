@@ -48,11 +48,13 @@ impl Looker {
                 Severity::Warning,
                 Subject::Deployment,
                 "deployment.few-sentinels",
-                format!("a master of which {count} sentinels tell"),
+                format!("a master that {count} sentinels are known to watch over"),
                 "where one of them is away, no other master is chosen, and no lock can be had while the master is down",
                 "run three sentinels, on hosts of their own",
             ),
-            Setting::Sentinel(count) => ok("deployment.sentinel", format!("a master of which {count} sentinels tell")),
+            Setting::Sentinel(count) => {
+                ok("deployment.sentinel", format!("a master that {count} sentinels are known to watch over"))
+            }
             Setting::Cluster if servers == 0 => finding(
                 Severity::Error,
                 Subject::Deployment,

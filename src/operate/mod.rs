@@ -3,6 +3,8 @@
 //! All of it goes over connections of its own, one to each server that is looked at, so that no lock of the client waits behind a
 //! look. They are called as the client's others are, and closed when the call or the stream is over.
 //!
+//! Of an embedded store it is told what keys and channels say: nobody has a label there, and it is no deployment to diagnose.
+//!
 //! | file | job |
 //! | --- | --- |
 //! | `find` | all locks of a pattern, server by server |

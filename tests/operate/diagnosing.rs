@@ -128,6 +128,8 @@ async fn a_node_that_is_away_is_a_finding_beside_those_of_the_others() {
         (Severity::Ok, "deployment.cluster"),
         (Severity::Ok, "cluster.whole"),
         (Severity::Ok, "rights.all"),
+        (Severity::Ok, "scripts.run"),
+        (Severity::Ok, "pubsub.allowed"),
         (Severity::Warning, "replicas.not-needed"),
     ] {
         has(&before, severity, code);

@@ -9,9 +9,10 @@ use crate::{
     harness::{
         Deployment, Server,
         cluster::{MASTERS, name_on, slot},
+        eventually, eventually_async,
         proxy::{Action, Proxy, matching::command},
     },
-    scenes::{all, client, connected, names, one},
+    scenes::{LOOK, all, client, connected, names, one},
 };
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn a_search_that_is_dropped_asks_no_more_and_leaves_no_connection() {
         let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut server.connection()).expect("it answers");
         list.lines().filter(|line| line.contains(&client.id().to_string())).count()
     };
-    crate::harness::eventually(crate::scenes::LOOK, || connections() <= 1);
+    eventually(LOOK, || connections() <= 1);
     let before = connections();
     for _ in 0..20 {
         let mut search = client.find("*");
@@ -93,7 +94,7 @@ async fn a_search_that_is_dropped_asks_no_more_and_leaves_no_connection() {
         drop(tokio::time::timeout(Duration::ZERO, search.next()).await);
         drop(search);
     }
-    crate::harness::eventually_async(crate::scenes::LOOK, async || connections() == before).await;
+    eventually_async(LOOK, async || connections() == before).await;
     let scans = server.count("SCAN");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(server.count("SCAN"), scans);
@@ -126,4 +127,32 @@ async fn where_no_scripts_run_names_are_looked_at_all_the_same() {
     let findings = operator.diagnose().await.expect("there is something to say");
     assert!(findings.iter().any(|it| it.code == "scripts.without"), "{findings:#?}");
     drop((plain, fenced, token));
+}
+
+/// A master fails while the search is elsewhere: whoever takes its place is looked at instead.
+#[tokio::test]
+async fn a_master_that_takes_the_place_of_another_meanwhile_is_looked_at_instead() {
+    let cluster = Deployment::of_cluster();
+    let client = Client::builder().url(cluster.url()).command_timeout(Duration::from_secs(2));
+    let client = client.watchdog_timeout(LOOK * 3).connect().await.expect("the cluster lets us in");
+    let mut guards = Vec::new();
+    for node in MASTERS {
+        let name = name_on(node);
+        guards.push((node, client.lock(&name).lock().await.expect("it is free")));
+        let has_it = || cluster.ask::<i64>(node, &["WAIT", "1", "100"]) == 1;
+        eventually(LOOK, has_it);
+    }
+    let mut search = client.find("test-*");
+    let first = search.next().await.expect("there are three").expect("the node answers");
+    let (killed, guard) = guards.iter().find(|(_, guard)| guard.name() != &*first.name).expect("two others");
+    cluster.kill(killed);
+    let is_there = async || client.inspect_key(guard.name()).await.is_ok_and(|found| found.is_some());
+    eventually_async(LOOK, is_there).await;
+    let (rest, errors) = all(search).await;
+    assert!(errors.is_empty(), "{errors:?}");
+    let mut found: Vec<_> = rest.iter().map(|it| it.name.to_string()).chain([first.name.to_string()]).collect();
+    let mut held: Vec<_> = guards.iter().map(|(_, guard)| guard.name().to_owned()).collect();
+    (found.sort(), held.sort());
+    found.dedup();
+    assert_eq!(found, held);
 }
