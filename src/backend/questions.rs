@@ -63,6 +63,11 @@ pub(crate) fn is_elsewhere(fault: &Fault) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN "].iter().any(|word| words.starts_with(word))
 }
 
+/// Before a question to a node that has a key whose slot is not its own yet.
+pub(crate) fn asking() -> Question {
+    question([b"ASKING"])
+}
+
 pub(crate) fn type_of(key: &[u8]) -> Question {
     question([b"TYPE", key])
 }

@@ -6,7 +6,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{Found, Holder, HolderId, Kind, Looker, names::Candidate};
 use crate::{
     backend::{
-        Fault, FaultKind, Question, Server, Value,
+        Answers, Fault, FaultKind, Question, Server, Value,
         questions::{self, Shape},
     },
     error::{Error, Op, Result},
@@ -33,8 +33,15 @@ pub(super) struct Draft {
 /// What came of a look at one key.
 pub(super) enum Looked {
     Draft(Box<Draft>),
-    /// Another node has it by now.
-    Elsewhere(Candidate),
+    /// Its slot is another node's.
+    Elsewhere(Candidate, Shape),
+}
+
+/// Whether a node is asked of keys whose slots are not its own yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slots {
+    Own,
+    Coming,
 }
 
 /// What a key is, as far as is known before its values are.
@@ -50,14 +57,15 @@ impl Looker {
         &self,
         server: &Arc<dyn Server>,
         candidates: Vec<(Candidate, Shape)>,
+        slots: Slots,
     ) -> Result<Vec<Looked>> {
         let mut looked = Vec::new();
         // Small enough?
         let asked = candidates.iter().map(|(it, shape)| questions::size(*shape, it.key.as_bytes())).collect();
-        let sizes = self.ask(server, asked).await?;
+        let sizes = self.ask_of(server, asked, slots).await?;
         let mut small = Vec::new();
         for ((candidate, shape), size) in candidates.into_iter().zip(sizes) {
-            match (told(size, &mut looked, &candidate)?, shape) {
+            match (told(size, &mut looked, (&candidate, shape))?, shape) {
                 (Some(Value::Int(1..=MOST_FIELDS)), Shape::Hash) => small.push((candidate, shape)),
                 (Some(Value::Int(size)), Shape::String) if TOKEN.contains(&size) => small.push((candidate, shape)),
                 _ => {}
@@ -66,7 +74,7 @@ impl Looker {
         // Of the right fields?
         let hashes = || small.iter().filter(|(_, shape)| *shape == Shape::Hash);
         let asked = hashes().map(|(it, _)| questions::fields(it.key.as_bytes())).collect();
-        let mut fields = self.ask(server, asked).await?.into_iter();
+        let mut fields = self.ask_of(server, asked, slots).await?.into_iter();
         let mut likely = Vec::new();
         for (candidate, shape) in small {
             if shape == Shape::String {
@@ -74,26 +82,40 @@ impl Looker {
                 continue;
             }
             let Some(answer) = fields.next() else { break };
-            if let Some(fields) = told(answer, &mut looked, &candidate)?
+            if let Some(fields) = told(answer, &mut looked, (&candidate, shape))?
                 && let Some(kind) = kind_of(&candidate, &fields)
             {
                 likely.push((candidate, kind));
             }
         }
         let asked = likely.iter().flat_map(|(candidate, kind)| values(candidate, kind)).collect();
-        let mut answers = self.ask(server, asked).await?.into_iter();
+        let mut answers = self.ask_of(server, asked, slots).await?.into_iter();
         for (candidate, kind) in likely {
             let mut parts = Vec::new();
             for answer in answers.by_ref().take(values(&candidate, &kind).len()) {
-                parts.push(told(answer, &mut looked, &candidate)?);
+                parts.push(told(answer, &mut looked, (&candidate, kind.shape()))?);
             }
             looked.extend(drafted(&candidate, &kind, parts).map(|draft| Looked::Draft(Box::new(draft))));
         }
         // One that went elsewhere said so to each question.
         looked.dedup_by(
-            |one, other| matches!((one, other), (Looked::Elsewhere(one), Looked::Elsewhere(other)) if one == other),
+            |one, other| matches!((one, other), (Looked::Elsewhere(one, _), Looked::Elsewhere(other, _)) if one == other),
         );
         Ok(looked)
+    }
+
+    async fn ask_of(&self, server: &Arc<dyn Server>, questions: Vec<Question>, slots: Slots) -> Result<Answers> {
+        if slots == Slots::Own {
+            return self.ask(server, questions).await;
+        }
+        let asked = questions.into_iter().flat_map(|question| [questions::asking(), question]).collect();
+        Ok(self.ask(server, asked).await?.into_iter().skip(1).step_by(2).collect())
+    }
+}
+
+impl Likely {
+    fn shape(&self) -> Shape {
+        if let Self::Token = self { Shape::String } else { Shape::Hash }
     }
 }
 
@@ -101,14 +123,14 @@ impl Looker {
 fn told(
     answer: std::result::Result<Value, Fault>,
     looked: &mut Vec<Looked>,
-    candidate: &Candidate,
+    (candidate, shape): (&Candidate, Shape),
 ) -> Result<Option<Value>> {
     match answer {
         Ok(value) => Ok(Some(value)),
         // It is something else by now, or nobody's business.
         Err(fault) if fault.kind == FaultKind::WrongType || questions::is_of_a_key(&fault) => Ok(None),
         Err(fault) if questions::is_elsewhere(&fault) => {
-            looked.push(Looked::Elsewhere(candidate.clone()));
+            looked.push(Looked::Elsewhere(candidate.clone(), shape));
             Ok(None)
         }
         Err(fault) => Err(Error::from_fault(fault, &Arc::from(""), Op::Inspect)),

@@ -60,10 +60,18 @@ async fn a_lock_whose_slot_is_half_moved_is_found_where_it_is() {
     let name = name_on(from);
     let guard = client.fenced_lock(&name).lock().await.expect("it is free");
     let token = client.token_lock(format!("token:{{{name}}}")).lock().await.expect("it is free");
+    let stranger = format!("stranger:{{{name}}}");
+    let fields: Vec<String> = (0..10_000).map(|at| at.to_string()).collect();
+    let words: Vec<&str> = ["HSET", &stranger].into_iter().chain(fields.iter().map(String::as_str)).collect();
+    let () = cluster.ask(from, &words);
     cluster.begin_migration(slot(&name), from, to);
     cluster.move_keys(slot(&name), from, to);
     let expected = [(name.clone(), Kind::Fenced), (format!("token:{{{name}}}"), Kind::Token)].into_iter().collect();
+    let () = cluster.ask(to, &["CONFIG", "RESETSTAT"]);
     assert_eq!(names(client.find("*")).await, expected);
+    // What is no lock's was not read there either.
+    let stats: String = cluster.ask(to, &["INFO", "commandstats"]);
+    assert!(stats.contains("cmdstat_hgetall:calls=1,"), "{stats}");
     let found = one(&client, &name).await;
     assert_eq!((found.fence, found.holders[0].id.client_id()), (guard.fence(), Some(client.id())));
     cluster.end_migration(slot(&name), from, to);
@@ -152,7 +160,8 @@ async fn a_master_that_takes_the_place_of_another_meanwhile_is_looked_at_instead
     assert!(errors.is_empty(), "{errors:?}");
     let mut found: Vec<_> = rest.iter().map(|it| it.name.to_string()).chain([first.name.to_string()]).collect();
     let mut held: Vec<_> = guards.iter().map(|(_, guard)| guard.name().to_owned()).collect();
-    (found.sort(), held.sort());
+    found.sort();
+    held.sort();
     found.dedup();
     assert_eq!(found, held);
 }
