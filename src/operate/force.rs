@@ -45,8 +45,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Unreachable`] without an answer within the command timeout: the hold may be over, and whoever asks again is told
-    /// [`ForcedRelease::Free`] or who has it. [`Error::Refused`] if the server will not, [`Error::Invalid`] for a bad name,
-    /// [`Error::Closed`].
+    /// [`ForcedRelease::Free`] or who has it. [`Error::Refused`] if the server will not, [`Error::Protocol`] for a token that is no text,
+    /// which is somebody else's, [`Error::Invalid`] for a bad name, [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
