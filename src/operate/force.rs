@@ -13,25 +13,44 @@ use crate::{
 impl Looker {
     async fn force(&self, name: &str, holder: &HolderId) -> Result<ForcedRelease> {
         let handle = |protocol| Handle::new(&self.engine, protocol);
-        let kinds = match holder.is_token() {
-            true => vec![handle(self.scope.any_token_lock(name))],
-            false => vec![handle(self.scope.plain_lock(name)), handle(self.scope.any_job(name).map(|job| job as _))],
+        let Some((text, key)) = self.candidate(name)?.job else { return Ok(ForcedRelease::Free) };
+        let server = self.server_of(&key);
+        let server = server.as_ref();
+        let lock = self.lock_is_small(&text, &key, server).await.map(drop);
+        let is_over = if holder.is_token() {
+            ended(&handle(self.scope.any_token_lock(name)), holder, lock).await?
+        } else if ended(&handle(self.scope.plain_lock(name)), holder, lock).await? {
+            true
+        } else {
+            let record = self.job_is_small(&text, &key, server).await;
+            ended(&handle(self.scope.any_job(name).map(|job| job as _)), holder, record).await?
         };
-        for handle in kinds {
-            let wanted = holder.clone();
-            let is_it = move |seen: &str| match wanted.is_token() {
-                true => HolderId::of_token(&digest(seen.as_bytes())) == wanted,
-                false => HolderId::of_field(seen).as_ref() == Some(&wanted),
-            };
-            match handle.force_unlock_held(is_it).await {
-                Ok(true) => return Ok(ForcedRelease::Ended),
-                // It is of another kind than the holder.
-                Ok(false) | Err(Failure::Refused { kind: RefusedKind::WrongType, .. }) => {}
-                Err(error) => return Err(error),
-            }
+        if is_over {
+            return Ok(ForcedRelease::Ended);
         }
-        let now = self.now(name).await?;
-        Ok(now.map_or(ForcedRelease::Free, |now| ForcedRelease::Changed { now }))
+        let mut now = self.now(&text, &key, server).await?;
+        Ok(match now.len() {
+            2.. => ForcedRelease::Several { holders: now },
+            _ => now.pop().map_or(ForcedRelease::Free, |now| ForcedRelease::Changed { now }),
+        })
+    }
+}
+
+/// Whether this ended that hold; `small`: what is there is small enough to be looked at.
+async fn ended(handle: &Handle, holder: &HolderId, small: Result<()>) -> Result<bool> {
+    let wanted = holder.clone();
+    let is_it = move |seen: &str| match wanted.is_token() {
+        true => HolderId::of_token(&digest(seen.as_bytes())) == wanted,
+        false => HolderId::of_field(seen).as_ref() == Some(&wanted),
+    };
+    let ended = match small {
+        Ok(()) => handle.force_unlock_held(is_it).await,
+        Err(error) => Err(error),
+    };
+    match ended {
+        // It is of another kind than the holder.
+        Err(Failure::Refused { kind: RefusedKind::WrongType, .. }) => Ok(false),
+        ended => ended,
     }
 }
 

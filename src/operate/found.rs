@@ -16,7 +16,8 @@ pub struct Found {
     pub name: Arc<str>,
     /// What it is.
     pub kind: Kind,
-    /// Who holds it: one holder; none of a job at which nobody is.
+    /// Who holds it: one holder; none of a job at which nobody is. There are several only where something else than a lock wrote to
+    /// the key.
     pub holders: Vec<Holder>,
     /// How many processes listen for its release; `None` where the server does not say: see
     /// [`operate`](crate::operate#rights).
@@ -38,7 +39,9 @@ pub struct Holder {
     /// How often it is held; 1 where it cannot be held more than once.
     pub count: u32,
     /// What the holder's process calls itself: [`ClientBuilder::label`](crate::ClientBuilder::label). `None` where no connection of it
-    /// is in the server's list, or the server does not show that: see [`operate`](crate::operate#rights).
+    /// is in the server's list, or the server does not show that: see [`operate`](crate::operate#rights). A server with more than 1000
+    /// connections is not asked, because the list would keep it busy for long; a search asks each server once, so that a client which
+    /// connects later has none there.
     pub label: Option<String>,
 }
 
@@ -93,6 +96,13 @@ pub enum ForcedRelease {
     Changed {
         /// Who that is.
         now: HolderId,
+    },
+    /// Several hold it at once, which no lock lets anybody do: something else wrote to its key. None of them was ended, for all would
+    /// be.
+    #[non_exhaustive]
+    Several {
+        /// Who they are.
+        holders: Vec<HolderId>,
     },
     /// Nobody holds it.
     Free,

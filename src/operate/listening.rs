@@ -3,27 +3,20 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::{Found, Looker, look::Draft};
 use crate::backend::{Publish, Server, questions};
 
-/// A server lists all of its connections in one go: not where there are more, which would take it for milliseconds.
-const MOST_CONNECTIONS: u64 = 2000;
-
-/// What a list said holds for so long, for holders that are not in it.
-const LASTS: Duration = Duration::from_secs(1);
+/// A server lists all of its connections in one go, which takes it some microseconds for each: not where there are more.
+const MOST_CONNECTIONS: u64 = 1000;
 
 /// What connections of this crate are called begins so.
 const OURS: &str = "relatch:";
 
-/// What the clients at one server call themselves.
+/// What the clients at one server call themselves. It is asked once, when the first holder is found.
 #[derive(Default)]
-pub(super) struct Labels {
-    known: HashMap<Uuid, String>,
-    asked: Option<Instant>,
-}
+pub(super) struct Labels(Option<HashMap<Uuid, String>>);
 
 impl Looker {
     /// Completes what was found at a server; `all` are those where somebody may listen.
@@ -74,12 +67,10 @@ impl Looker {
 
 impl Labels {
     async fn of(&mut self, client: Uuid, looker: &Looker, server: &Arc<dyn Server>) -> Option<String> {
-        let is_fresh = self.asked.is_some_and(|asked| asked.elapsed() < LASTS);
-        if !self.known.contains_key(&client) && !is_fresh {
-            self.asked = Some(Instant::now());
-            self.known = known(looker, server).await.unwrap_or_default();
+        if self.0.is_none() {
+            self.0 = Some(known(looker, server).await.unwrap_or_default());
         }
-        self.known.get(&client).cloned()
+        self.0.as_ref()?.get(&client).cloned()
     }
 }
 

@@ -6,7 +6,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{Found, Holder, HolderId, Kind, Looker, names::Candidate};
 use crate::{
     backend::{
-        Answers, Fault, FaultKind, Question, Server, Value,
+        Fault, FaultKind, Question, Server, Value,
         questions::{self, Shape},
     },
     error::{Error, Op, Result},
@@ -15,7 +15,10 @@ use crate::{
 };
 
 /// The most fields that a hash of ours has, with room to spare.
-const MOST_FIELDS: i64 = 16;
+pub(super) const MOST_FIELDS: i64 = 16;
+
+/// The longest counter of tokens, in bytes: the digits of the server's largest integer.
+pub(super) const LONGEST_FENCE: i64 = 19;
 
 /// So long is a token that some library draws, in bytes.
 const TOKEN: RangeInclusive<i64> = 20..=64;
@@ -46,7 +49,10 @@ pub(super) enum Slots {
 
 /// What a key is, as far as is known before its values are.
 enum Likely {
-    Lock,
+    /// The counter of its tokens may be one.
+    Fenced,
+    /// What is where its counter would be is none.
+    Plain,
     Token,
     Job,
 }
@@ -59,10 +65,10 @@ impl Looker {
         candidates: Vec<(Candidate, Shape)>,
         slots: Slots,
     ) -> Result<Vec<Looked>> {
-        let mut looked = Vec::new();
+        let (mut looked, nobody) = (Vec::new(), Arc::from(""));
         // Small enough?
         let asked = candidates.iter().map(|(it, shape)| questions::size(*shape, it.key.as_bytes())).collect();
-        let sizes = self.ask_of(server, asked, slots).await?;
+        let sizes = self.ask_about(&nobody, server, asked, slots).await?;
         let mut small = Vec::new();
         for ((candidate, shape), size) in candidates.into_iter().zip(sizes) {
             match (told(size, &mut looked, (&candidate, shape))?, shape) {
@@ -74,7 +80,7 @@ impl Looker {
         // Of the right fields?
         let hashes = || small.iter().filter(|(_, shape)| *shape == Shape::Hash);
         let asked = hashes().map(|(it, _)| questions::fields(it.key.as_bytes())).collect();
-        let mut fields = self.ask_of(server, asked, slots).await?.into_iter();
+        let mut fields = self.ask_about(&nobody, server, asked, slots).await?.into_iter();
         let mut likely = Vec::new();
         for (candidate, shape) in small {
             if shape == Shape::String {
@@ -88,8 +94,19 @@ impl Looker {
                 likely.push((candidate, kind));
             }
         }
+        // And is its counter small?
+        let locks = likely.iter_mut().filter(|(_, kind)| matches!(kind, Likely::Fenced));
+        let mut locks: Vec<_> = locks.collect();
+        let counter = |candidate: &Candidate| keys::fence_counter(&candidate.key);
+        let asked = locks.iter().map(|(it, _)| questions::size(Shape::String, counter(it).bytes())).collect();
+        let lengths = self.ask_about(&nobody, server, asked, slots).await?;
+        for ((_, kind), length) in locks.iter_mut().zip(lengths) {
+            if matches!(length, Ok(Value::Int(length)) if LONGEST_FENCE < length) {
+                *kind = Likely::Plain;
+            }
+        }
         let asked = likely.iter().flat_map(|(candidate, kind)| values(candidate, kind)).collect();
-        let mut answers = self.ask_of(server, asked, slots).await?.into_iter();
+        let mut answers = self.ask_about(&nobody, server, asked, slots).await?.into_iter();
         for (candidate, kind) in likely {
             let mut parts = Vec::new();
             for answer in answers.by_ref().take(values(&candidate, &kind).len()) {
@@ -102,14 +119,6 @@ impl Looker {
             |one, other| matches!((one, other), (Looked::Elsewhere(one, _), Looked::Elsewhere(other, _)) if one == other),
         );
         Ok(looked)
-    }
-
-    async fn ask_of(&self, server: &Arc<dyn Server>, questions: Vec<Question>, slots: Slots) -> Result<Answers> {
-        if slots == Slots::Own {
-            return self.ask(server, questions).await;
-        }
-        let asked = questions.into_iter().flat_map(|question| [questions::asking(), question]).collect();
-        Ok(self.ask(server, asked).await?.into_iter().skip(1).step_by(2).collect())
     }
 }
 
@@ -142,7 +151,7 @@ fn kind_of(candidate: &Candidate, fields: &Value) -> Option<Likely> {
     let Value::Array(fields) = fields else { return None };
     let fields: Vec<&str> = fields.iter().map(questions::text).collect::<Option<_>>()?;
     if candidate.lock.is_some() && !fields.is_empty() && fields.iter().all(|it| HolderId::of_field(it).is_some()) {
-        return Some(Likely::Lock);
+        return Some(Likely::Fenced);
     }
     let is_job = JOB_NEEDS.iter().all(|it| fields.contains(it)) && fields.iter().all(|it| JOB_FIELDS.contains(it));
     (candidate.job.is_some() && is_job).then_some(Likely::Job)
@@ -152,7 +161,8 @@ fn kind_of(candidate: &Candidate, fields: &Value) -> Option<Likely> {
 fn values(candidate: &Candidate, kind: &Likely) -> Vec<Question> {
     let key = candidate.key.as_bytes();
     match kind {
-        Likely::Lock => {
+        Likely::Plain => vec![questions::ttl(key), questions::pairs(key)],
+        Likely::Fenced => {
             let counter = keys::fence_counter(&candidate.key);
             vec![questions::ttl(key), questions::pairs(key), questions::string(counter.bytes())]
         }
@@ -167,7 +177,7 @@ fn drafted(candidate: &Candidate, kind: &Likely, parts: Vec<Option<Value>>) -> O
     let Value::Int(ttl_ms) = ttl else { return None };
     let more = parts.next().flatten();
     match kind {
-        Likely::Lock => {
+        Likely::Plain | Likely::Fenced => {
             let Value::Array(pairs) = value else { return None };
             lock(candidate.lock.clone()?, &candidate.key, questions::ttl_of(&ttl)?, &pairs, more.as_ref())
         }

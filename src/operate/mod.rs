@@ -12,6 +12,7 @@
 //! | `names` | which names keys have |
 //! | `listening` | who listens, and what holders call themselves |
 //! | `one` | what one name is |
+//! | `size` | how large its keys are, before they are read |
 //! | `force` | the end of one hold |
 //! | `diagnose`, `check`, `rights` | what is wrong with a deployment, with a server, and with what a user may do there |
 //! | `found`, `holder`, `finding` | what is told |
@@ -27,7 +28,9 @@
 //! | [`Holder::label`] | `+client\|list +info`; without them there is none |
 //! | [`Client::diagnose`] | `+info +config\|get +acl\|whoami +acl\|dryrun`, on a cluster `+cluster\|info`; what is missing is a finding |
 //!
-//! [`Client::inspect_key`], [`Client::inspect_job`] and [`Client::force_unlock_held`] need no more than locks do. A key of the pattern that
+//! [`Client::inspect_key`], [`Client::inspect_job`] and [`Client::force_unlock_held`] need no more than locks do. With `+hlen +strlen` they
+//! ask how large a key is and read nothing of a large one; without, to name a stranger's key costs the server what it costs to read
+//! it. A key of the pattern that
 //! the user may not read is none of those that are found, and leaves an entry in the server's ACL log.
 
 mod check;
@@ -42,9 +45,11 @@ mod look;
 mod names;
 mod one;
 mod rights;
+mod size;
 
 use std::sync::Arc;
 
+use self::look::Slots;
 pub use self::{
     find::Search,
     finding::{Finding, Severity, Subject},
@@ -54,7 +59,7 @@ pub use self::{
 #[cfg(doc)]
 use crate::Client;
 use crate::{
-    backend::{Answers, Question, Server},
+    backend::{Answers, Question, Server, questions},
     engine::Engine,
     error::Result,
     locks::Scope,
@@ -75,11 +80,30 @@ impl Looker {
 
     /// The answers to all of it; nothing is sent for none.
     async fn ask(&self, server: &Arc<dyn Server>, questions: Vec<Question>) -> Result<Answers> {
+        self.ask_about(&Arc::from(""), server, questions, Slots::Own).await
+    }
+
+    /// The same for the sake of this name, and of keys whose slots may be another node's.
+    async fn ask_about(
+        &self,
+        name: &Arc<str>,
+        server: &Arc<dyn Server>,
+        questions: Vec<Question>,
+        slots: Slots,
+    ) -> Result<Answers> {
         if questions.is_empty() {
             return Ok(Vec::new());
         }
         let server = Arc::clone(server);
+        let questions = match slots {
+            Slots::Own => questions,
+            Slots::Coming => questions.into_iter().flat_map(|question| [questions::asking(), question]).collect(),
+        };
         let asked = Box::pin(async move { server.ask(questions).await });
-        self.engine.looked(&Arc::from(""), asked).await
+        let answers = self.engine.looked(name, asked).await?;
+        Ok(match slots {
+            Slots::Own => answers,
+            Slots::Coming => answers.into_iter().skip(1).step_by(2).collect(),
+        })
     }
 }

@@ -8,10 +8,11 @@ use super::{
     listening::Labels,
     look::{self, Draft},
     names::Candidate,
+    size::no_lock,
 };
 use crate::{
     Client,
-    backend::{Call, Fault, FaultKind, Pending, Polled, Scripting, Value, questions},
+    backend::{Call, Fault, FaultKind, Pending, Polled, Scripting, Server, Value, questions},
     error::{Error, Op, RefusedKind, Result},
     keys, locks,
     name::Name,
@@ -23,7 +24,7 @@ type Answer = std::result::Result<Value, Fault>;
 
 impl Looker {
     /// The keys that a name may have.
-    fn candidate(&self, name: &str) -> Result<Candidate> {
+    pub(super) fn candidate(&self, name: &str) -> Result<Candidate> {
         // Refused where a lock of this name would be.
         let key = self.scope.plain_lock(name)?.key().to_string();
         let name: Arc<str> = Arc::clone(Name::parse(name)?.as_arc());
@@ -33,74 +34,94 @@ impl Looker {
 
     /// What a key turns out to be that another node has by now.
     pub(super) async fn routed(&self, candidate: &Candidate) -> Result<Option<Found>> {
-        let mut draft = None;
+        let (mut draft, server) = (None, self.server_of(&candidate.key));
+        let server = server.as_ref();
         if let Some(name) = &candidate.lock {
-            draft = match self.lock_at(name, &candidate.key, look::looks_drawn).await {
+            draft = match self.lock_at(name, &candidate.key, server, look::looks_drawn).await {
                 Err(Error::Refused { kind: RefusedKind::WrongType, .. }) => None,
                 draft => draft?,
             };
         }
         if let (None, Some((name, of))) = (&draft, &candidate.job) {
-            draft = match self.job_at(name, of).await {
+            draft = match self.job_at(name, of, server).await {
                 Err(Error::Refused { kind: RefusedKind::WrongType, .. } | Error::Protocol { .. }) => None,
                 draft => draft?,
             };
         }
-        self.completed(draft, &candidate.key).await
+        self.completed(draft, server).await
     }
 
     async fn inspect_key(&self, name: &str) -> Result<Option<Found>> {
-        let Candidate { key: record, job, .. } = self.candidate(name)?;
-        let Some((name, key)) = job else { return Ok(None) };
-        match self.lock_at(&name, &key, any_string).await? {
-            Some(draft) => self.completed(Some(draft), &key).await,
-            None => self.completed(self.job_at(&name, &key).await?, &record).await,
-        }
+        let Some((name, key)) = self.candidate(name)?.job else { return Ok(None) };
+        // What a name has is all of one slot.
+        let server = self.server_of(&key);
+        let draft = self.draft(&name, &key, server.as_ref()).await?;
+        self.completed(draft, server.as_ref()).await
     }
 
     async fn inspect_job(&self, name: &str) -> Result<Option<Found>> {
-        let Candidate { key: record, job, .. } = self.candidate(name)?;
-        let Some((name, of)) = job else { return Ok(None) };
-        self.completed(self.job_at(&name, &of).await?, &record).await
+        let Some((name, of)) = self.candidate(name)?.job else { return Ok(None) };
+        let server = self.server_of(&of);
+        let draft = self.job_at(&name, &of, server.as_ref()).await?;
+        self.completed(draft, server.as_ref()).await
     }
 
-    /// Who holds it now, if anybody does, or is at the job.
-    pub(super) async fn now(&self, name: &str) -> Result<Option<HolderId>> {
-        let Some((name, key)) = self.candidate(name)?.job else { return Ok(None) };
-        let draft = match self.lock_at(&name, &key, any_string).await? {
-            Some(draft) => Some(draft),
-            None => self.job_at(&name, &key).await?,
-        };
-        Ok(draft.and_then(|draft| draft.found.holders.into_iter().next()).map(|holder| holder.id))
+    /// Who holds it now, or is at the job.
+    pub(super) async fn now(
+        &self,
+        name: &Arc<str>,
+        key: &str,
+        server: Option<&Arc<dyn Server>>,
+    ) -> Result<Vec<HolderId>> {
+        let draft = self.draft(name, key, server).await?;
+        Ok(draft.into_iter().flat_map(|draft| draft.found.holders).map(|holder| holder.id).collect())
     }
 
-    async fn completed(&self, draft: Option<Draft>, key: &str) -> Result<Option<Found>> {
-        let (Some(draft), Some(server)) = (draft, self.scope.backend().server_of(key)) else { return Ok(None) };
+    pub(super) fn server_of(&self, key: &str) -> Option<Arc<dyn Server>> {
+        self.scope.backend().server_of(key)
+    }
+
+    /// The lock, or else the job.
+    async fn draft(&self, name: &Arc<str>, key: &str, server: Option<&Arc<dyn Server>>) -> Result<Option<Draft>> {
+        match self.lock_at(name, key, server, any_string).await? {
+            Some(draft) => Ok(Some(draft)),
+            None => self.job_at(name, key, server).await,
+        }
+    }
+
+    async fn completed(&self, draft: Option<Draft>, server: Option<&Arc<dyn Server>>) -> Result<Option<Found>> {
+        let (Some(draft), Some(server)) = (draft, server) else { return Ok(None) };
         let all = self.scope.backend().servers();
-        Ok(self.complete(vec![draft], &server, &all, &mut Labels::default()).await.pop())
+        Ok(self.complete(vec![draft], server, &all, &mut Labels::default()).await.pop())
     }
 
     /// `is_token`: which strings are tokens.
-    async fn lock_at(&self, name: &Arc<str>, key: &str, is_token: fn(&[u8]) -> bool) -> Result<Option<Draft>> {
+    async fn lock_at(
+        &self,
+        name: &Arc<str>,
+        key: &str,
+        server: Option<&Arc<dyn Server>>,
+        is_token: fn(&[u8]) -> bool,
+    ) -> Result<Option<Draft>> {
+        let may_have_tokens = self.lock_is_small(name, key, server).await?;
         let counter = keys::fence_counter(key).to_string();
-        let asked = [(&reentrant::INSPECT, key), (&token::INSPECT, key), (&token::INSPECT, &counter)];
+        let mut asked = vec![(&reentrant::INSPECT, key), (&token::INSPECT, key)];
+        asked.extend(may_have_tokens.then_some((&token::INSPECT, &*counter)));
         let mut answers = self.answers(name, &asked).await?.into_iter();
-        let [Some(hash), Some(string), Some(counter)] = [answers.next(), answers.next(), answers.next()] else {
-            return Ok(None);
-        };
+        let [Some(hash), Some(string)] = [answers.next(), answers.next()] else { return Ok(None) };
+        let counter = answers.next();
         let refused = |fault| Error::from_fault(fault, name, Op::Inspect);
         let is_wrong_type = |fault: &Fault| fault.kind == FaultKind::WrongType;
-        let no_lock = |what: &str| refused(Fault::of(FaultKind::WrongType, false, format!("the key holds {what}")));
         match (hash, string) {
             (Ok(Value::Array(parts)), _) => {
                 let Some((ttl, pairs)) = parts.split_first() else { return Ok(None) };
                 let counter = match counter {
-                    Ok(Value::Array(counter)) => counter.into_iter().nth(1),
+                    Some(Ok(Value::Array(counter))) => counter.into_iter().nth(1),
                     _ => None,
                 };
                 let Some(ttl) = questions::ttl_of(ttl) else { return Ok(None) };
                 let draft = look::lock(Arc::clone(name), key, ttl, pairs, counter.as_ref());
-                draft.map(Some).ok_or_else(|| no_lock("a hash that is no lock"))
+                draft.map(Some).ok_or_else(|| no_lock(name, "a hash that is no lock"))
             }
             (Err(fault), Ok(Value::Array(parts))) if is_wrong_type(&fault) => match &parts[..] {
                 [ttl, Value::Bytes(token)] if is_token(token) => match questions::ttl_of(ttl) {
@@ -111,7 +132,7 @@ impl Looker {
             },
             // It was one thing for the one and something else for the other, or it is neither.
             (Err(hash), Err(string)) if is_wrong_type(&hash) && is_wrong_type(&string) => {
-                Err(no_lock("neither a hash nor a string"))
+                Err(no_lock(name, "neither a hash nor a string"))
             }
             (Ok(_), _) => Ok(None),
             (Err(fault), Ok(_)) if is_wrong_type(&fault) => Ok(None),
@@ -119,7 +140,8 @@ impl Looker {
         }
     }
 
-    async fn job_at(&self, name: &Arc<str>, of: &str) -> Result<Option<Draft>> {
+    async fn job_at(&self, name: &Arc<str>, of: &str, server: Option<&Arc<dyn Server>>) -> Result<Option<Draft>> {
+        self.job_is_small(name, of, server).await?;
         let record = keys::job_record(of).to_string();
         let refused = |fault| Error::from_fault(fault, name, Op::Inspect);
         let Some(answer) = self.answers(name, &[(&job::INSPECT, &record)]).await?.pop() else { return Ok(None) };
@@ -184,12 +206,13 @@ impl Client {
     /// What this name is: the lock, if it is held; if not, the job of this name, if it has a record; `None` if there is neither. To
     /// know of a job beside a lock of its name there is [`Client::inspect_job`].
     ///
-    /// Any string is a token lock here: whoever names it knows what it is.
+    /// Any string of up to 4 KiB is a token lock here: whoever names it knows what it is. Nothing is read of a key that is larger than
+    /// what locks and jobs have.
     ///
     /// # Errors
     ///
     /// [`Error::Unreachable`] without an answer within the command timeout, [`Error::Refused`] if the server will not, or if the key
-    /// holds something that is no lock, [`Error::Protocol`] if the job's record is none, [`Error::Invalid`] for a bad name,
+    /// holds something that is no lock or too large for one, [`Error::Protocol`] if the job's record is none, [`Error::Invalid`] for a bad name,
     /// [`Error::Closed`]. That it may not say who listens, or what holders call themselves, is no error.
     ///
     /// # Cancel safety

@@ -13,7 +13,9 @@ use crate::{
     harness::{
         Deployment, Server,
         cluster::{MASTERS, name_on},
-        eventually_async, unique_name,
+        eventually_async,
+        proxy::{Action, Proxy, matching::command},
+        unique_name,
     },
     scenes::{LOOK, all, client, connected, names, one},
 };
@@ -331,4 +333,47 @@ async fn a_store_in_this_process_is_looked_at_too() {
     drop(waiting.await.expect("no panic").expect("its turn"));
     drop((fenced, token));
     assert_eq!(client.diagnose().await.expect("it is there")[0].code, "deployment.embedded");
+}
+
+/// So long a list would keep the server busy.
+#[tokio::test]
+async fn a_server_with_very_many_connections_is_not_asked_for_their_list() {
+    let server = Server::own();
+    let holder = connected(Client::builder().url(server.url()).label("orders")).await;
+    let mut guards = Vec::new();
+    for at in 0..300 {
+        guards.push(holder.lock(format!("x{at}")).lock().await.expect("it is free"));
+    }
+    for (said, label) in
+        [("$24\r\nconnected_clients:1000\r\n\r\n", Some("orders")), ("$24\r\nconnected_clients:1001\r\n\r\n", None)]
+    {
+        let proxy = Proxy::to(&server);
+        proxy.rule(command("INFO").mentioning("clients"), Action::Answer(said));
+        let operator = client(proxy.url()).await;
+        server.reset_counts();
+        assert_eq!(one(&operator, "x0").await.holders[0].label.as_deref(), label);
+        assert_eq!(server.count("client|list"), u64::from(label.is_some()));
+        server.reset_counts();
+        let (found, errors) = all(operator.find("x*")).await;
+        assert!(errors.is_empty() && found.len() >= 300, "{errors:?}");
+        assert!(found.iter().all(|it| it.holders[0].label.as_deref() == label), "{found:?}");
+        // Once for all of them.
+        assert_eq!(server.count("client|list"), u64::from(label.is_some()));
+    }
+}
+
+#[tokio::test]
+async fn a_look_without_an_answer_is_not_said_to_have_done_anything() {
+    let server = Server::own();
+    let client = Client::builder().url(server.url()).command_timeout(Duration::from_millis(500)).connect().await;
+    let client = client.expect("the server lets us in");
+    server.freeze();
+    let errors =
+        [client.inspect_key("x").await.err(), client.inspect_job("x").await.err(), all(client.find("x")).await.1.pop()];
+    server.thaw();
+    for error in errors {
+        let error = error.expect("nobody answers");
+        assert!(matches!(error, Error::Unreachable { may_have_run: false, .. }), "{error:?}");
+        assert!(!error.to_string().contains("may have run"), "{error}");
+    }
 }

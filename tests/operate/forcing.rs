@@ -179,3 +179,20 @@ async fn a_hold_that_is_passed_on_while_its_end_is_on_its_way_is_not_ended() {
     assert_eq!(changed(&outcome), Some(&one(&next, "x").await.holders[0].id));
     guard.unlock().await.expect("nobody ended it");
 }
+
+/// Something else than a lock wrote to it.
+#[tokio::test]
+async fn of_several_holders_none_is_ended_and_all_are_named() {
+    let server = Server::own();
+    let client = client(server.url()).await;
+    let ids = ["8743c9c0-0795-4907-87fd-6c719a6b4586:1", "8743c9c0-0795-4907-87fd-6c719a6b4586:42"];
+    redis::cmd("HSET").arg("x").arg(&[ids[0], "1", ids[1], "1"]).exec(&mut server.connection()).expect("it is taken");
+    let seen: Vec<_> = one(&client, "x").await.holders.into_iter().map(|holder| holder.id).collect();
+    assert_eq!(seen.len(), 2);
+    let nobody: HolderId = format!("{}:1", client.id()).parse().expect("a holder");
+    for id in seen.iter().chain([&nobody]) {
+        let outcome = forced(&client, "x", id).await;
+        assert!(matches!(&outcome, ForcedRelease::Several { holders, .. } if *holders == seen), "{outcome:?}");
+    }
+    assert_eq!(server.hash("x").len(), 2);
+}

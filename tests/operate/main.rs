@@ -5,7 +5,9 @@ mod finding;
 mod forcing;
 #[allow(dead_code, reason = "it is made for many tests more")]
 mod harness;
+mod large;
 mod many;
 mod rights;
 mod scenes;
 mod searching;
+mod slow;
