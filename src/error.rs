@@ -117,7 +117,7 @@ pub enum Error {
         name: Arc<str>,
         /// What was to be done.
         op: Op,
-        /// Whether the server may have done it all the same.
+        /// Whether the server may have done it all the same; never of what only reads.
         may_have_run: bool,
         /// What the network or the server said last.
         source: Arc<dyn StdError + Send + Sync>,
@@ -209,7 +209,13 @@ impl Error {
         let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
         match kind {
             FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
-                Self::Unreachable { name: Arc::clone(name), op, may_have_run, source }
+                // What only reads leaves nothing behind that anybody could wonder about.
+                Self::Unreachable {
+                    name: Arc::clone(name),
+                    op,
+                    may_have_run: may_have_run && op != Op::Inspect,
+                    source,
+                }
             }
             FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),
             FaultKind::Permission => refused(RefusedKind::Permission, source),
@@ -368,6 +374,7 @@ mod tests {
             Error::Lost { name: lock(), cause: LostCause::Expired, since: Instant::now() },
             Error::from_fault(fault(FaultKind::Permission), &lock(), Op::Acquire),
             Error::from_fault(Fault { may_have_run: true, ..fault(FaultKind::Timeout) }, &lock(), Op::Release),
+            Error::from_fault(Fault { may_have_run: true, ..fault(FaultKind::Timeout) }, &lock(), Op::Inspect),
             Error::from_fault(fault(FaultKind::Dropped), &"".into(), Op::Connect),
             Error::Protocol { script: "reentrant/acquire", reply: "Nil".into() },
             Error::from_fault(Fault::too_few_replicas(1, 2), &lock(), Op::Acquire),
@@ -393,6 +400,7 @@ mod tests {
             r#"lock "orders" was lost: its lease is over"#,
             r#"the server refused to acquire lock "orders": this user lacks the permission"#,
             r#"could not release lock "orders": the server is unreachable, yet the command may have run"#,
+            r#"could not inspect lock "orders": the server is unreachable"#,
             "could not connect: the server is unreachable",
             "reentrant/acquire gave an answer that it cannot give: Nil",
             r#"lock "orders" was free and given back: 1 of 2 replicas acknowledged it in time"#,
@@ -479,7 +487,7 @@ mod tests {
     #[test]
     fn the_lock_is_named_where_there_is_one() {
         let named = one_of_each().iter().filter(|error| error.lock_name() == Some("orders")).count();
-        assert_eq!(named, 7);
+        assert_eq!(named, 8);
         assert_eq!(Error::from_fault(fault(FaultKind::Other), &"".into(), Op::Connect).lock_name(), None);
     }
 

@@ -39,7 +39,7 @@ pub(crate) use reply::{Reply, decode};
 pub(crate) use rights::Rights;
 pub(crate) use round_trip::{RoundTrip, RoundTrips};
 #[cfg(feature = "operate")]
-pub(crate) use servers::{Answers, Question, Server, Setting};
+pub(crate) use servers::{Answers, Deployment, Question, Server};
 
 /// An answer that is still on its way.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -144,8 +144,8 @@ pub(crate) trait Backend: Line {
     }
 
     #[cfg(feature = "operate")]
-    fn setting(&self) -> Setting {
-        Setting::Standalone
+    fn deployment(&self) -> Deployment {
+        Deployment::Standalone
     }
 
     /// The birth of the server process behind the present link, where the server tells it.

@@ -29,7 +29,7 @@ pub(crate) trait Server: Send + Sync {
 
 /// What kind of deployment the servers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Setting {
+pub(crate) enum Deployment {
     /// One server, which may have replicas.
     Standalone,
     /// A master of which so many sentinels tell.

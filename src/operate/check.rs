@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Finding, Looker, Severity, Subject};
 use crate::{
-    backend::{Question, Server, Setting, Value, questions},
+    backend::{Deployment, Question, Server, Value, questions},
     error::Error,
 };
 
@@ -56,7 +56,7 @@ pub(super) fn unchecked(subject: Subject, code: &'static str, what: &str, right:
 }
 
 impl Looker {
-    pub(super) async fn check(&self, server: &Arc<dyn Server>, setting: &Setting) -> Checked {
+    pub(super) async fn check(&self, server: &Arc<dyn Server>, deployment: &Deployment) -> Checked {
         let mut checked = Checked { findings: Vec::new(), cluster: Vec::new() };
         match self.latency(server).await {
             Ok(latency) => checked.findings.extend([reachable(), slow(latency)]),
@@ -70,9 +70,9 @@ impl Looker {
             checked.findings.push(self::persistence(persistence.as_ref(), save.as_ref()));
             let replication = self.said(server, questions::info("replication")).await;
             let least = self.said(server, questions::setting("min-replicas-to-write")).await;
-            checked.findings.push(replicas(replication.as_ref(), least.as_ref(), setting));
+            checked.findings.push(replicas(replication.as_ref(), least.as_ref(), deployment));
             checked.findings.extend(self.rights(server).await);
-            if *setting == Setting::Cluster {
+            if *deployment == Deployment::Cluster {
                 let timeout = self.said(server, questions::setting("cluster-node-timeout")).await;
                 checked
                     .cluster
@@ -237,7 +237,7 @@ fn persistence(info: Option<&Value>, save: Option<&Value>) -> Finding {
     }
 }
 
-fn replicas(info: Option<&Value>, least: Option<&Value>, setting: &Setting) -> Finding {
+fn replicas(info: Option<&Value>, least: Option<&Value>, deployment: &Deployment) -> Finding {
     let subject = Subject::Replicas;
     let said = |name| info.and_then(|info| questions::field(info, name));
     let count = said("connected_slaves").and_then(|count| count.parse::<u32>().ok());
@@ -249,8 +249,8 @@ fn replicas(info: Option<&Value>, least: Option<&Value>, setting: &Setting) -> F
         return finding(Severity::Error, subject, "replicas.is-one", "it is a replica".into(), may_happen, to_do);
     }
     let least = least.and_then(questions::set_to).and_then(|least| least.parse::<u32>().ok());
-    match (count, setting, least) {
-        (0, Setting::Standalone | Setting::Embedded, _) => {
+    match (count, deployment, least) {
+        (0, Deployment::Standalone | Deployment::Embedded, _) => {
             finding(Severity::Ok, subject, "replicas.alone", "it has no replicas".into(), "", "")
         }
         (0, ..) => finding(
@@ -363,13 +363,13 @@ mod tests {
     #[test]
     fn replicas_are_needed_where_there_shall_be_a_next_master() {
         let rows = [
-            ("role:master\nconnected_slaves:0\n", Setting::Standalone, Some("0"), "replicas.alone"),
-            ("role:master\nconnected_slaves:0\n", Setting::Cluster, Some("0"), "replicas.none"),
-            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), Some("0"), "replicas.not-needed"),
-            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), Some("1"), "replicas.needed"),
-            ("role:master\nconnected_slaves:2\n", Setting::Sentinel(3), None, "replicas.unchecked"),
-            ("role:slave\nconnected_slaves:0\n", Setting::Standalone, Some("0"), "replicas.is-one"),
-            ("", Setting::Standalone, Some("0"), "replicas.unchecked"),
+            ("role:master\nconnected_slaves:0\n", Deployment::Standalone, Some("0"), "replicas.alone"),
+            ("role:master\nconnected_slaves:0\n", Deployment::Cluster, Some("0"), "replicas.none"),
+            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), Some("0"), "replicas.not-needed"),
+            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), Some("1"), "replicas.needed"),
+            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), None, "replicas.unchecked"),
+            ("role:slave\nconnected_slaves:0\n", Deployment::Standalone, Some("0"), "replicas.is-one"),
+            ("", Deployment::Standalone, Some("0"), "replicas.unchecked"),
         ];
         for (info, deployment, least, code) in rows {
             let least = least.map(setting);

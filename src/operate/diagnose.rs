@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Client,
-    backend::{Publish, Setting},
+    backend::{Deployment, Publish},
     error::{Error, Result},
 };
 
@@ -19,16 +19,16 @@ const FEW_SENTINELS: usize = 3;
 impl Looker {
     async fn diagnose(&self) -> Result<Vec<Finding>> {
         let backend = self.scope.backend();
-        let (setting, servers) = (backend.setting(), backend.servers());
+        let (deployment, servers) = (backend.deployment(), backend.servers());
         if self.engine.is_closed() {
             return Err(Error::Closed);
         }
-        if setting == Setting::Embedded {
-            return Ok(vec![self.deployment(&setting, 1)]);
+        if deployment == Deployment::Embedded {
+            return Ok(vec![self.deployment(&deployment, 1)]);
         }
-        let mut findings = vec![self.deployment(&setting, servers.len())];
-        findings.extend(self.told(&setting));
-        let checks = servers.iter().map(|server| self.check(server, &setting));
+        let mut findings = vec![self.deployment(&deployment, servers.len())];
+        findings.extend(self.told(&deployment));
+        let checks = servers.iter().map(|server| self.check(server, &deployment));
         let (mut clusters, mut checked) = (Vec::new(), Vec::new());
         for Checked { findings, cluster } in join_all(checks).await {
             clusters.extend(cluster);
@@ -40,11 +40,11 @@ impl Looker {
         if self.engine.is_closed() { Err(Error::Closed) } else { Ok(findings) }
     }
 
-    fn deployment(&self, setting: &Setting, servers: usize) -> Finding {
+    fn deployment(&self, deployment: &Deployment, servers: usize) -> Finding {
         let ok = |code, found: String| finding(Severity::Ok, Subject::Deployment, code, found, "", "");
-        match setting {
-            Setting::Standalone => ok("deployment.standalone", "one server".into()),
-            Setting::Sentinel(count) if *count < FEW_SENTINELS => finding(
+        match deployment {
+            Deployment::Standalone => ok("deployment.standalone", "one server".into()),
+            Deployment::Sentinel(count) if *count < FEW_SENTINELS => finding(
                 Severity::Warning,
                 Subject::Deployment,
                 "deployment.few-sentinels",
@@ -52,10 +52,10 @@ impl Looker {
                 "where one of them is away, no other master is chosen, and no lock can be had while the master is down",
                 "run three sentinels, on hosts of their own",
             ),
-            Setting::Sentinel(count) => {
+            Deployment::Sentinel(count) => {
                 ok("deployment.sentinel", format!("a master that {count} sentinels are known to watch over"))
             }
-            Setting::Cluster if servers == 0 => finding(
+            Deployment::Cluster if servers == 0 => finding(
                 Severity::Error,
                 Subject::Deployment,
                 "deployment.nobody",
@@ -63,22 +63,22 @@ impl Looker {
                 "no lock can be had",
                 "look whether its nodes run, and whether all slots are assigned",
             ),
-            Setting::Cluster => ok("deployment.cluster", format!("a cluster with {servers} masters")),
-            Setting::Embedded => ok("deployment.embedded", "a store in this process".into()),
+            Deployment::Cluster => ok("deployment.cluster", format!("a cluster with {servers} masters")),
+            Deployment::Embedded => ok("deployment.embedded", "a store in this process".into()),
         }
     }
 
     /// How releases are told.
-    fn told(&self, setting: &Setting) -> Option<Finding> {
-        let (severity, code, found, may_happen, to_do) = match (setting, self.scope.backend().publish_kind()) {
-            (Setting::Cluster, Publish::Classic) => (
+    fn told(&self, deployment: &Deployment) -> Option<Finding> {
+        let (severity, code, found, may_happen, to_do) = match (deployment, self.scope.backend().publish_kind()) {
+            (Deployment::Cluster, Publish::Classic) => (
                 Severity::Notice,
                 "pubsub.classic",
                 "releases are told to all nodes of the cluster",
                 "each release costs every node a message",
                 "on servers from 7.0 on, take sharded channels with all clients at once",
             ),
-            (Setting::Cluster, Publish::Sharded) => {
+            (Deployment::Cluster, Publish::Sharded) => {
                 (Severity::Ok, "pubsub.sharded", "releases are told over sharded channels", "", "")
             }
             _ => return None,

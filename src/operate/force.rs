@@ -59,7 +59,8 @@ impl Client {
     /// failed.
     ///
     /// Those who wait are told. A hold of this client is lost ([`LostCause::Forced`](crate::LostCause::Forced)) before the command is
-    /// sent; a holder elsewhere hears of it with its next renewal, and may do some work until then.
+    /// sent; a holder elsewhere hears of it with its next renewal, and may do some work until then. Where a key has several holders, which
+    /// no lock has, none is ended: the key would have to go with all of them ([`ForcedRelease::Several`]).
     ///
     /// # Errors
     ///

@@ -140,7 +140,7 @@ async fn a_large_key_whose_slot_is_half_moved_is_not_read_either() {
 #[tokio::test]
 async fn who_may_not_ask_for_sizes_can_look_and_end_by_name_all_the_same() {
     let required = client(Server::shared().url()).await.required_acl("*").expect("a good pattern").data;
-    let server = Server::builder().tcp().line(&format!("user app on >s {required}")).start();
+    let server = Server::builder().tcp().line(format!("user app on >s {required}")).start();
     let app = client(server.tcp_url().replace("://", "://app:s@")).await;
     let guards = (
         app.fenced_lock("fenced").lock().await.expect("it is free"),

@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 const SURELY_SLOW: &str = "for i = 1, 5000000 do end";
 
 pub(crate) fn watched() -> Server {
-    Server::builder().line(&format!("slowlog-log-slower-than {LONGEST}")).line("slowlog-max-len 10000").start()
+    Server::builder().line(format!("slowlog-log-slower-than {LONGEST}")).line("slowlog-max-len 10000").start()
 }
 
 /// The commands, as far as the log shows their words, that took too long whenever this was done.

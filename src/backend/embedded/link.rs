@@ -222,8 +222,8 @@ impl Backend for Link {
     }
 
     #[cfg(feature = "operate")]
-    fn setting(&self) -> backend::Setting {
-        backend::Setting::Embedded
+    fn deployment(&self) -> backend::Deployment {
+        backend::Deployment::Embedded
     }
 
     fn born(&self) -> Option<Birth> {

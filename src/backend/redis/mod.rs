@@ -21,7 +21,7 @@
 //! | `command` | what one command carries on its way |
 //! | `spare` | commands that are over, whose memory the next ones get |
 //! | `task` | a command that goes on without its caller's polls |
-//! | `looked` | one server as whoever looks at all of them sees it |
+//! | `asked` | one server as whoever looks at all of them sees it |
 //! | `link` | one connection, and how its end is noticed |
 //! | `rights` | what a user must be allowed, by the versions of the servers |
 //! | `naming` | how connections are called in the server's list |
@@ -36,6 +36,8 @@ mod acks;
 mod address;
 mod aim;
 mod aside;
+#[cfg(feature = "operate")]
+mod asked;
 mod cluster;
 mod codec;
 mod command;
@@ -46,8 +48,6 @@ mod identity;
 mod info;
 mod keeper;
 mod link;
-#[cfg(feature = "operate")]
-mod looked;
 mod many;
 mod naming;
 mod node;

@@ -142,12 +142,12 @@ impl Backend for Standalone {
 
     #[cfg(feature = "operate")]
     fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
-        vec![super::looked::Looked::at(&self.node, Publish::Classic)]
+        vec![super::asked::AskedServer::at(&self.node, Publish::Classic)]
     }
 
     #[cfg(feature = "operate")]
-    fn setting(&self) -> backend::Setting {
-        use backend::Setting::{Sentinel, Standalone};
+    fn deployment(&self) -> backend::Deployment {
+        use backend::Deployment::{Sentinel, Standalone};
         self.sentinels.as_ref().map_or(Standalone, |sentinels| Sentinel(sentinels.all().len()))
     }
 

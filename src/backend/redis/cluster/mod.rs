@@ -37,7 +37,7 @@ use tokio::{
 pub(super) use self::routes::Routes;
 use self::topology::Topology;
 #[cfg(feature = "operate")]
-use super::looked::Looked;
+use super::asked::AskedServer;
 use super::{
     acks::AckRequest,
     address::Target,
@@ -263,17 +263,17 @@ impl Backend for Cluster {
 
     #[cfg(feature = "operate")]
     fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
-        self.0.masters().iter().map(|member| Looked::at(&member.node, self.publish_kind())).collect()
+        self.0.masters().iter().map(|member| AskedServer::at(&member.node, self.publish_kind())).collect()
     }
 
     #[cfg(feature = "operate")]
     fn server_of(&self, key: &str) -> Option<Arc<dyn backend::Server>> {
-        Some(Looked::at(&*self.node(key)?, self.publish_kind()))
+        Some(AskedServer::at(&*self.node(key)?, self.publish_kind()))
     }
 
     #[cfg(feature = "operate")]
-    fn setting(&self) -> backend::Setting {
-        backend::Setting::Cluster
+    fn deployment(&self) -> backend::Deployment {
+        backend::Deployment::Cluster
     }
 
     fn born(&self) -> Option<Birth> {

@@ -20,7 +20,7 @@ use super::{
 use crate::backend::{Answers, Fault, Pending, Publish, Question, Server};
 
 /// One server.
-pub(super) struct Looked {
+pub(super) struct AskedServer {
     clients: Arc<Clients>,
     within: Duration,
     /// How releases are told there.
@@ -29,14 +29,14 @@ pub(super) struct Looked {
     idle: Arc<Mutex<Option<Named>>>,
 }
 
-impl Looked {
+impl AskedServer {
     /// Where this node's links lead now.
     pub(super) fn at(node: &Node, publish: Publish) -> Arc<dyn Server> {
         Arc::new(Self { clients: node.aim.now(), within: node.command_timeout, publish, idle: Arc::default() })
     }
 }
 
-impl Server for Looked {
+impl Server for AskedServer {
     fn address(&self) -> String {
         self.clients.address().to_string()
     }
