@@ -163,6 +163,14 @@ impl JobContext {
         u32::try_from((since / every).saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
+    /// How long the attempt lasts unless it is renewed, by what is known here; `None` once it is over. No I/O.
+    ///
+    /// It is for work that something else does, such as another process, and that must be over by then.
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        self.guard.expires_in()
+    }
+
     /// Resolves when the attempt is lost, with the reason; never if it ends otherwise. The work itself is dropped then: this is for
     /// what it spawned.
     ///

@@ -1,0 +1,150 @@
+//! The command that runs under a lock: a process group of its own, which ends with us.
+
+mod plan;
+pub(crate) mod shim;
+mod signals;
+mod supervise;
+mod terminal;
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command},
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
+
+use self::terminal::Terminal;
+pub(crate) use self::{
+    plan::Terms,
+    signals::Signals,
+    supervise::{Ending, Held, supervise},
+};
+use crate::status::Ended;
+
+/// What a command is told by its environment. One that is not told is not there either, though an outer run has it.
+const TOLD: [&str; 7] = [
+    "RELATCH_LOCK",
+    "RELATCH_HOLDER",
+    "RELATCH_FENCE",
+    "RELATCH_JOB",
+    "RELATCH_PERIOD",
+    "RELATCH_PERIOD_MS",
+    "RELATCH_ATTEMPT",
+];
+
+/// The command, while it runs. Dropped before it has ended, it is killed, and all of its group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    id: Pid,
+    ended: bool,
+}
+
+/// What has become of the command since it was last asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    Stopped,
+    Ended(Ended),
+}
+
+impl Group {
+    /// Starts it. To be called by the main thread: the command ends with the thread that starts it.
+    pub(crate) fn start(command: &[OsString], told: &[(&'static str, String)]) -> io::Result<Self> {
+        let mut shim = Command::new(this_program()?);
+        shim.arg0("relatch").args(shim::arguments(Terminal::ours().is_some(), command));
+        for name in TOLD {
+            shim.env_remove(name);
+        }
+        shim.envs(told.iter().map(|(name, value)| (name, value))).process_group(0);
+        let child = shim.spawn()?;
+        let id = Pid::from_child(&child);
+        Ok(Self { child, id, ended: false })
+    }
+
+    /// Passes a signal on to all of the group. That it is gone already is no fault.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if !self.ended {
+            let _ = kill_process_group(self.id, signal);
+        }
+    }
+
+    /// What has become of it. Once it has ended, its number is nobody's until [`Group::bury`].
+    pub(crate) fn change(&self) -> io::Result<Change> {
+        let at_once = WaitIdOptions::NOHANG;
+        let look = waitid(WaitId::Pid(self.id), at_once | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+        if let Some(status) = look {
+            let ended = match status.terminating_signal() {
+                Some(signal) => Ended::Killed(signal),
+                None => Ended::Exited(status.exit_status().unwrap_or_default()),
+            };
+            return Ok(Change::Ended(ended));
+        }
+        let stopped = waitid(WaitId::Pid(self.id), at_once | WaitIdOptions::STOPPED)?;
+        Ok(if stopped.is_some() { Change::Stopped } else { Change::None })
+    }
+
+    /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.
+    pub(crate) fn bury(&mut self) {
+        if !self.ended {
+            self.take_back();
+            self.ended = true;
+            drop(self.child.wait());
+        }
+    }
+
+    fn take_back(&self) {
+        if let Some(terminal) = Terminal::open() {
+            terminal.take_back_from(self.id);
+        }
+    }
+
+    /// Whether anybody of the group is left, once the command itself was buried.
+    pub(crate) fn leaves_others(&self) -> bool {
+        test_kill_process_group(self.id).is_ok()
+    }
+
+    /// Ends those as well.
+    pub(crate) fn kill_others(&self) {
+        let _ = kill_process_group(self.id, Signal::KILL);
+    }
+
+    /// Stops with a command that was stopped, as a job of a shell does, until somebody lets us go on.
+    pub(crate) fn stop_too(&self) {
+        // Elsewhere nobody waits for that, and nobody lets us go on.
+        if Terminal::open().is_some() {
+            self.take_back();
+            terminal::stop();
+        }
+    }
+
+    /// Lets it go on: at the terminal if that is ours to give, and elsewhere if it may.
+    pub(crate) fn go_on(&self, anywhere: bool) {
+        let terminal = Terminal::ours();
+        if let Some(terminal) = &terminal {
+            terminal.give_to(self.id);
+        }
+        if anywhere || terminal.is_some() {
+            self.signal(Signal::CONT);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.signal(Signal::KILL);
+            self.bury();
+        }
+    }
+}
+
+/// Where this program is, also if its file was replaced since it began.
+fn this_program() -> io::Result<OsString> {
+    let link = Path::new("/proc/self/exe");
+    if cfg!(target_os = "linux") && link.exists() { Ok(link.into()) } else { Ok(env::current_exe()?.into()) }
+}

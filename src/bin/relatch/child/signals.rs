@@ -1,0 +1,94 @@
+//! The signals that we are sent: which there are, and which are left to the command alone.
+
+use std::{fs, future::poll_fn, io, task::Poll};
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// They are passed on to the command.
+const PASSED: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// What is heard from now on.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    passed: Vec<(Signal, unix::Signal)>,
+    children: unix::Signal,
+    going_on: unix::Signal,
+}
+
+/// One that was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// For the command.
+    Passed(Signal),
+    /// Something has become of the command.
+    Child,
+    /// We were stopped, and may go on.
+    GoOn,
+}
+
+impl Signals {
+    /// What the process that started us ignores stays ignored, here and by the command: so it is with `nohup`.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let heard = PASSED.into_iter().filter(|signal| !is_in(ignored, *signal));
+        let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
+        let passed = heard.map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
+        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)? })
+    }
+
+    /// The next one. Dropped, none is missed.
+    pub(crate) async fn next(&mut self) -> Heard {
+        poll_fn(|cx| {
+            for (signal, stream) in &mut self.passed {
+                if stream.poll_recv(cx).is_ready() {
+                    return Poll::Ready(Heard::Passed(*signal));
+                }
+            }
+            if self.children.poll_recv(cx).is_ready() {
+                return Poll::Ready(Heard::Child);
+            }
+            if self.going_on.poll_recv(cx).is_ready() {
+                return Poll::Ready(Heard::GoOn);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next one that asks us to end, while there is no command.
+    pub(crate) async fn asked_to_end(&mut self) -> Signal {
+        loop {
+            if let Heard::Passed(signal) = self.next().await {
+                return signal;
+            }
+        }
+    }
+}
+
+/// The signals that are ignored, as bits; none where that cannot be known.
+fn ignored() -> u64 {
+    fs::read_to_string("/proc/self/status").ok().and_then(|status| ignored_by(&status)).unwrap_or_default()
+}
+
+fn ignored_by(status: &str) -> Option<u64> {
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(bits.trim(), 16).ok()
+}
+
+fn is_in(bits: u64, signal: Signal) -> bool {
+    u32::try_from(signal.as_raw() - 1).is_ok_and(|bit| bits.checked_shr(bit).is_some_and(|bits| bits & 1 == 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ignored_is_read_from_the_systems_list() {
+        let bits = ignored_by("Name:\tx\nSigBlk:\t0\nSigIgn:\t0000000000001001\n").expect("it is there");
+        assert!(is_in(bits, Signal::HUP));
+        assert!(!is_in(bits, Signal::INT) && !is_in(bits, Signal::TERM));
+        assert_eq!(ignored_by("Name:\tx"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! The terminal: whose it is while a command runs. Where there is none, or somebody else's job has it, nothing is done.
+
+use std::{fs::File, os::fd::AsFd};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::{
+    io::Errno,
+    process::{Pid, getpgrp, kill_current_process_group, test_kill_process_group},
+    termios::{tcgetpgrp, tcsetpgrp},
+};
+
+/// The terminal that controls us.
+#[derive(Debug)]
+pub(super) struct Terminal(File);
+
+impl Terminal {
+    /// The one that there is, if any.
+    pub(super) fn open() -> Option<Self> {
+        File::options().read(true).write(true).open("/dev/tty").ok().map(Self)
+    }
+
+    /// The one that there is, if it is ours now, which makes it ours to give.
+    pub(super) fn ours() -> Option<Self> {
+        let terminal = Self::open()?;
+        (tcgetpgrp(&terminal.0).ok()? == getpgrp()).then_some(terminal)
+    }
+
+    /// A group has the keyboard from now on, and what is typed there ends or stops it.
+    pub(super) fn give_to(&self, group: Pid) {
+        // A terminal that went away meanwhile has nothing to give.
+        as_if_in_front(|| {
+            let _ = tcsetpgrp(self.0.as_fd(), group);
+        });
+    }
+
+    /// We have it again, if that group had it, or one that is no more.
+    pub(super) fn take_back_from(&self, group: Pid) {
+        let has = tcgetpgrp(&self.0);
+        if has.is_ok_and(|has| has == group || test_kill_process_group(has) == Err(Errno::SRCH)) {
+            self.give_to(getpgrp());
+        }
+    }
+}
+
+/// Whoever is not in front is stopped for such a thing, unless that signal is blocked.
+fn as_if_in_front(change: impl FnOnce()) {
+    let mut stop = SigSet::empty();
+    stop.add(Signal::SIGTTOU);
+    let before = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    change();
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+}
+
+/// Stops us and whoever is in our job, until the job goes on. Where nobody could let it go on, nothing happens.
+pub(super) fn stop() {
+    let _ = kill_current_process_group(rustix::process::Signal::TSTP);
+}

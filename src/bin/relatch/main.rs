@@ -1,0 +1,80 @@
+//! The program `relatch`: from the command line to the exit status. Each command has a file of its own.
+
+mod address;
+mod args;
+mod child;
+mod completions;
+mod connect;
+mod duration;
+mod misuse;
+mod once;
+mod run;
+mod say;
+mod status;
+
+use std::{fmt, process::ExitCode};
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+/// Why a call comes to nothing: one line, and the status.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    why: String,
+    status: u8,
+}
+
+impl Failure {
+    pub(crate) fn misuse(why: impl fmt::Display) -> Self {
+        Self { why: why.to_string(), status: status::MISUSE }
+    }
+
+    pub(crate) fn system(error: impl fmt::Display) -> Self {
+        Self { why: format!("the system does not give what is needed: {error}"), status: status::SYSTEM }
+    }
+}
+
+impl From<relatch::Error> for Failure {
+    fn from(error: relatch::Error) -> Self {
+        Self { why: say::chain(&error), status: status::of_error(&error) }
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(arguments) = child::shim::asked_for() {
+        return child::shim::run(&arguments).into();
+    }
+    let status = match Cli::try_parse() {
+        Ok(cli) => begin(cli),
+        Err(error) => match misuse::line(&error) {
+            Some(why) => Err(Failure::misuse(why)),
+            // Help that nobody reads is no failure.
+            None => Ok(error.print().map_or(0, |()| 0)),
+        },
+    };
+    status
+        .unwrap_or_else(|failure| {
+            say::line(&failure.why);
+            failure.status
+        })
+        .into()
+}
+
+/// All of it happens on this thread: commands that it starts end with it.
+fn begin(cli: Cli) -> Result<u8, Failure> {
+    if let Command::Completions(completions) = cli.command {
+        return Ok(completions::print(&completions));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
+    let status = runtime.block_on(async {
+        match cli.command {
+            Command::Run(run) => run::run(&cli.server, *run).await,
+            Command::Once(once) => once::run(&cli.server, *once).await,
+            Command::Completions(completions) => Ok(completions::print(&completions)),
+        }
+    });
+    // A host's name that is still being looked up is nothing to wait for.
+    runtime.shutdown_background();
+    status
+}

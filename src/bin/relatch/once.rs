@@ -1,0 +1,197 @@
+//! `relatch once`: a command once a period, on one of many machines.
+
+use std::{
+    ffi::OsString,
+    io,
+    pin::pin,
+    time::{Duration, SystemTime},
+};
+
+use relatch::{JobContext, Outcome, PeriodicJob};
+use tokio::{join, sync::oneshot, time::sleep};
+
+use crate::{
+    Failure,
+    args::{Keep, OnLoss, Once, Server},
+    child::{Ending, Group, Held, Signals, Terms, supervise},
+    connect,
+    misuse::{self, Words},
+    say, status,
+};
+
+/// How often is asked whether another machine is still at it.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// What became of asking once.
+enum Asked {
+    /// A signal came first: the status.
+    Ended(u8),
+    /// The command was not run.
+    NotHere(Outcome<(), ()>),
+    /// It was.
+    Here(Outcome<(), ()>, Ending),
+}
+
+/// Asks for the period's work, and says with which status to end.
+pub(crate) async fn run(server: &Server, once: Once) -> Result<u8, Failure> {
+    let Words { name, command } = misuse::words(once.words.clone()).map_err(Failure::misuse)?;
+    let builder = connect::builder(server)?.watchdog_timeout(once.keep.lease);
+    let mut signals = Signals::listen().map_err(Failure::system)?;
+    let client = tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
+        client = builder.connect() => client?,
+    };
+    let mut job = client.periodic_job(&name, once.every).offset(once.offset).max_attempts(once.attempts);
+    if let Some(within) = once.start_within {
+        job = job.start_within(within);
+    }
+    let what = format!("job {}", say::name(&name));
+    let mut asking = Asking { job, work: Work { name, what, command, keep: once.keep.clone() }, signals };
+    let status = if once.stand_by { asking.stand_by(once.quiet).await } else { asking.once(once.quiet).await };
+    client.close().await;
+    status
+}
+
+/// What is asked for, and what is heard meanwhile.
+struct Asking {
+    job: PeriodicJob,
+    work: Work,
+    signals: Signals,
+}
+
+/// What is done in a period.
+struct Work {
+    name: String,
+    /// As lines call it.
+    what: String,
+    command: Vec<OsString>,
+    keep: Keep,
+}
+
+impl Asking {
+    async fn once(&mut self, quiet: bool) -> Result<u8, Failure> {
+        Ok(match self.ask().await? {
+            Asked::Ended(status) => status,
+            Asked::NotHere(outcome) => self.skipped(&outcome, quiet),
+            Asked::Here(outcome, ending) => self.ran(&outcome, ending),
+        })
+    }
+
+    /// Asks until the period's work is done, here or elsewhere, or given up.
+    async fn stand_by(&mut self, quiet: bool) -> Result<u8, Failure> {
+        let mut failed = None;
+        loop {
+            match self.ask().await? {
+                Asked::Ended(status) => return Ok(status),
+                Asked::NotHere(Outcome::Running { remaining_lease, .. }) => {
+                    let pause = BETWEEN_LOOKS.min(remaining_lease);
+                    tokio::select! {
+                        biased;
+                        signal = self.signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
+                        () = sleep(pause) => {}
+                    }
+                }
+                // What failed here, and nobody has done better, is ours to tell.
+                Asked::NotHere(outcome @ Outcome::Exhausted { .. }) => {
+                    let skipped = self.skipped(&outcome, quiet);
+                    return Ok(failed.unwrap_or(skipped));
+                }
+                Asked::NotHere(outcome) => return Ok(self.skipped(&outcome, quiet)),
+                Asked::Here(outcome @ Outcome::Failed { .. }, ending) => failed = Some(self.ran(&outcome, ending)),
+                Asked::Here(outcome, ending) => return Ok(self.ran(&outcome, ending)),
+            }
+        }
+    }
+
+    /// Asks, and runs the command if it is this machine's turn.
+    async fn ask(&mut self) -> Result<Asked, Failure> {
+        let (give, given) = oneshot::channel();
+        let (tell, told) = oneshot::channel::<bool>();
+        let body = |context: JobContext| async move {
+            drop(give.send(context));
+            if told.await == Ok(true) { Ok(()) } else { Err(()) }
+        };
+        let mut asked = pin!(self.job.run(body));
+        let context = tokio::select! {
+            biased;
+            Ok(context) = given => context,
+            signal = self.signals.asked_to_end() => return Ok(Asked::Ended(status::of_signal(signal.as_raw()))),
+            outcome = &mut asked => return Ok(Asked::NotHere(outcome?)),
+        };
+        // Not in the work itself, which is dropped when the attempt is lost: the command has its grace even then.
+        let beside = async {
+            let ending = self.work.run(context, &mut self.signals).await;
+            let succeeded = ending.as_ref().is_ok_and(|ending| ending.is_success());
+            let _ = tell.send(succeeded);
+            ending
+        };
+        let (outcome, ending) = join!(asked, beside);
+        Ok(Asked::Here(outcome?, ending.map_err(Failure::system)?))
+    }
+
+    /// The status after the command.
+    fn ran(&self, outcome: &Outcome<(), ()>, ending: Ending) -> u8 {
+        let what = &self.work.what;
+        match outcome {
+            Outcome::Unrecorded((), error) => {
+                say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+            }
+            Outcome::Lost { error, .. } if self.work.keep.on_loss != OnLoss::Ignore => {
+                if !ending.for_loss {
+                    say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+                }
+                return status::LOST;
+            }
+            Outcome::Failed { attempt, .. } if !ending.for_loss => {
+                say::line(&format!("{what}: attempt {attempt} failed, with status {}", ending.ended.status()));
+            }
+            _ => {}
+        }
+        ending.status()
+    }
+
+    /// The status where the command was not run, and a line that says why.
+    fn skipped(&self, outcome: &Outcome<(), ()>, quiet: bool) -> u8 {
+        if !quiet {
+            say::line(&format!("{}: {}", self.work.what, why_not(outcome)));
+        }
+        0
+    }
+}
+
+impl Work {
+    async fn run(&self, context: JobContext, signals: &mut Signals) -> io::Result<Ending> {
+        let whole = context.expires_in().unwrap_or_default();
+        let terms = Terms::new(self.keep.on_loss, self.keep.grace, whole);
+        let mut group = Group::start(&self.command, &told(&self.name, &context))?;
+        supervise(&mut group, &Held::Attempt(&context), &terms, signals, &self.what).await
+    }
+}
+
+fn told(name: &str, context: &JobContext) -> Vec<(&'static str, String)> {
+    let since_1970 = context.period().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    vec![
+        ("RELATCH_JOB", name.to_owned()),
+        ("RELATCH_PERIOD", humantime::format_rfc3339_seconds(context.period()).to_string()),
+        ("RELATCH_PERIOD_MS", since_1970.as_millis().to_string()),
+        ("RELATCH_ATTEMPT", context.attempt().to_string()),
+        ("RELATCH_FENCE", context.fence().to_string()),
+    ]
+}
+
+/// Why a command was not run.
+fn why_not(outcome: &Outcome<(), ()>) -> String {
+    let at = |time: &SystemTime| humantime::format_rfc3339_seconds(*time);
+    match outcome {
+        Outcome::AlreadyDone { client_id, at: when, .. } => {
+            format!("not run, it was done at {} by client {client_id}", at(when))
+        }
+        Outcome::Running { client_id, since, .. } => {
+            format!("not run, client {client_id} is at it since {}", at(since))
+        }
+        Outcome::Exhausted { attempts, .. } => format!("not run, all {attempts} attempts of this period were begun"),
+        Outcome::Late { period, .. } => format!("not run, it is too late in the period of {}", at(period)),
+        _ => "not run".to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! `relatch run`: a command under a lock.
+
+use std::{ffi::OsString, time::Duration};
+
+use relatch::{Acquire, Client, Error, FencedLock, LockGuard, Mutex, Result, TryAcquire};
+
+use crate::{
+    Failure,
+    args::{Keep, OnLoss, Run, Server},
+    child::{Ending, Group, Held, Signals, Terms, supervise},
+    connect, duration,
+    misuse::{self, Words},
+    say, status,
+};
+
+/// The lock, with tokens or without.
+enum Lock {
+    Plain(Mutex),
+    Fenced(FencedLock),
+}
+
+impl Lock {
+    fn of(client: &Client, name: &str, fenced: bool) -> Self {
+        if fenced { Self::Fenced(client.fenced_lock(name)) } else { Self::Plain(client.mutex(name)) }
+    }
+
+    fn lock(&self) -> Acquire {
+        match self {
+            Self::Plain(lock) => lock.lock(),
+            Self::Fenced(lock) => lock.lock(),
+        }
+    }
+
+    fn try_lock(&self) -> TryAcquire {
+        match self {
+            Self::Plain(lock) => lock.try_lock(),
+            Self::Fenced(lock) => lock.try_lock(),
+        }
+    }
+
+    /// What a hold of this client is called at the server.
+    async fn holder(&self, client: &Client) -> Option<String> {
+        let seen = match self {
+            Self::Plain(lock) => lock.inspect().await,
+            Self::Fenced(lock) => lock.inspect().await,
+        };
+        let seen = seen.ok()??;
+        (seen.client_id == client.id().to_string()).then(|| format!("{}:{}", seen.client_id, seen.hold_id))
+    }
+}
+
+/// Runs the command, and says with which status to end.
+pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Failure> {
+    if let Some(why) = misuse::refused(&run.flock) {
+        return Err(Failure::misuse(why));
+    }
+    let Words { name, command } = misuse::words(run.words.clone()).map_err(Failure::misuse)?;
+    let builder = connect::builder(server)?.watchdog_timeout(run.keep.lease);
+    let mut signals = Signals::listen().map_err(Failure::system)?;
+    let client = tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
+        client = builder.connect() => client?,
+    };
+    let lock = Lock::of(&client, &name, run.fenced);
+    let taken = tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => {
+            client.close().await;
+            return Ok(status::of_signal(signal.as_raw()));
+        }
+        taken = take(&lock, &run) => taken,
+    };
+    let status = match taken {
+        Ok(Some(guard)) => under(&client, &lock, guard, &name, &command, &run.keep, &mut signals).await,
+        Ok(None) => {
+            if !run.quiet {
+                say::line(&format!("lock {} is held by somebody else", say::name(&name)));
+            }
+            Ok(run.busy_status)
+        }
+        Err(error) => Err(error.into()),
+    };
+    client.close().await;
+    status
+}
+
+async fn take(lock: &Lock, run: &Run) -> Result<Option<LockGuard>> {
+    if !run.no_wait && run.wait.is_none() {
+        let asked = lock.lock();
+        return match run.max_hold {
+            Some(bound) => asked.max_hold(bound).await.map(Some),
+            None => asked.await.map(Some),
+        };
+    }
+    let asked = lock.try_lock().wait(run.wait.unwrap_or_default());
+    match run.max_hold {
+        Some(bound) => asked.max_hold(bound).await,
+        None => asked.await,
+    }
+}
+
+/// What is done while the lock is held.
+async fn under(
+    client: &Client,
+    lock: &Lock,
+    guard: LockGuard,
+    name: &str,
+    command: &[OsString],
+    keep: &Keep,
+    signals: &mut Signals,
+) -> std::result::Result<u8, Failure> {
+    let mut told = vec![("RELATCH_LOCK", name.to_owned())];
+    told.extend(lock.holder(client).await.map(|holder| ("RELATCH_HOLDER", holder)));
+    told.extend(guard.fence().map(|fence| ("RELATCH_FENCE", fence.to_string())));
+    let whole = guard.expires_in().unwrap_or_default();
+    let terms = Terms::new(keep.on_loss, keep.grace, whole);
+    let mut group = Group::start(command, &told).map_err(Failure::system)?;
+    let held = Held::Lock(&guard);
+    let what = format!("lock {}", say::name(name));
+    let ending = supervise(&mut group, &held, &terms, signals, &what).await.map_err(Failure::system)?;
+    let released = guard.unlock().await.map(drop);
+    Ok(end(ending, released, keep.on_loss, &what, whole))
+}
+
+/// The status at the end, and a line where something is to be known of the lock.
+fn end(ending: Ending, released: Result<()>, on_loss: OnLoss, what: &str, lease: Duration) -> u8 {
+    match released {
+        Err(error @ Error::Lost { .. }) if on_loss != OnLoss::Ignore => {
+            // Of a command that was ended for it there was a line already.
+            if !ending.for_loss {
+                say::line(&error.to_string());
+            }
+            status::LOST
+        }
+        Ok(()) | Err(Error::Lost { .. }) => ending.status(),
+        Err(error) => {
+            let by_itself = format!("{what} ends by itself, within {}", duration::shown(lease));
+            say::line(&format!("{}; {by_itself}", say::chain(&error)));
+            ending.status()
+        }
+    }
+}
