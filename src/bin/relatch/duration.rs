@@ -16,7 +16,8 @@ pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
 /// The same, and bare seconds, of which parts may be given.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        Ok(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| "a wait is a number of seconds, or a number and a unit, such as 10 or 5m".to_owned()),
         Err(_) => with_unit(text),
     }
 }

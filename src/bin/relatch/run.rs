@@ -133,6 +133,8 @@ fn end(ending: Ending, released: Result<()>, on_loss: OnLoss, what: &str, lease:
             }
             status::LOST
         }
+        // Whoever could not renew cannot release, and has said so.
+        Err(_) if ending.for_loss => ending.status(),
         Ok(()) | Err(Error::Lost { .. }) => ending.status(),
         Err(error) => {
             let by_itself = format!("{what} ends by itself, within {}", duration::shown(lease));

@@ -1,0 +1,113 @@
+//! How a run ends that is told to, or killed: signals go on to the command, and the command goes with us.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::{
+    harness::{Server, eventually, unique_name},
+    program::{Folder, PROGRAM, Running, SOON, after, done, relatch, runs, shell},
+};
+
+fn run(folder: &Folder, options: &[&str], name: &str, script: &str) -> Command {
+    let url = Server::shared().url();
+    let words = ["--url", &url, "run"].into_iter().chain(options.iter().copied());
+    let mut command = relatch(words.chain([name, "sh", "-c", script]));
+    command.current_dir(folder.path());
+    command
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_command_says_what_becomes_of_it() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2] {
+        let (name, folder) = (unique_name(), Folder::new());
+        let number = signal.as_raw();
+        let script = format!("trap 'echo got; exit 9' {number}; echo x > began; while :; do sleep 0.05; done");
+        let running = Running::start(&mut run(&folder, &[], &name, &script));
+        folder.read("began");
+        running.signal(signal);
+        let came = running.came();
+        assert_eq!((came.status, &*came.out), (Some(9), "got\n"), "{signal:?}: {}", came.err);
+    }
+}
+
+#[test]
+fn a_command_without_a_word_about_it_is_ended_by_the_signal() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let running = Running::start(&mut run(&folder, &[], &name, "echo x > began; exec sleep 60"));
+    folder.read("began");
+    running.signal(Signal::TERM);
+    assert_eq!(running.came().in_silence(), 143);
+    assert_eq!(Server::shared().hash(&name).len(), 0, "the lock is free");
+}
+
+#[test]
+fn a_command_that_ignores_term_is_waited_for_while_its_lock_is_held() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let script = "trap '' TERM; echo x > began; while [ ! -e end ]; do sleep 0.05; done; exit 4";
+    let mut running = Running::start(&mut run(&folder, &["--lease", "1s"], &name, script));
+    folder.read("began");
+    let told = Instant::now();
+    running.signal(Signal::TERM);
+    after(told, Duration::from_millis(1500));
+    assert!(!running.is_over());
+    assert_eq!(Server::shared().hash(&name).len(), 1, "the lock is renewed meanwhile");
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(running.came().in_silence(), 4);
+}
+
+#[test]
+fn whoever_waits_is_ended_by_a_signal_and_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (name, folder) = (unique_name(), Folder::new());
+        let holder = Running::start(&mut run(&folder, &[], &name, "echo x > began; exec sleep 60"));
+        folder.read("began");
+        let waiting = Running::start(&mut run(&folder, &[], &name, "echo never"));
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        eventually(SOON, || Server::shared().listeners(&channel) == 1);
+        waiting.signal(signal);
+        assert_eq!(waiting.came().in_silence(), 128 + signal.as_raw());
+        eventually(SOON, || Server::shared().listeners(&channel) == 0);
+        holder.signal(Signal::TERM);
+        assert_eq!(holder.came().in_silence(), 143);
+    }
+}
+
+#[test]
+fn what_is_ignored_around_us_is_ignored_by_the_command_too() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let script = "echo $$ > pid; while [ ! -e end ]; do sleep 0.05; done; echo well";
+    let text =
+        format!("trap '' HUP; exec '{PROGRAM}' --url '{}' run '{name}' sh -c '{script}'", Server::shared().url());
+    let running = Running::start(shell(&text).current_dir(folder.path()));
+    let command = folder.pid("pid");
+    running.signal(Signal::HUP);
+    kill_process(command, Signal::HUP).expect("it runs");
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let came = running.came();
+    assert_eq!((came.status, &*came.out, &*came.err), (Some(0), "well\n", ""));
+}
+
+#[test]
+fn the_command_of_a_killed_run_is_gone_at_once_and_its_lock_within_the_lease() {
+    let (server, name, folder) = (Server::shared(), unique_name(), Folder::new());
+    let script = "trap '' TERM HUP; sleep 60 & echo $! > grandchild; echo $$ > pid; wait";
+    let lease = Duration::from_secs(3);
+    let mut running = Running::start(&mut run(&folder, &["--lease", "3s"], &name, script));
+    let (command, grandchild) = (folder.pid("pid"), folder.pid("grandchild"));
+    assert_eq!(server.hash(&name).len(), 1);
+    running.signal(Signal::KILL);
+    let killed = Instant::now();
+    eventually(SOON, || !runs(command));
+    assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+    // That is said where it is promised: only the command itself ends with us.
+    assert!(runs(grandchild));
+    kill_process(grandchild, Signal::KILL).expect("it runs");
+    assert!(running.is_over());
+    let came = done(&mut run(&folder, &["-w", "20s"], &name, "true"));
+    assert_eq!(came.in_silence(), 0);
+    assert!(killed.elapsed() < lease + Duration::from_secs(1), "{:?}", killed.elapsed());
+}

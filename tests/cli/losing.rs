@@ -1,0 +1,188 @@
+//! `relatch run` where the lock is lost: the command is over before anybody else's begins.
+
+use std::{process::Command, time::Duration};
+
+use crate::{
+    harness::{
+        Server, eventually,
+        proxy::{Door, Proxy},
+        unique_name,
+    },
+    program::{Came, Folder, Running, SOON, done, now, relatch, runs},
+};
+
+/// Writes when it was told to stop, and goes on; writes that it lives, again and again.
+const STUBBORN: &str =
+    "trap 'date +%s%N >> told' TERM; echo $$ > pid; while :; do date +%s%N >> alive; sleep 0.01; done";
+
+fn run(folder: &Folder, url: &str, options: &[&str], name: &str, script: &str) -> Command {
+    let words = ["--url", url, "run"].into_iter().chain(options.iter().copied());
+    let mut command = relatch(words.chain([name, "sh", "-c", script]));
+    command.current_dir(folder.path());
+    command
+}
+
+/// The one line of ours beside what a shell says of its own commands that were told to stop with it.
+#[track_caller]
+fn our_line(came: &Came) -> &str {
+    let mut lines = came.err.lines().filter_map(|line| line.strip_prefix("relatch: "));
+    let line = lines.next().unwrap_or_else(|| panic!("nothing was said: {came:?}"));
+    assert_eq!(lines.next(), None);
+    line
+}
+
+/// Nothing passes any more, and nobody is told.
+fn cut(proxy: &Proxy) {
+    proxy.door(Door::Silent);
+    proxy.silence_all();
+}
+
+#[test]
+fn a_command_behind_a_cut_network_is_told_in_time_and_gone_before_another_begins() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let options = ["--lease", "3s", "--grace", "1s"];
+    let here = Running::start(&mut run(&folder, &proxy.url(), &options, &name, STUBBORN));
+    let command = folder.pid("pid");
+    let began = "date +%s%N > began";
+    let there = Running::start(&mut run(&folder, &server.url(), &options, &name, began));
+    eventually(SOON, || server.listeners(&format!("redisson_lock__channel:{{{name}}}")) > 0);
+    cut(&proxy);
+    let cut_at = now();
+    // What passed before is all that the server will hear: this is the end of it.
+    let ends_at = server.ends_at(&name).expect("it has a TTL");
+    let came = here.came();
+    assert!(!runs(command));
+    assert_eq!(there.came().in_silence(), 0);
+    let [told, last, other] = ["told", "alive", "began"].map(|name| folder.time(name));
+    let since = |at: Duration| at.saturating_sub(cut_at).as_millis();
+    println!(
+        "cut; told to stop after {} ms, last sign of life after {} ms, the lock's end after {} ms, the other began after {} ms",
+        since(told),
+        since(last),
+        since(ends_at),
+        since(other)
+    );
+    assert!(told < ends_at, "told {told:?}, the lock's end {ends_at:?}");
+    assert!(last < ends_at, "last {last:?}, the lock's end {ends_at:?}");
+    assert!(last < other, "last {last:?}, the other {other:?}");
+    assert_eq!(came.status, Some(76));
+    let line = our_line(&came);
+    assert!(line.starts_with(&format!("lock \"{name}\" ends in ")), "{line}");
+    assert!(line.ends_with(": the command is told to stop"), "{line}");
+}
+
+#[test]
+fn a_command_that_stops_when_told_has_its_time_for_it() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "trap 'sleep 0.3; echo tidied; exit 0' TERM; echo x > began; while :; do sleep 0.01; done";
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, script));
+    folder.read("began");
+    server.delete(&name);
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(76), "tidied\n"));
+    let said = format!("lock \"{name}\" was lost: the server no longer knows the hold: the command is told to stop");
+    assert_eq!(our_line(&came), said);
+}
+
+#[test]
+fn all_of_a_group_is_gone_with_the_lock() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "sh -c 'trap \"\" TERM; echo $$ > grandchild; while :; do sleep 0.01; done' & echo $$ > pid; wait";
+    let options = ["--lease", "3s", "--grace", "500ms"];
+    let running = Running::start(&mut run(&folder, &server.url(), &options, &name, script));
+    let (command, grandchild) = (folder.pid("pid"), folder.pid("grandchild"));
+    server.delete(&name);
+    assert_eq!(running.came().status, Some(76));
+    assert!(!runs(command) && !runs(grandchild));
+}
+
+#[test]
+fn a_command_is_killed_without_a_word_if_that_is_wanted() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let options = ["--lease", "2s", "--on-loss", "kill"];
+    let running = Running::start(&mut run(&folder, &server.url(), &options, &name, STUBBORN));
+    let command = folder.pid("pid");
+    server.delete(&name);
+    let (status, line) = running.came().with_a_line();
+    assert_eq!(status, 76);
+    assert!(line.ends_with("the server no longer knows the hold: the command is killed"), "{line}");
+    assert!(!folder.at("told").exists());
+    assert!(!runs(command));
+}
+
+#[test]
+fn a_command_goes_on_without_its_lock_if_that_is_wanted() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 5";
+    let options = ["--lease", "1s", "--on-loss", "ignore"];
+    let mut running = Running::start(&mut run(&folder, &server.url(), &options, &name, script));
+    folder.read("began");
+    server.delete(&name);
+    let other = done(&mut run(&folder, &server.url(), &["-n"], &name, "sleep 2"));
+    assert_eq!(other.in_silence(), 0);
+    assert!(!running.is_over());
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let (status, line) = running.came().with_a_line();
+    assert_eq!(status, 5);
+    assert!(line.ends_with("the server no longer knows the hold: the command goes on"), "{line}");
+}
+
+#[test]
+fn a_command_that_ends_with_its_lock_lost_says_so() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done";
+    let running = Running::start(&mut run(&folder, &server.url(), &[], &name, script));
+    folder.read("began");
+    server.delete(&name);
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let (status, line) = running.came().with_a_line();
+    assert_eq!((status, line), (76, format!("lock \"{name}\" was lost: the server no longer knows the hold")));
+}
+
+#[test]
+fn a_command_is_over_when_its_time_is() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let options = ["--max-hold", "2s"];
+    let here = Running::start(&mut run(&folder, &server.url(), &options, &name, STUBBORN));
+    folder.pid("pid");
+    let began = now();
+    let there = Running::start(&mut run(&folder, &server.url(), &[], &name, "date +%s%N > began"));
+    assert_eq!(here.came().status, Some(76));
+    assert_eq!(there.came().in_silence(), 0);
+    let [told, last, other] = ["told", "alive", "began"].map(|name| folder.time(name));
+    assert!(told < last && last < other, "told {told:?}, last {last:?}, the other {other:?}");
+    assert!(other < began + Duration::from_secs(3), "it began {began:?}, the other {other:?}");
+}
+
+#[test]
+fn a_network_that_comes_back_in_time_ends_nothing() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 3";
+    let running = Running::start(&mut run(&folder, &proxy.url(), &["--lease", "6s"], &name, script));
+    folder.read("began");
+    let before = server.ends_at(&name).expect("it has a TTL");
+    proxy.door(Door::Refusing);
+    proxy.cut_all();
+    std::thread::sleep(Duration::from_millis(2500)); // the first renewal falls into it
+    proxy.door(Door::Open);
+    eventually(SOON, || server.ends_at(&name).is_some_and(|now| now > before));
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(running.came().in_silence(), 3);
+}
+
+#[test]
+fn whoever_cannot_say_that_the_lock_is_free_says_when_it_is() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 3";
+    let running = Running::start(&mut run(&folder, &proxy.url(), &["--lease", "12s"], &name, script));
+    folder.read("began");
+    cut(&proxy);
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let (status, line) = running.came().with_a_line();
+    assert_eq!(status, 3);
+    assert!(line.starts_with(&format!("could not release lock \"{name}\": the server is unreachable")), "{line}");
+    assert!(line.ends_with(&format!("lock \"{name}\" ends by itself, within 11s")), "{line}");
+}

@@ -1,0 +1,151 @@
+//! `relatch once`: one of many machines runs the command, and the others say why they do not.
+
+use std::{process::Command, time::Duration};
+
+use rustix::process::Signal;
+
+use crate::{
+    harness::{Server, eventually, unique_name},
+    program::{Folder, Running, SOON, done, relatch},
+};
+
+/// A period that no test lives to see the end of.
+const YEAR: &str = "365days";
+
+fn once(options: &[&str], name: &str, command: &[&str]) -> Command {
+    let url = Server::shared().url();
+    let words = ["--url", &url, "once", "--every", YEAR].into_iter().chain(options.iter().copied()).chain([name]);
+    relatch(words.chain(command.iter().copied()))
+}
+
+#[test]
+fn a_command_is_run_once_a_period_and_the_others_say_that_it_was_done() {
+    let name = unique_name();
+    let first = done(&mut once(&[], &name, &["echo", "ran"]));
+    assert_eq!((first.status, &*first.out, &*first.err), (Some(0), "ran\n", ""));
+    let (status, line) = done(&mut once(&[], &name, &["echo", "ran"])).with_a_line();
+    assert_eq!(status, 0);
+    assert!(line.starts_with(&format!("job \"{name}\": not run, it was done at 20")), "{line}");
+    assert_eq!(done(&mut once(&["-q"], &name, &["echo", "ran"])).in_silence(), 0);
+}
+
+#[test]
+fn many_machines_at_once_run_it_once() {
+    let name = unique_name();
+    let all: Vec<_> =
+        (0..12).map(|_| Running::start(&mut once(&[], &name, &["sh", "-c", "echo ran; sleep 0.2"]))).collect();
+    let came: Vec<_> = all.into_iter().map(Running::came).collect();
+    assert!(came.iter().all(|came| came.status == Some(0)), "{came:?}");
+    assert_eq!(came.iter().filter(|came| came.out == "ran\n").count(), 1, "{came:?}");
+    let others = came.iter().filter(|came| came.err.contains("is at it since") || came.err.contains("it was done at"));
+    assert_eq!(others.count(), 11, "{came:?}");
+}
+
+#[test]
+fn a_command_that_fails_is_run_again_until_its_attempts_are_over() {
+    let name = unique_name();
+    for attempt in 1..=2 {
+        let came = done(&mut once(&["--attempts", "2"], &name, &["sh", "-c", "echo $RELATCH_ATTEMPT; exit 7"]));
+        assert_eq!((came.status, came.out), (Some(7), format!("{attempt}\n")));
+        assert_eq!(came.err, format!("relatch: job \"{name}\": attempt {attempt} failed, with status 7\n"));
+    }
+    let said = format!("job \"{name}\": not run, all 2 attempts of this period were begun");
+    assert_eq!(done(&mut once(&["--attempts", "2"], &name, &["true"])).with_a_line(), (0, said));
+}
+
+#[test]
+fn a_command_knows_its_period_by_its_environment() {
+    let name = unique_name();
+    let url = Server::shared().url();
+    let words = ["--url", &url, "once", "--every", "1day", "--offset", "90m", &name, "env"];
+    let came = done(relatch(words).env("RELATCH_HOLDER", "of somebody around it"));
+    let told: std::collections::BTreeMap<_, _> = came.out.lines().filter_map(|line| line.split_once('=')).collect();
+    let (period, ms) = (told["RELATCH_PERIOD"], told["RELATCH_PERIOD_MS"]);
+    assert!(period.starts_with("20") && period.ends_with("T01:30:00Z"), "{period}");
+    let start = humantime_of(period);
+    assert_eq!(ms.parse(), Ok(start.as_millis()));
+    let fence: u64 = told["RELATCH_FENCE"].parse().expect("a number");
+    assert_eq!((fence >> 16, fence & 0xffff), (start.as_secs(), 1));
+    assert_eq!((told["RELATCH_JOB"], told["RELATCH_ATTEMPT"]), (&*name, "1"));
+    assert!(!told.contains_key("RELATCH_HOLDER") && !told.contains_key("RELATCH_LOCK"));
+}
+
+/// The time since 1970, by the system's own `date`.
+fn humantime_of(text: &str) -> Duration {
+    let came = done(Command::new("date").args(["-d", text, "+%s"]));
+    Duration::from_secs(came.out.trim().parse().expect("a number"))
+}
+
+#[test]
+fn a_command_is_not_begun_too_late_in_a_period() {
+    let (status, line) = done(&mut once(&["--start-within", "1s"], &unique_name(), &["true"])).with_a_line();
+    assert_eq!(status, 0);
+    assert!(line.contains("not run, it is too late in the period of "), "{line}");
+}
+
+#[test]
+fn whoever_stands_by_runs_what_failed_elsewhere() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let failing = "echo x > began; while [ ! -e end ]; do sleep 0.05; done; exit 9";
+    let here = Running::start(once(&[], &name, &["sh", "-c", failing]).current_dir(folder.path()));
+    folder.read("began");
+    let mut there = Running::start(&mut once(&["--stand-by"], &name, &["sh", "-c", "echo $RELATCH_ATTEMPT"]));
+    let url = Server::shared().url();
+    // It has asked by then, and found somebody at it.
+    let clients = || {
+        done(Command::new("redis-cli").args([
+            "-s",
+            Server::shared().socket().to_str().expect("text"),
+            "CLIENT",
+            "LIST",
+        ]))
+    };
+    eventually(SOON, || clients().out.matches("name=relatch:").count() >= 2);
+    assert!(!there.is_over(), "{url}");
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(here.came().status, Some(9));
+    let came = there.came();
+    assert_eq!((came.status, &*came.out, &*came.err), (Some(0), "2\n", ""));
+}
+
+#[test]
+fn whoever_stands_by_tells_of_its_own_failure_where_nobody_does_better() {
+    let name = unique_name();
+    let came = done(&mut once(&["--stand-by", "--attempts", "2"], &name, &["sh", "-c", "exit 6"]));
+    assert_eq!(came.status, Some(6));
+    assert_eq!(came.err.lines().count(), 3, "{}", came.err);
+}
+
+#[test]
+fn whoever_stands_by_is_ended_by_a_signal() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let holder =
+        Running::start(once(&[], &name, &["sh", "-c", "echo x > began; exec sleep 60"]).current_dir(folder.path()));
+    folder.read("began");
+    let there = Running::start(&mut once(&["--stand-by"], &name, &["true"]));
+    std::thread::sleep(Duration::from_millis(300)); // what it says is the same at any moment
+    there.signal(Signal::TERM);
+    assert_eq!(there.came().in_silence(), 143);
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.came().status, Some(143));
+}
+
+#[test]
+fn an_attempt_that_is_lost_is_ended_with_its_grace() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "trap 'echo tidied; exit 0' TERM; echo x > began; while :; do sleep 0.01; done";
+    let words = ["--url", &server.url(), "once", "--every", YEAR, "--lease", "3s", &name, "sh", "-c", script];
+    let running = Running::start(relatch(words).current_dir(folder.path()));
+    folder.read("began");
+    server.delete(&format!("relatch_job:{{{name}}}"));
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(76), "tidied\n"), "{}", came.err);
+}
+
+#[test]
+fn a_command_that_is_not_there_has_had_its_attempt() {
+    let name = unique_name();
+    assert_eq!(done(&mut once(&["--attempts", "1"], &name, &["no-such-command-at-all"])).status, Some(127));
+    let (status, line) = done(&mut once(&["--attempts", "1"], &name, &["true"])).with_a_line();
+    assert!(status == 0 && line.ends_with("all 1 attempts of this period were begun"), "{line}");
+}

@@ -1,0 +1,193 @@
+//! The program that is tested: how it is called, and what came of it.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{eventually, unique_name};
+
+/// How long anything may take on a busy machine that is not to take long.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// The program with these arguments; nothing that is around it says where a server is.
+pub(crate) fn relatch<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null());
+    without_ours(&mut command);
+    command
+}
+
+/// Its path.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_relatch");
+
+/// A shell that runs this text.
+pub(crate) fn shell(text: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", text]).stdin(Stdio::null());
+    without_ours(&mut command);
+    command
+}
+
+fn without_ours(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("RELATCH_") {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Came {
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Came {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The status alone, where nothing was said.
+    #[track_caller]
+    pub(crate) fn in_silence(self) -> i32 {
+        assert_eq!((&*self.out, &*self.err), ("", ""), "{self:?}");
+        self.status.expect("it exits")
+    }
+
+    /// The status and the one line that was said.
+    #[track_caller]
+    pub(crate) fn with_a_line(self) -> (i32, String) {
+        let line = self.err.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
+        assert!(!line.contains('\n'), "more than one line: {line}");
+        let line = line.strip_prefix("relatch: ").unwrap_or_else(|| panic!("not ours: {line}"));
+        (self.status.expect("it exits"), line.to_owned())
+    }
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub(crate) fn done(command: &mut Command) -> Came {
+    Came::of(command.output().expect("it starts"))
+}
+
+/// One that runs; dropped it is killed.
+#[derive(Debug)]
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")))
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(self.0.as_ref().expect("it runs"))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it takes the signal");
+    }
+
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.0.as_mut().expect("it runs").try_wait().expect("it can be asked").is_some()
+    }
+
+    /// What came of it, once it has ended.
+    #[track_caller]
+    pub(crate) fn came(mut self) -> Came {
+        eventually(SOON, || self.is_over());
+        Came::of(self.0.take().expect("it ran").wait_with_output().expect("it can be waited for"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A folder for what commands write, gone with the test.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = env::temp_dir().join(format!("relatch-cli-{}", unique_name()));
+        fs::create_dir(&path).expect("there is room for a folder");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// What stands in a file, once something does.
+    #[track_caller]
+    pub(crate) fn read(&self, name: &str) -> String {
+        let mut read = String::new();
+        eventually(SOON, || {
+            read = fs::read_to_string(self.at(name)).unwrap_or_default();
+            read.ends_with('\n')
+        });
+        read.trim().to_owned()
+    }
+
+    /// A time that a command wrote with `date +%s%N`.
+    #[track_caller]
+    pub(crate) fn time(&self, name: &str) -> Duration {
+        Duration::from_nanos(self.read(name).lines().last().and_then(|it| it.parse().ok()).expect("a time"))
+    }
+
+    /// A process that a command wrote.
+    #[track_caller]
+    pub(crate) fn pid(&self, name: &str) -> Pid {
+        self.read(name).parse().ok().and_then(Pid::from_raw).expect("a pid")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether a process runs; one that waits to be collected does not.
+pub(crate) fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
+}
+
+/// The processes with this in their command line.
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("it is there").filter_map(Result::ok);
+    let lines = entries.filter_map(|entry| {
+        let line = String::from_utf8_lossy(&fs::read(entry.path().join("cmdline")).ok()?).replace('\0', " ");
+        line.contains(text).then_some(line)
+    });
+    lines.collect()
+}
+
+/// The time by the wall clock, as commands write it.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later than 1970")
+}
+
+/// Sleeps until a while after an instant, where nothing can be looked at until then.
+pub(crate) fn after(instant: Instant, a_while: Duration) {
+    thread::sleep((instant + a_while).saturating_duration_since(Instant::now()));
+}

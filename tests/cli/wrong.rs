@@ -1,0 +1,165 @@
+//! Wrong calls, and servers that do not serve: one clear line, the right status, no panic and no password.
+
+use std::{fs, net::TcpListener, os::unix::ffi::OsStrExt, thread};
+
+use crate::{
+    harness::{Server, unique_name},
+    program::{Folder, done, relatch},
+};
+
+/// In no line.
+const SECRET: &str = "pa55word";
+
+#[track_caller]
+fn fails(arguments: &[&str], status: i32, says: &str) {
+    let came = done(&mut relatch(arguments));
+    assert_eq!(came.out, "", "{arguments:?}");
+    let (was, line) = came.with_a_line();
+    assert_eq!(was, status, "{arguments:?}: {line}");
+    assert!(line.contains(says), "{arguments:?}: {line}");
+    assert!(!line.contains(SECRET), "{arguments:?}: {line}");
+    assert!(!line.contains("panicked"), "{line}");
+}
+
+#[test]
+fn a_wrong_call_is_told_in_one_line() {
+    for (arguments, says) in [
+        (&[][..], "a command is missing"),
+        (&["rum"], "unrecognized subcommand 'rum'"),
+        (&["run"], "required arguments were not provided"),
+        (&["run", "--nope", "a", "b"], "unexpected argument '--nope'"),
+        (&["run", "-n", "-w", "1s", "a", "b"], "cannot be used with"),
+        (&["run", "-E", "300", "a", "b"], "300 is not in 0..=255"),
+        (&["run", "-E", "busy", "a", "b"], "invalid digit"),
+        (&["run", "--lease", "10", "a", "b"], "a duration needs a unit, such as 10s or 10m"),
+        (&["run", "--lease", "soon", "a", "b"], "a duration is a number and a unit"),
+        (&["run", "--grace", "-1s", "a", "b"], "unexpected argument '-1'"),
+        (&["run", "-w", "nan", "a", "b"], "a wait is a number of seconds"),
+        (&["run", "--on-loss", "shrug", "a", "b"], "[possible values: term, kill, ignore]"),
+        (&["run", "--lease", "1ms", "a", "b"], "watchdog_timeout"),
+        (&["run", "a", ""], "the command is empty"),
+        (&["run", "", "b"], "name"),
+        (&["once", "a", "b"], "--every <DURATION>"),
+        (&["once", "--every", "1500ms", "a", "b"], "seconds"),
+        (&["once", "--every", "1h", "--offset", "2h", "a", "b"], "offset"),
+        (&["once", "--every", "1h", "--attempts", "0", "a", "b"], "attempts"),
+        (&["completions", "cmd"], "invalid value 'cmd'"),
+        (&["__child"], "this is not for people"),
+        (&["__child", "x", "background", "true"], "this is not for people"),
+    ] {
+        let url = Server::shared().url();
+        let server = if arguments.is_empty() { vec![] } else { vec!["--url", &*url] };
+        let server = if arguments.first() == Some(&"__child") { vec![] } else { server };
+        fails(&[&server[..], arguments].concat(), 64, says);
+    }
+}
+
+#[test]
+fn an_address_that_is_none_is_told_without_its_password() {
+    for (url, says) in [
+        (&*format!("http://me:{SECRET}@host/"), "its scheme is none of redis://"),
+        (&*format!("redis://:{SECRET}@host:port/"), "url"),
+        (&*format!("redis://:{SECRET}@host:6379/none"), "url"),
+        (&*format!("redis-sentinel://:{SECRET}@host/"), "master"),
+        (&*format!("redis-sentinel://host/?sentinel_password={SECRET}"), "master"),
+        ("", "url"),
+        ("localhost", "url"),
+    ] {
+        fails(&["--url", url, "run", "a", "true"], 64, says);
+        fails(&["--url", url, "once", "--every", "1h", "a", "true"], 64, says);
+    }
+    let misplaced = format!("redis://:{SECRET}@host/");
+    fails(&["run", "--nope", &misplaced], 64, "unexpected argument '--nope'");
+    fails(&[&misplaced, "run", "a", "b"], 64, "unrecognized subcommand");
+    fails(&["--url", "redis://a", "--url-file", "b", "run", "a", "b"], 64, "cannot be used with");
+}
+
+#[test]
+fn an_address_that_cannot_be_read_is_told() {
+    let folder = Folder::new();
+    let file = |name: &str, text: &[u8]| {
+        fs::write(folder.at(name), text).expect("it is written");
+        folder.at(name).display().to_string()
+    };
+    let [empty, two, binary] = [
+        file("empty", b"\n"),
+        file("two", format!("redis://:{SECRET}@a\nredis://b\n").as_bytes()),
+        file("binary", &[0xff, 0xfe]),
+    ];
+    let folder_itself = folder.path().display().to_string();
+    for (path, says) in [
+        ("/no/such/file", "No such file or directory"),
+        (&*folder_itself, "Is a directory"),
+        (&*empty, "there is no address in"),
+        (&*two, "more than one line"),
+        (&*binary, "UTF-8"),
+    ] {
+        fails(&["--url-file", path, "run", "a", "true"], 64, says);
+    }
+    let bytes = std::ffi::OsStr::from_bytes(&[0xff]);
+    for variable in ["RELATCH_URL", "RELATCH_PREFIX"] {
+        let came = done(relatch(["run", "a", "true"]).env(variable, bytes));
+        assert_eq!(came.with_a_line(), (64, format!("{variable} is no text in UTF-8")));
+    }
+}
+
+#[test]
+fn a_server_that_does_not_serve_is_69_and_nothing_is_run() {
+    let (locked, name, folder) = (Server::builder().tcp().password(SECRET).start(), unique_name(), Folder::new());
+    let talkative = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = talkative.local_addr().expect("it has one").port();
+    thread::spawn(move || {
+        for stream in talkative.incoming().filter_map(Result::ok) {
+            drop(std::io::Write::write_all(&mut &stream, b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    let ran = folder.at("ran").display().to_string();
+    for (url, says) in [
+        ("redis://127.0.0.1:1/".to_owned(), "127.0.0.1:1: Connection refused"),
+        (format!("redis://:not-{SECRET}@127.0.0.1:{}/", locked.port()), "password"),
+        (format!("redis://127.0.0.1:{}/", locked.port()), "password"),
+        (format!("redis://127.0.0.1:{port}/"), "could not connect"),
+        ("redis://no-such-host.invalid/".to_owned(), "could not connect"),
+        ("redis+unix:///no/such/socket".to_owned(), "No such file"),
+    ] {
+        fails(&["--url", &url, "run", &name, "touch", &ran], 69, says);
+        fails(&["--url", &url, "once", "--every", "1h", &name, "touch", &ran], 69, says);
+    }
+    assert!(!folder.at("ran").exists());
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_told() {
+    let (server, name) = (Server::shared(), unique_name());
+    let _: () = redis::Commands::set(&mut server.connection(), &name, "text").expect("it is taken");
+    fails(&["--url", &server.url(), "run", &name, "true"], 69, "the key holds something that is not a lock");
+}
+
+#[test]
+fn each_command_has_help_with_an_example() {
+    for command in [&["run"][..], &["once"], &["completions"], &[]] {
+        let came = done(&mut relatch([command, &["--help"]].concat()));
+        assert_eq!((came.status, &*came.err), (Some(0), ""));
+        assert!(came.out.contains("Example") && came.out.contains("relatch "), "{}", came.out);
+        assert!(!came.out.contains('\u{1b}'), "no colours where there is no terminal: {}", came.out);
+    }
+    assert!(done(&mut relatch(["--version"])).out.starts_with("relatch "));
+}
+
+#[test]
+fn each_shell_has_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let came = done(&mut relatch(["completions", shell]));
+        assert_eq!((came.status, &*came.err), (Some(0), ""));
+        assert!(came.out.contains("relatch") && came.out.contains("max-hold"), "{shell}");
+        assert!(!came.out.contains("__child"), "{shell}");
+    }
+}
+
+#[test]
+fn whoever_stops_reading_is_no_fault() {
+    let text =
+        format!("'{}' completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}", crate::program::PROGRAM);
+    let came = done(std::process::Command::new("bash").args(["-c", &text]));
+    assert_eq!((&*came.out, &*came.err), ("0\n", ""));
+}
