@@ -44,6 +44,12 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Run a command once a period, on one of many machines
     Once(Box<Once>),
+    /// Show who holds a lock, and for how long
+    Inspect(Inspect),
+    /// End the hold of somebody who is stuck
+    ForceUnlock(ForceUnlock),
+    /// Look whether a deployment is fit to be a server of locks
+    Doctor(Doctor),
     /// Print what a shell needs to complete the words of this command line
     Completions(Completions),
 }
@@ -171,6 +177,62 @@ pub(crate) struct Once {
     /// The job's name, and the command with its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["NAME", "COMMAND"], num_args = 1..)]
     pub(crate) words: Vec<OsString>,
+}
+
+/// Show who holds a lock, and for how long.
+///
+/// Who holds it is told by client and hold, and by the label of the client's connections, `host:pid` unless it has another
+/// one. Jobs of these names are shown, too. A search looks at few keys at a time, so that nobody waits for it.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "relatch inspect [OPTIONS] NAME...\n       relatch inspect [OPTIONS] --pattern PATTERN",
+    after_help = "Examples:\n  relatch inspect nightly-backup\n  relatch inspect --pattern 'invoice:*' --json | jq .holders"
+)]
+pub(crate) struct Inspect {
+    /// Locks and jobs of these names
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// All whose names are like this: `*`, `?` and `[...]`
+    #[arg(long, value_name = "PATTERN", conflicts_with = "names")]
+    pub(crate) pattern: Option<String>,
+    /// An object a line, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw the table anew every second, until Ctrl-C
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) watch: bool,
+}
+
+/// End the hold of somebody who is stuck.
+///
+/// It is ended only while it is still this one: the status is 1 if it was not. Who works under it is told with the next
+/// renewal at the latest, and may go on until then.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  relatch inspect nightly-backup\n  \
+                  relatch force-unlock nightly-backup --holder 6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42")]
+pub(crate) struct ForceUnlock {
+    /// The lock, or the job
+    pub(crate) name: String,
+    /// Whose hold: as `relatch inspect` says it, and RELATCH_HOLDER
+    #[arg(long, value_name = "ID")]
+    pub(crate) holder: String,
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+}
+
+/// Look whether a deployment is fit to be a server of locks.
+///
+/// Each finding says what may happen and what to do. The status is 0 if all is well, 1 after a warning, 2 after an error.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  relatch doctor --url redis-sentinel://s1,s2,s3#main")]
+pub(crate) struct Doctor {
+    /// An object a line, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look for keys without a TTL that look like locks, too
+    #[arg(long)]
+    pub(crate) scan: bool,
 }
 
 /// Print what a shell needs to complete the words of this command line.

@@ -5,7 +5,10 @@ mod args;
 mod child;
 mod completions;
 mod connect;
+mod doctor;
 mod duration;
+mod force;
+mod inspect;
 mod misuse;
 mod once;
 mod run;
@@ -71,6 +74,9 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
         match cli.command {
             Command::Run(run) => run::run(&cli.server, *run).await,
             Command::Once(once) => once::run(&cli.server, *once).await,
+            Command::Inspect(inspect) => inspect::run(&cli.server, inspect).await,
+            Command::ForceUnlock(force) => force::run(&cli.server, force).await,
+            Command::Doctor(doctor) => doctor::run(&cli.server, doctor).await,
             Command::Completions(completions) => Ok(completions::print(&completions)),
         }
     });

@@ -1,0 +1,143 @@
+//! `relatch doctor`: whether a deployment is fit to be a server of locks.
+
+use futures_util::StreamExt;
+use relatch::{
+    Client, Error,
+    operate::{Finding, Found, Severity},
+};
+use serde_json::json;
+
+use crate::{
+    Failure,
+    args::{Doctor, Server},
+    connect, say, status,
+};
+
+/// The worst finding is a warning.
+const WARNED: u8 = 1;
+/// It is an error.
+const UNFIT: u8 = 2;
+
+/// Tells what it finds, and says with which status to end.
+pub(crate) async fn run(server: &Server, doctor: Doctor) -> Result<u8, Failure> {
+    let client = connect::builder(server)?.connect().await?;
+    let told = tell(&client, &doctor).await;
+    client.close().await;
+    told
+}
+
+async fn tell(client: &Client, doctor: &Doctor) -> Result<u8, Failure> {
+    let findings = client.diagnose().await?;
+    let mut worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
+    for finding in &findings {
+        if !say::out(&if doctor.json { in_json(finding) } else { in_words(finding, say::in_colour()) }) {
+            return Ok(of(worst));
+        }
+    }
+    if doctor.scan {
+        let mut search = client.find_without_ttl("*");
+        while let Some(found) = search.next().await {
+            match found {
+                Ok(found) => {
+                    worst = worst.max(Severity::Warning);
+                    if !say::out(&of_key(&found, doctor.json, say::in_colour())) {
+                        break;
+                    }
+                }
+                Err(error @ Error::Invalid { .. }) => return Err(error.into()),
+                Err(error) => {
+                    say::line(&say::chain(&error));
+                    return Ok(status::UNREACHABLE);
+                }
+            }
+        }
+    }
+    Ok(of(worst))
+}
+
+fn of(worst: Severity) -> u8 {
+    match worst {
+        Severity::Ok | Severity::Notice => 0,
+        Severity::Warning => WARNED,
+        _ => UNFIT,
+    }
+}
+
+fn in_json(finding: &Finding) -> String {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let finding = json!({
+        "severity": finding.severity.code(),
+        "subject": finding.subject.code(),
+        "code": finding.code,
+        "server": finding.server,
+        "key": null,
+        "found": finding.found,
+        "may_happen": text(&finding.may_happen),
+        "to_do": text(&finding.to_do),
+    });
+    format!("{finding}\n")
+}
+
+fn in_words(finding: &Finding, colour: bool) -> String {
+    let server = finding.server.as_ref().map(|server| format!(" ({server})")).unwrap_or_default();
+    words(
+        finding.severity,
+        &format!("{}{server}: {}", finding.code, finding.found),
+        &finding.may_happen,
+        &finding.to_do,
+        colour,
+    )
+}
+
+const FOREVER: &str = "if its holder is gone, the lock is never free again";
+const TAKE_AWAY: &str = "find the holder; if there is none any more, `relatch force-unlock` frees it";
+
+/// A key that looks like a lock and has no TTL.
+fn of_key(found: &Found, in_json: bool, colour: bool) -> String {
+    let holder = found.holders.first().map_or_else(|| "nobody".to_owned(), |holder| holder.id.to_string());
+    let text = format!("{} {} has no TTL, held by {holder}", found.kind, say::name(&found.name));
+    if in_json {
+        let finding = json!({
+            "severity": Severity::Warning.code(), "subject": "keys", "code": "keys.without_ttl", "server": null,
+            "key": &*found.name, "found": text, "may_happen": FOREVER, "to_do": TAKE_AWAY,
+        });
+        return format!("{finding}\n");
+    }
+    words(Severity::Warning, &format!("keys.without_ttl: {text}"), FOREVER, TAKE_AWAY, colour)
+}
+
+fn words(severity: Severity, found: &str, may_happen: &str, to_do: &str, colour: bool) -> String {
+    let paint = match severity {
+        _ if !colour => "",
+        Severity::Ok => "\x1b[32m",
+        Severity::Notice => "\x1b[36m",
+        Severity::Warning => "\x1b[33m",
+        _ => "\x1b[31m",
+    };
+    let end = if paint.is_empty() { "" } else { "\x1b[0m" };
+    let mut text = format!("{paint}{:<8}{end}{}\n", severity.code(), say::one_line(found));
+    for (what, more) in [("may happen", may_happen), ("to do", to_do)] {
+        if !more.is_empty() {
+            text.push_str(&format!("        {what}: {}\n", say::one_line(more)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides() {
+        let statuses = [Severity::Ok, Severity::Notice, Severity::Warning, Severity::Error].map(of);
+        assert_eq!(statuses, [0, 0, WARNED, UNFIT]);
+    }
+
+    #[test]
+    fn a_finding_has_colours_only_where_they_are_wanted() {
+        assert_eq!(words(Severity::Ok, "a\nb", "", "", false), "ok      a b\n");
+        let coloured = words(Severity::Error, "a", "b", "c", true);
+        assert_eq!(coloured, "\x1b[31merror   \x1b[0ma\n        may happen: b\n        to do: c\n");
+    }
+}
