@@ -28,7 +28,7 @@ mod unique;
 mod watcher;
 
 pub(crate) use self::{
-    deployment::{Deployment, Wishes},
+    deployment::Deployment,
     poll::{eventually, eventually_async},
     server::Server,
     unique::unique_name,

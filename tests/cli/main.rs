@@ -1,5 +1,6 @@
 //! The program `relatch`, as a shell calls it, on real servers.
 
+mod deployments;
 #[cfg(target_os = "linux")]
 mod ending;
 mod flock;
@@ -7,8 +8,12 @@ mod flock;
 mod harness;
 mod losing;
 mod once;
+#[cfg(target_os = "linux")]
+mod operating;
 mod program;
 mod running;
+#[cfg(target_os = "linux")]
+mod screen;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod wrong;

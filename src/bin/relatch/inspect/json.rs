@@ -40,12 +40,12 @@ fn holder(holder: &Holder) -> Value {
 fn job(job: &JobRecord) -> Value {
     let attempt = |it: &JobAttempt| {
         json!({
-            "client_id": it.client_id, "hold": it.hold_id, "since_ms": since_1970(it.since),
+            "client_id": it.client_id, "hold": number(&it.hold_id), "since_ms": since_1970(it.since),
             "remaining_lease_ms": ms(it.remaining_lease),
         })
     };
     let success =
-        |it: &JobSuccess| json!({ "client_id": it.client_id, "hold": it.hold_id, "at_ms": since_1970(it.at) });
+        |it: &JobSuccess| json!({ "client_id": it.client_id, "hold": number(&it.hold_id), "at_ms": since_1970(it.at) });
     json!({
         "period_ms": since_1970(job.period),
         "attempts": job.attempts,
@@ -53,6 +53,10 @@ fn job(job: &JobRecord) -> Value {
         "success": job.success.as_ref().map(success),
         "last_success_ms": job.last_success.map(since_1970),
     })
+}
+
+fn number(hold: &str) -> Option<u64> {
+    hold.parse().ok()
 }
 
 fn ms(duration: Duration) -> u64 {

@@ -90,11 +90,10 @@ fn row(found: &Found, holder: Option<&Holder>) -> [String; HEADER.len()] {
 
 /// How a job stands, where a lock says when it is free.
 fn of_job(job: &JobRecord) -> String {
-    let period = humantime::format_rfc3339_seconds(job.period);
     match (&job.running, &job.success) {
         (Some(running), _) => format!("{}, attempt {}", duration::shown(running.remaining_lease), job.attempts),
         (None, Some(success)) => format!("done {}", humantime::format_rfc3339_seconds(success.at)),
-        (None, None) => format!("{} failed since {period}", job.attempts),
+        (None, None) => format!("failed, attempt {}", job.attempts),
     }
 }
 

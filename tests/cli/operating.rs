@@ -1,0 +1,293 @@
+//! `relatch inspect`, `force-unlock` and `doctor`: what an operator does about a lock that is stuck.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use redis::Commands;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    harness::{Server, eventually, unique_name},
+    program::{Came, Folder, PROGRAM, Running, SOON, done, relatch},
+    screen::{INTERRUPT, Terminal},
+};
+
+fn call(server: &Server, words: &[&str]) -> Command {
+    let url = server.url();
+    relatch(["--url", &url].into_iter().chain(words.iter().copied()))
+}
+
+/// A run that holds a lock until it is dropped, and what its command was told.
+struct Holder {
+    running: Running,
+    holder: String,
+    pid: String,
+}
+
+impl Holder {
+    fn of(server: &Server, name: &str) -> Self {
+        let folder = Folder::new();
+        let script = "echo $RELATCH_HOLDER > holder; exec sleep 60";
+        let running = Running::start(call(server, &["run", name, "sh", "-c", script]).current_dir(folder.path()));
+        let holder = folder.read("holder");
+        let pid = running.pid().as_raw_nonzero().to_string();
+        Self { running, holder, pid }
+    }
+}
+
+/// Objects, a line each.
+#[track_caller]
+fn objects(came: &Came) -> Vec<Value> {
+    assert_eq!(came.err, "", "{came:?}");
+    came.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"))).collect()
+}
+
+/// The words of the line that begins with this one.
+fn row<'a>(came: &'a Came, name: &str) -> Vec<&'a str> {
+    let line = came.out.lines().find(|line| line.split_whitespace().next() == Some(name));
+    line.unwrap_or_else(|| panic!("no {name}: {came:?}")).split_whitespace().collect()
+}
+
+#[test]
+fn a_stuck_locks_holder_is_found_with_one_command_and_ended_with_another() {
+    let (server, name) = (Server::shared(), unique_name());
+    let holder = Holder::of(server, &name);
+    let came = done(&mut call(server, &["inspect", &name]));
+    assert_eq!((came.status, &*came.err), (Some(0), ""));
+    assert!(came.out.starts_with("NAME"), "{}", came.out);
+    let [shown, kind, id, label, holds, ..] = row(&came, &name)[..] else { panic!("{came:?}") };
+    assert_eq!((shown, kind, id, holds), (&*name, "plain", &*holder.holder, "1"));
+    assert!(label.ends_with(&format!(":{}", holder.pid)), "the process is named: {label}");
+    let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", id, "--yes"])).with_a_line();
+    assert_eq!((status, line), (0, format!("lock \"{name}\": the hold {id} is ended")));
+    assert_eq!(row(&done(&mut call(server, &["inspect", &name])), &name)[1], "free");
+    let again = done(&mut call(server, &["force-unlock", &name, "--holder", id, "--yes"])).with_a_line();
+    assert_eq!(again, (1, format!("lock \"{name}\": nothing was done, nobody holds it")));
+    drop(holder.running);
+}
+
+#[test]
+fn nobody_elses_hold_is_ended() {
+    let (server, name) = (Server::shared(), unique_name());
+    let holder = Holder::of(server, &name);
+    let other = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
+    let came = done(&mut call(server, &["force-unlock", &name, "--holder", other, "-y"])).with_a_line();
+    assert_eq!(came, (1, format!("lock \"{name}\": nothing was done, it is held by {} now", holder.holder)));
+    let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", &holder.holder])).with_a_line();
+    assert_eq!((status, &*line), (64, "nobody is there to be asked: write --yes if you are sure"));
+    let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", "42", "-y"])).with_a_line();
+    assert!(status == 64 && line.starts_with("holder: must be `uuid:number`"), "{line}");
+    assert_eq!(server.hash(&name).len(), 1);
+}
+
+#[test]
+fn whoever_sits_at_a_terminal_is_asked() {
+    let (server, name) = (Server::shared(), unique_name());
+    let holder = Holder::of(server, &name);
+    let url = server.url();
+    let ask = format!("'{PROGRAM}' --url '{url}' force-unlock '{name}' --holder '{}'; echo status $?", holder.holder);
+    for (answer, status) in [("\n", "status 1"), ("n\n", "status 1"), ("y\n", "status 0")] {
+        let mut terminal = Terminal::with(&ask);
+        eventually(SOON, || terminal.screen().contains("Do it? [y/N]"));
+        assert_eq!(server.hash(&name).len(), 1);
+        terminal.types(answer);
+        terminal.shows(status);
+        terminal.is_over();
+    }
+    assert_eq!(server.hash(&name).len(), 0);
+}
+
+#[test]
+fn what_is_seen_is_told_to_programs_with_all_its_fields() {
+    let (server, name) = (Server::shared(), unique_name());
+    let holder = Holder::of(server, &name);
+    let _: () =
+        server.connection().hset(format!("{name}-stuck"), "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42", 3).expect("taken");
+    let words = ["once", "--every", "365days", &name, "sh", "-c", "exit 3"];
+    assert_eq!(done(&mut call(server, &words)).status, Some(3));
+    let came =
+        done(&mut call(server, &["inspect", "--json", &name, &format!("{name}-stuck"), &format!("{name}-free")]));
+    assert_eq!(came.status, Some(0));
+    let [lock, job, stuck, free] = &objects(&came)[..] else { panic!("{came:?}") };
+    let fields = ["fence", "held", "holders", "job", "kind", "listeners", "name", "ttl_ms"];
+    for object in [lock, job, stuck, free] {
+        let named: Vec<_> = object.as_object().expect("it is one").keys().collect();
+        assert_eq!(named, fields);
+    }
+    assert_eq!((&lock["name"], &lock["kind"], &lock["held"]), (&name.clone().into(), &"plain".into(), &true.into()));
+    let held = &lock["holders"][0];
+    assert_eq!((&held["id"], &held["count"]), (&holder.holder.clone().into(), &1.into()));
+    let (client, hold) = holder.holder.split_once(':').expect("it is two");
+    assert_eq!((&held["client_id"], held["hold"].to_string()), (&client.into(), hold.to_owned()));
+    assert!(lock["ttl_ms"].as_u64().is_some_and(|ms| (1..=30_000).contains(&ms)), "{lock}");
+    assert_eq!((&job["kind"], &job["held"], &job["job"]["attempts"]), (&"job".into(), &false.into(), &1.into()));
+    assert_eq!((&job["job"]["running"], &job["job"]["success"]), (&Value::Null, &Value::Null));
+    assert_eq!((&stuck["ttl_ms"], &stuck["holders"][0]["count"]), (&Value::Null, &3.into()));
+    assert_eq!((&free["kind"], &free["held"]), (&Value::Null, &false.into()));
+    drop(holder);
+    server.delete(&format!("{name}-stuck"));
+}
+
+#[test]
+fn a_search_finds_what_is_like_its_pattern_and_shows_names_as_they_may_be_shown() {
+    let (server, name) = (Server::own(), unique_name());
+    let mut connection = server.connection();
+    let field = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
+    for number in 0..300 {
+        let _: () = connection.hset(format!("{name}:{number}"), field, 1).expect("taken");
+    }
+    let _: () = connection.hset("\u{1b}[31mred\n", field, 1).expect("taken");
+    let _: () = connection.rpush("text", "no lock").expect("taken");
+    let came = done(&mut call(&server, &["inspect", "--pattern", &format!("{name}:*")]));
+    assert_eq!(came.out.lines().count(), 301, "one header, and each of them: {came:?}");
+    assert_eq!(came.out.matches("NAME").count(), 1);
+    let kinds: std::collections::BTreeSet<_> =
+        came.out.lines().map(|line| line.find("plain").or(line.find("KIND"))).collect();
+    assert_eq!(kinds.len(), 1, "columns stand below each other: {}", came.out);
+    let came = done(&mut call(&server, &["inspect", "--pattern", "*red*"]));
+    assert!(came.out.contains(r"\u{1b}[31mred\n") && !came.out.contains('\u{1b}'), "{}", came.out);
+    let came = done(&mut call(&server, &["inspect", "--json", "--pattern", "*red*"]));
+    assert_eq!(objects(&came)[0]["name"], "\u{1b}[31mred\n");
+    let came = done(&mut call(&server, &["inspect", "--pattern", "nothing:*"]));
+    assert_eq!(came.with_a_line(), (0, "nothing is held there".to_owned()));
+    let (status, line) = done(&mut call(&server, &["inspect", "text"])).with_a_line();
+    assert!(status == 69 && line.contains("holds something that is not a lock"), "{line}");
+    let came = done(&mut call(&server, &["--prefix", &format!("{name}:"), "inspect", "7"]));
+    assert_eq!(row(&came, "7")[1..3], ["plain", field]);
+}
+
+#[test]
+fn a_table_is_drawn_again_and_again_until_an_interrupt() {
+    let (server, name) = (Server::shared(), unique_name());
+    let mut terminal = Terminal::with(&format!(
+        "trap : INT; '{PROGRAM}' --url '{}' inspect --watch {name}; echo status $?",
+        server.url()
+    ));
+    let shown =
+        |screen: &str, word: &str| screen.lines().rev().any(|line| line.contains(&*name) && line.contains(word));
+    eventually(SOON, || shown(&terminal.screen(), "free"));
+    let holder = Holder::of(server, &name);
+    eventually(SOON, || shown(&terminal.screen(), &holder.holder));
+    terminal.types(INTERRUPT);
+    terminal.shows("status 130");
+    terminal.is_over();
+}
+
+/// 200 000 keys, of which these are locks that nobody lets go of.
+const LOCKS: usize = 20_000;
+const FILL: &str = "for i = 1, 200000 do
+    if i <= tonumber(ARGV[1]) then redis.call('hset', 'lock:' .. i, '6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:' .. i, 1)
+    elseif i % 2 == 0 then redis.call('set', 'text:' .. i, string.rep('it is no lock ', 20))
+    else redis.call('rpush', 'list:' .. i, i) end
+end";
+
+/// Runs it to its end: its lines, and how much memory it had at most, in kB.
+fn lines_and_memory(command: &mut Command) -> (usize, u64) {
+    let folder = Folder::new();
+    let out = fs::File::create(folder.at("out")).expect("there is room");
+    let mut child = command.stdout(out).spawn().expect("it starts");
+    let (mut most_kb, status) = (0, format!("/proc/{}/status", child.id()));
+    while child.try_wait().expect("it can be asked").is_none() {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let kb = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        most_kb = most_kb.max(kb.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (fs::read_to_string(folder.at("out")).expect("it is text").lines().count(), most_kb)
+}
+
+/// How long a command took the server, by its name, in microseconds. Its longest one says as much of the machine's other work.
+fn mean_micros(server: &Server) -> Vec<(String, f64)> {
+    let info: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).expect("it answers");
+    let mean = |line: &str| -> Option<(String, f64)> {
+        let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+        let micros = rest.split(',').find_map(|part| part.strip_prefix("usec_per_call="))?;
+        Some((name.to_owned(), micros.parse().ok()?))
+    };
+    info.lines().filter_map(mean).collect()
+}
+
+#[test]
+fn two_hundred_thousand_keys_cost_little_memory_and_no_long_command() {
+    let server = Server::own();
+    let _: () = redis::Script::new(FILL).arg(LOCKS).invoke(&mut server.connection()).expect("there is room");
+    server.reset_counts();
+    for words in [&["inspect", "--json", "--pattern", "*"][..], &["inspect", "--pattern", "*"], &["doctor", "--scan"]] {
+        let (lines, most_kb) = lines_and_memory(&mut call(&server, words));
+        println!("{words:?}: {lines} lines, {most_kb} kB at most");
+        assert!(lines >= LOCKS, "{words:?}: {lines}");
+        assert!((1..40_000).contains(&most_kb), "{words:?}: {most_kb} kB");
+    }
+    let means = mean_micros(&server);
+    assert!(means.iter().any(|(name, _)| name == "scan"), "{means:?}");
+    assert!(means.iter().all(|(_, micros)| *micros < 2_000.0), "{means:?}");
+
+    let mut search = call(&server, &["inspect", "--json", "--pattern", "*"]);
+    let mut child = search.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut first = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut first).expect("it says something");
+    let told = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).expect("it runs");
+    let ended = child.wait().expect("it ends");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(2));
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+}
+
+#[test]
+fn a_sound_server_is_told_to_be_one_and_the_status_goes_by_the_worst_finding() {
+    let folder = Folder::new();
+    let dir = format!("dir {}", folder.path().display());
+    let sound = Server::builder().line("appendonly yes").line(&dir).start();
+    let came = done(&mut call(&sound, &["doctor"]));
+    assert_eq!((came.status, &*came.err), (Some(0), ""), "{}", came.out);
+    assert!(came.out.lines().any(|line| line.starts_with("ok      scripts.run")), "{}", came.out);
+    assert!(!came.out.contains('\u{1b}'), "{}", came.out);
+
+    let unsound = Server::builder().line("maxmemory-policy allkeys-lru").line("maxmemory 64mb").start();
+    let came = done(&mut call(&unsound, &["doctor", "--json"]));
+    assert!(matches!(came.status, Some(1 | 2)), "{came:?}");
+    let findings = objects(&came);
+    for finding in &findings {
+        let named: Vec<_> = finding.as_object().expect("it is one").keys().collect();
+        assert_eq!(named, ["code", "found", "key", "may_happen", "server", "severity", "subject", "to_do"]);
+    }
+    let eviction = findings.iter().find(|finding| finding["subject"] == "eviction").expect("it is looked at");
+    assert!(["warning", "error"].map(Value::from).contains(&eviction["severity"]), "{eviction}");
+    assert!(eviction["to_do"].is_string() && eviction["may_happen"].is_string(), "{eviction}");
+}
+
+#[test]
+fn keys_without_a_ttl_are_found_if_that_is_wanted() {
+    let (server, name) = (Server::own(), unique_name());
+    let field = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
+    let _: () = server.connection().hset(&name, field, 1).expect("taken");
+    let without = done(&mut call(&server, &["doctor"]));
+    assert!(!without.out.contains(&*name), "{}", without.out);
+    let came = done(&mut call(&server, &["doctor", "--scan", "--json"]));
+    let findings = objects(&came);
+    let found: Vec<_> = findings.iter().filter(|finding| finding["code"] == "keys.without_ttl").collect();
+    assert_eq!(found.len(), 1, "{came:?}");
+    assert_eq!((&found[0]["key"], came.status), (&name.clone().into(), Some(1)));
+    let came = done(&mut call(&server, &["doctor", "--scan"]));
+    assert!(
+        came.out.contains(&format!("keys.without_ttl: plain lock \"{name}\" has no TTL, held by {field}")),
+        "{}",
+        came.out
+    );
+}
+
+#[test]
+fn a_run_whose_lock_was_forced_away_ends_with_its_command() {
+    let (server, name) = (Server::shared(), unique_name());
+    let folder = Folder::new();
+    let words = ["run", "--lease", "3s", &name, "sh", "-c", "echo $RELATCH_HOLDER > holder; exec sleep 60"];
+    let running = Running::start(call(server, &words).current_dir(folder.path()));
+    let holder = folder.read("holder");
+    assert_eq!(done(&mut call(server, &["force-unlock", &name, "--holder", &holder, "-y"])).status, Some(0));
+    let (status, line) = running.came().with_a_line();
+    assert!(status == 76 && line.contains("was lost"), "{line}");
+}
