@@ -12,6 +12,7 @@
 //! | [`token_lock`] | services in Python, Go or Node use the same locks, or another process goes on with one |
 //! | [`shutting_down`] | a process gets SIGTERM while it holds locks |
 //! | [`once_an_hour`] | one of many replicas shall do a job, once a period |
+//! | [`command_line`] | a crontab or a script needs a lock, or you look who holds one |
 //! | [`two_locks`] | one piece of work needs two locks |
 //! | [`several_locks`] | it shall have all of several locks, or none |
 //! | [`dropped_requests`] | a section ends with a COMMIT, and its caller may go away |
@@ -41,6 +42,7 @@
 //!   default, but two round trips at least, and up to 500 ms while not all of those that wait come.
 
 pub mod big_fleets;
+pub mod command_line;
 pub mod deployments;
 pub mod dropped_requests;
 pub mod errors;

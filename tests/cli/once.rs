@@ -62,7 +62,7 @@ fn a_command_knows_its_period_by_its_environment() {
     let told: std::collections::BTreeMap<_, _> = came.out.lines().filter_map(|line| line.split_once('=')).collect();
     let (period, ms) = (told["RELATCH_PERIOD"], told["RELATCH_PERIOD_MS"]);
     assert!(period.starts_with("20") && period.ends_with("T01:30:00Z"), "{period}");
-    let start = humantime_of(period);
+    let start = since_1970(period);
     assert_eq!(ms.parse(), Ok(start.as_millis()));
     let fence: u64 = told["RELATCH_FENCE"].parse().expect("a number");
     assert_eq!((fence >> 16, fence & 0xffff), (start.as_secs(), 1));
@@ -71,7 +71,7 @@ fn a_command_knows_its_period_by_its_environment() {
 }
 
 /// The time since 1970, by the system's own `date`.
-fn humantime_of(text: &str) -> Duration {
+fn since_1970(text: &str) -> Duration {
     let came = done(Command::new("date").args(["-d", text, "+%s"]));
     Duration::from_secs(came.out.trim().parse().expect("a number"))
 }
@@ -90,18 +90,12 @@ fn whoever_stands_by_runs_what_failed_elsewhere() {
     let here = Running::start(once(&[], &name, &["sh", "-c", failing]).current_dir(folder.path()));
     folder.read("began");
     let mut there = Running::start(&mut once(&["--stand-by"], &name, &["sh", "-c", "echo $RELATCH_ATTEMPT"]));
-    let url = Server::shared().url();
     // It has asked by then, and found somebody at it.
-    let clients = || {
-        done(Command::new("redis-cli").args([
-            "-s",
-            Server::shared().socket().to_str().expect("text"),
-            "CLIENT",
-            "LIST",
-        ]))
+    let clients = || -> String {
+        redis::cmd("CLIENT").arg("LIST").query(&mut Server::shared().connection()).expect("it answers")
     };
-    eventually(SOON, || clients().out.matches("name=relatch:").count() >= 2);
-    assert!(!there.is_over(), "{url}");
+    eventually(SOON, || clients().contains(&format!(":{}:", there.pid().as_raw_nonzero())));
+    assert!(!there.is_over());
     std::fs::write(folder.at("end"), "").expect("it is written");
     assert_eq!(here.came().status, Some(9));
     let came = there.came();
