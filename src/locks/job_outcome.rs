@@ -166,6 +166,27 @@ impl JobContext {
     /// How long the attempt lasts unless it is renewed, by what is known here; `None` once it is over. No I/O.
     ///
     /// It is for work that something else does, such as another process, and that must be over by then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use std::{convert::Infallible, time::Duration};
+    ///
+    /// use relatch::{Client, Outcome};
+    ///
+    /// let job = Client::embedded().periodic_job("report", Duration::from_secs(3600));
+    /// let outcome = job.run(|ctx| async move { Ok::<_, Infallible>((ctx.expires_in(), ctx)) }).await?;
+    /// let Outcome::Ran((during, ctx)) = outcome else { panic!("nobody else is there") };
+    /// assert!(during.is_some_and(|left| left > Duration::from_secs(29)));
+    /// assert_eq!(ctx.expires_in(), None);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         self.guard.expires_in()

@@ -80,7 +80,7 @@ fn nobody_elses_hold_is_ended() {
     let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", &holder.holder])).with_a_line();
     assert_eq!((status, &*line), (64, "nobody is there to be asked: write --yes if you are sure"));
     let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", "42", "-y"])).with_a_line();
-    assert!(status == 64 && line.starts_with("holder: must be `uuid:number`"), "{line}");
+    assert!(status == 64 && line.starts_with("--holder: must be `uuid:number`"), "{line}");
     assert_eq!(server.hash(&name).len(), 1);
 }
 
@@ -209,6 +209,20 @@ fn mean_micros(server: &Server) -> Vec<(String, f64)> {
         Some((name.to_owned(), micros.parse().ok()?))
     };
     info.lines().filter_map(mean).collect()
+}
+
+#[test]
+fn colours_are_for_a_terminal_that_wants_them() {
+    let server = Server::shared();
+    for (before, coloured) in [("TERM=xterm", true), ("TERM=xterm NO_COLOR=1", false), ("TERM=dumb", false)] {
+        for words in ["doctor", "run --help"] {
+            let url = server.url();
+            let mut terminal = Terminal::with(&format!("{before} '{PROGRAM}' --url '{url}' {words}; echo over"));
+            terminal.shows("over");
+            terminal.is_over();
+            assert_eq!(terminal.screen().contains("\x1b["), coloured, "{before} {words}: {:?}", terminal.screen());
+        }
+    }
 }
 
 #[test]

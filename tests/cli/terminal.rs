@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use crate::{
     harness::{Server, eventually, unique_name},
-    program::{PROGRAM, SOON, done, relatch, shell},
+    program::{Folder, PROGRAM, SOON, done, relatch, shell},
     screen::{INTERRUPT, STOP, Terminal},
 };
 
@@ -65,6 +65,24 @@ fn the_keyboard_is_the_commands_and_then_the_callers_again() {
     terminal.shows("command got one");
     terminal.types("two\n");
     terminal.shows("caller got two");
+    terminal.is_over();
+}
+
+#[test]
+fn a_pager_behind_a_command_has_the_keyboard_until_the_command_wants_it() {
+    let name = unique_name();
+    let command =
+        "sh -c 'echo began; while [ ! -e end ]; do sleep 0.05; done; read line </dev/tty; echo command got $line'";
+    let pager = "sh -c 'read line </dev/tty; echo pager got $line; touch end; cat'";
+    let folder = Folder::new();
+    let script = format!("cd '{}'; {} {command} | {pager}; echo over", folder.path().display(), run(&name, ""));
+    let mut terminal = Terminal::with(&script);
+    eventually(SOON, || !Server::shared().hash(&name).is_empty());
+    terminal.types("one\n");
+    terminal.shows("pager got one");
+    terminal.types("two\n");
+    terminal.shows("command got two");
+    terminal.shows("over");
     terminal.is_over();
 }
 

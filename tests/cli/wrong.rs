@@ -36,13 +36,13 @@ fn a_wrong_call_is_told_in_one_line() {
         (&["run", "--grace", "-1s", "a", "b"], "unexpected argument '-1'"),
         (&["run", "-w", "nan", "a", "b"], "a wait is a number of seconds"),
         (&["run", "--on-loss", "shrug", "a", "b"], "[possible values: term, kill, ignore]"),
-        (&["run", "--lease", "1ms", "a", "b"], "watchdog_timeout"),
+        (&["run", "--lease", "1ms", "a", "b"], "--lease: must be from 100ms"),
         (&["run", "a", ""], "the command is empty"),
-        (&["run", "", "b"], "name"),
+        (&["run", "", "b"], "the name: "),
         (&["once", "a", "b"], "--every <DURATION>"),
-        (&["once", "--every", "1500ms", "a", "b"], "seconds"),
-        (&["once", "--every", "1h", "--offset", "2h", "a", "b"], "offset"),
-        (&["once", "--every", "1h", "--attempts", "0", "a", "b"], "attempts"),
+        (&["once", "--every", "1500ms", "a", "b"], "--every: "),
+        (&["once", "--every", "1h", "--offset", "2h", "a", "b"], "--offset: "),
+        (&["once", "--every", "1h", "--attempts", "0", "a", "b"], "--attempts: "),
         (&["completions", "cmd"], "invalid value 'cmd'"),
         (&["__child"], "this is not for people"),
         (&["__child", "x", "background", "true"], "this is not for people"),
@@ -58,12 +58,12 @@ fn a_wrong_call_is_told_in_one_line() {
 fn an_address_that_is_none_is_told_without_its_password() {
     for (url, says) in [
         (&*format!("http://me:{SECRET}@host/"), "its scheme is none of redis://"),
-        (&*format!("redis://:{SECRET}@host:port/"), "url"),
-        (&*format!("redis://:{SECRET}@host:6379/none"), "url"),
+        (&*format!("redis://:{SECRET}@host:port/"), "the server's address: "),
+        (&*format!("redis://:{SECRET}@host:6379/none"), "the server's address: "),
         (&*format!("redis-sentinel://:{SECRET}@host/"), "master"),
         (&*format!("redis-sentinel://host/?sentinel_password={SECRET}"), "master"),
-        ("", "url"),
-        ("localhost", "url"),
+        ("", "the server's address: "),
+        ("localhost", "the server's address: "),
     ] {
         fails(&["--url", url, "run", "a", "true"], 64, says);
         fails(&["--url", url, "once", "--every", "1h", "a", "true"], 64, says);

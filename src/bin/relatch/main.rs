@@ -40,7 +40,11 @@ impl Failure {
 
 impl From<relatch::Error> for Failure {
     fn from(error: relatch::Error) -> Self {
-        Self { why: say::chain(&error), status: status::of_error(&error) }
+        let why = match &error {
+            relatch::Error::Invalid { what, why, .. } => format!("{}: {why}", misuse::as_written(what)),
+            error => say::chain(error),
+        };
+        Self { why, status: status::of_error(&error) }
     }
 }
 

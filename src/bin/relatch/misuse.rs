@@ -28,6 +28,23 @@ fn condensed(rendered: &str) -> String {
     format!("{}; see `{} --help`", text.strip_prefix("error: ").unwrap_or(&text), command.join(" "))
 }
 
+/// What the library calls wrong, as it is written here.
+pub(crate) fn as_written(what: &str) -> &str {
+    match what {
+        "watchdog_timeout" => "--lease",
+        "max_hold" => "--max-hold",
+        "period" => "--every",
+        "offset" => "--offset",
+        "start_within" => "--start-within",
+        "max_attempts" => "--attempts",
+        "holder" => "--holder",
+        "pattern" => "--pattern",
+        "name" => "the name",
+        "url" => "the server's address",
+        other => other,
+    }
+}
+
 /// What is to be run, and under which name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {

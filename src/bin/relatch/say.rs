@@ -1,6 +1,7 @@
 //! What is said: one line each, with no secret in it. Where nobody reads it that is no error.
 
 use std::{
+    env,
     error::Error,
     io::{IsTerminal, Write, stderr, stdout},
 };
@@ -22,9 +23,10 @@ pub(crate) fn to_terminal() -> bool {
     stdout().is_terminal()
 }
 
-/// Whether colours are wanted there: `NO_COLOR` says no, whatever it says.
+/// Whether colours are wanted there, and known: `NO_COLOR` says no, whatever it says.
 pub(crate) fn in_colour() -> bool {
-    to_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+    let said = |name: &str| env::var_os(name).filter(|it| !it.is_empty());
+    to_terminal() && said("NO_COLOR").is_none() && said("TERM").is_some_and(|it| it != "dumb")
 }
 
 /// An error with all that is behind it.

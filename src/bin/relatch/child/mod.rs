@@ -49,6 +49,8 @@ pub(crate) struct Group {
 pub(crate) enum Change {
     None,
     Stopped,
+    /// It stopped for want of the terminal.
+    WantsTerminal,
     Ended(Ended),
 }
 
@@ -56,7 +58,7 @@ impl Group {
     /// Starts it. To be called by the main thread: the command ends with the thread that starts it.
     pub(crate) fn start(command: &[OsString], told: &[(&'static str, String)]) -> io::Result<Self> {
         let mut shim = Command::new(this_program()?);
-        shim.arg0("relatch").args(shim::arguments(Terminal::ours().is_some(), command));
+        shim.arg0("relatch").args(shim::arguments(Terminal::ours_alone().is_some(), command));
         for name in TOLD {
             shim.env_remove(name);
         }
@@ -85,7 +87,11 @@ impl Group {
             return Ok(Change::Ended(ended));
         }
         let stopped = waitid(WaitId::Pid(self.id), at_once | WaitIdOptions::STOPPED)?;
-        Ok(if stopped.is_some() { Change::Stopped } else { Change::None })
+        Ok(match stopped.map(|status| status.stopping_signal().and_then(Signal::from_named_raw)) {
+            None => Change::None,
+            Some(Some(Signal::TTIN | Signal::TTOU)) => Change::WantsTerminal,
+            Some(_) => Change::Stopped,
+        })
     }
 
     /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.
@@ -113,6 +119,16 @@ impl Group {
         let _ = kill_process_group(self.id, Signal::KILL);
     }
 
+    /// Gives it the terminal, if that is ours to give. Whether it was.
+    pub(crate) fn go_on_in_front(&self) -> bool {
+        let terminal = Terminal::ours();
+        if let Some(terminal) = &terminal {
+            terminal.give_to(self.id);
+            self.signal(Signal::CONT);
+        }
+        terminal.is_some()
+    }
+
     /// Stops with a command that was stopped, as a job of a shell does, until somebody lets us go on.
     pub(crate) fn stop_too(&self) {
         // Elsewhere nobody waits for that, and nobody lets us go on.
@@ -122,13 +138,9 @@ impl Group {
         }
     }
 
-    /// Lets it go on: at the terminal if that is ours to give, and elsewhere if it may.
-    pub(crate) fn go_on(&self, anywhere: bool) {
-        let terminal = Terminal::ours();
-        if let Some(terminal) = &terminal {
-            terminal.give_to(self.id);
-        }
-        if anywhere || terminal.is_some() {
+    /// Lets it go on, at the terminal if that is ours to give.
+    pub(crate) fn go_on(&self) {
+        if !self.go_on_in_front() {
             self.signal(Signal::CONT);
         }
     }

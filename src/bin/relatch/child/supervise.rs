@@ -85,7 +85,8 @@ pub(crate) async fn supervise(
         match group.change()? {
             Change::None => {}
             Change::Ended(ended) => return Ok(Ending { ended, for_loss: see_off(group, course).await }),
-            Change::Stopped => {
+            Change::WantsTerminal if group.go_on_in_front() => continue,
+            Change::Stopped | Change::WantsTerminal => {
                 group.stop_too();
                 course = go_on(group, held, terms, course, what, GoesOn::InFront);
                 continue;
@@ -173,7 +174,10 @@ fn go_on(group: &mut Group, held: &Held<'_>, terms: &Terms, course: Course, what
         say::line(&format!("{what} was lost while the command stood still: it is killed"));
         return kill(group);
     }
-    group.go_on(goes == GoesOn::Anywhere);
+    match goes {
+        GoesOn::Anywhere => group.go_on(),
+        GoesOn::InFront => drop(group.go_on_in_front()),
+    }
     course
 }
 

@@ -1,6 +1,13 @@
 //! The terminal: whose it is while a command runs. Where there is none, or somebody else's job has it, nothing is done.
 
-use std::{fs::File, os::fd::AsFd};
+use std::{
+    fs::File,
+    io::{stdin, stdout},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileTypeExt,
+    },
+};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::{
@@ -25,6 +32,12 @@ impl Terminal {
         (tcgetpgrp(&terminal.0).ok()? == getpgrp()).then_some(terminal)
     }
 
+    /// The same, if nobody else may want it while our command runs: in a pipeline that may be a pager.
+    pub(super) fn ours_alone() -> Option<Self> {
+        let in_pipeline = is_pipe(stdin().as_fd()) || is_pipe(stdout().as_fd());
+        Self::ours().filter(|_| !in_pipeline)
+    }
+
     /// A group has the keyboard from now on, and what is typed there ends or stops it.
     pub(super) fn give_to(&self, group: Pid) {
         // A terminal that went away meanwhile has nothing to give.
@@ -40,6 +53,11 @@ impl Terminal {
             self.give_to(getpgrp());
         }
     }
+}
+
+fn is_pipe(end: BorrowedFd<'_>) -> bool {
+    let about = end.try_clone_to_owned().and_then(|end| File::from(end).metadata());
+    about.is_ok_and(|about| about.file_type().is_fifo())
 }
 
 /// Whoever is not in front is stopped for such a thing, unless that signal is blocked.
