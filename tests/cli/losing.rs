@@ -186,3 +186,22 @@ fn whoever_cannot_say_that_the_lock_is_free_says_when_it_is() {
     assert!(line.starts_with(&format!("could not release lock \"{name}\": the server is unreachable")), "{line}");
     assert!(line.ends_with(&format!("lock \"{name}\" ends by itself, within 11s")), "{line}");
 }
+
+#[test]
+fn a_command_is_gone_in_time_though_nobody_reads_what_is_said_of_it() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    // A pipe that is full: whoever writes to it waits for ever.
+    let script = "(yes | head -c 1000000 >&2) & exec sh -c \"$0\"";
+    let words = ["--url", &proxy.url(), "run", "--lease", "2s", &name, "sh", "-c", script, STUBBORN];
+    let mut command = relatch(words);
+    let mut child = command.current_dir(folder.path()).stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+    let pid = folder.pid("pid");
+    cut(&proxy);
+    let ends_at = server.ends_at(&name).expect("it has a TTL");
+    eventually(SOON, || !runs(pid));
+    let last = folder.time("alive");
+    assert!(last < ends_at, "last {last:?}, the lock's end {ends_at:?}");
+    eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
+    assert_eq!(child.wait().expect("it has ended").code(), Some(76));
+}

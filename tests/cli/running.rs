@@ -212,3 +212,17 @@ fn a_shell_runs_a_string() {
     let (status, line) = done(&mut relatch([OsString::from("run")].into_iter().chain(words))).with_a_line();
     assert_eq!((status, &*line), (64, "-c takes one string, and nothing after it: write -c 'COMMAND ARGUMENTS'"));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_has_the_descriptors_and_the_signals_that_it_would_have_without_us() {
+    let look = "ls /proc/$$/fd | wc -l; grep -E \"Sig(Blk|Ign)\" /proc/$$/status; echo more >&9";
+    let folder = Folder::new();
+    let with = |before: &str| {
+        let text = format!("exec 9>>more; {before} sh -c '{look}; true'");
+        done(shell(&text).current_dir(folder.path())).out
+    };
+    let ours = with(&format!("'{PROGRAM}' --url '{}' run '{}'", Server::shared().url(), unique_name()));
+    assert_eq!(ours, with(""));
+    assert_eq!(fs::read_to_string(folder.at("more")).expect("it is text"), "more\nmore\n");
+}

@@ -107,6 +107,44 @@ fn a_job_is_stopped_and_goes_on_in_front_and_in_the_background() {
 }
 
 #[test]
+fn a_command_before_a_pager_stops_with_it_and_before_its_lock_ends() {
+    let name = unique_name();
+    let command = "sh -c 'echo began; sleep 0.5; echo over'";
+    let script = format!(
+        "set -m; {} {command} | cat; echo stopped; read line; fg >/dev/null; echo end",
+        run(&name, "--lease 2s")
+    );
+    let mut terminal = Terminal::with(&script);
+    terminal.shows("began");
+    terminal.types(STOP);
+    terminal.shows("stopped");
+    thread::sleep(Duration::from_millis(700)); // by then it would be over
+    assert!(!terminal.screen().contains("over"), "{}", terminal.screen());
+    terminal.types("go\n");
+    terminal.shows("over");
+    terminal.shows("end");
+    terminal.is_over();
+}
+
+#[test]
+fn whoever_waits_is_stopped_and_goes_on() {
+    let name = unique_name();
+    let mut holder = Terminal::with(&format!("{} sh -c 'echo began; read line'", run(&name, "")));
+    holder.shows("began");
+    let script =
+        format!("set -m; {} echo in; echo stopped $?; read line; fg >/dev/null; echo status $?", run(&name, ""));
+    let mut terminal = Terminal::with(&script);
+    eventually(SOON, || Server::shared().listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
+    terminal.types(STOP);
+    terminal.shows("stopped 148");
+    terminal.types("go\n");
+    holder.types("end\n");
+    terminal.shows("in");
+    terminal.shows("status 0");
+    terminal.is_over();
+}
+
+#[test]
 fn a_job_that_is_stopped_for_longer_than_its_lease_does_not_go_on() {
     let name = unique_name();
     let command = "sh -c 'echo began; sleep 0.5; echo over'";

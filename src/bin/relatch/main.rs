@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     if let Some(arguments) = child::shim::asked_for() {
         return child::shim::run(&arguments).into();
     }
-    let status = match Cli::try_parse() {
+    let ended = match Cli::try_parse() {
         Ok(cli) => begin(cli),
         Err(error) => match misuse::line(&error) {
             Some(why) => Err(Failure::misuse(why)),
@@ -60,12 +60,12 @@ fn main() -> ExitCode {
             None => Ok(error.print().map_or(0, |()| 0)),
         },
     };
-    status
-        .unwrap_or_else(|failure| {
-            say::line(&failure.why);
-            failure.status
-        })
-        .into()
+    let status = ended.unwrap_or_else(|failure| {
+        say::line(&failure.why);
+        failure.status
+    });
+    say::finish();
+    status.into()
 }
 
 /// All of it happens on this thread: commands that it starts end with it.

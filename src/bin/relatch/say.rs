@@ -4,12 +4,49 @@ use std::{
     env,
     error::Error,
     io::{IsTerminal, Write, stderr, stdout},
+    sync::{Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
 };
+
+use crate::child::masks::as_if_in_front;
+
+/// How many lines are being said beside the work.
+static BESIDE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+/// For so long the end waits for those.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One line for whoever called.
 pub(crate) fn line(text: &str) {
-    // Nobody may be there to read it.
-    drop(writeln!(stderr().lock(), "relatch: {}", one_line(text)));
+    let line = format!("relatch: {}\n", one_line(text));
+    // Nobody may be there to read it, and a terminal may stop whoever writes from behind.
+    let _ = as_if_in_front(|| stderr().lock().write_all(line.as_bytes()));
+}
+
+/// The same for whoever has no time to wait until somebody reads it.
+pub(crate) fn beside(text: String) {
+    let (count, ended) = &BESIDE;
+    let change = |by: fn(usize) -> usize| {
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = by(*count);
+    };
+    change(|count| count + 1);
+    let said = move || {
+        line(&text);
+        let mut count = BESIDE.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *count -= 1;
+        ended.notify_all();
+    };
+    if thread::Builder::new().spawn(said).is_err() {
+        change(|count| count - 1);
+    }
+}
+
+/// Waits a moment for lines that are still being said.
+pub(crate) fn finish() {
+    let (count, ended) = &BESIDE;
+    let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(ended.wait_timeout_while(count, PATIENCE, |count| *count > 0));
 }
 
 /// What was asked for. `false` once nobody reads it any more.

@@ -1,5 +1,6 @@
 //! The command that runs under a lock: a process group of its own, which ends with us.
 
+pub(crate) mod masks;
 mod plan;
 pub(crate) mod shim;
 mod signals;

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, getpid, getppid};
 
-use super::terminal::Terminal;
+use super::{masks, terminal::Terminal};
 use crate::{say, status};
 
 /// The first argument, by which the program knows that it is this.
@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     {
         terminal.give_to(getpid());
     }
+    masks::unblock_stop();
     let error = Command::new(program).args(rest).exec();
     let shown = say::name(&program.to_string_lossy());
     match error.kind() {

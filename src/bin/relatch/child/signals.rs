@@ -1,9 +1,22 @@
 //! The signals that we are sent: which there are, and which are left to the command alone.
 
-use std::{fs, future::poll_fn, io, task::Poll};
+use std::{
+    fs,
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+};
 
+#[cfg(target_os = "linux")]
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::Signal;
+#[cfg(target_os = "linux")]
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
+
+#[cfg(target_os = "linux")]
+use super::masks;
+use super::terminal;
 
 /// They are passed on to the command.
 const PASSED: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
@@ -14,6 +27,7 @@ pub(crate) struct Signals {
     passed: Vec<(Signal, unix::Signal)>,
     children: unix::Signal,
     going_on: unix::Signal,
+    stop: Option<Stop>,
 }
 
 /// One that was heard.
@@ -25,6 +39,8 @@ pub(crate) enum Heard {
     Child,
     /// We were stopped, and may go on.
     GoOn,
+    /// All of us are to stop.
+    Stop,
 }
 
 impl Signals {
@@ -34,7 +50,8 @@ impl Signals {
         let heard = PASSED.into_iter().filter(|signal| !is_in(ignored, *signal));
         let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
         let passed = heard.map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
-        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)? })
+        let stop = if is_in(ignored, Signal::TSTP) { None } else { Stop::listen()? };
+        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)?, stop })
     }
 
     /// The next one. Dropped, none is missed.
@@ -51,6 +68,9 @@ impl Signals {
             if self.going_on.poll_recv(cx).is_ready() {
                 return Poll::Ready(Heard::GoOn);
             }
+            if self.stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
+                return Poll::Ready(Heard::Stop);
+            }
             Poll::Pending
         })
         .await
@@ -59,10 +79,53 @@ impl Signals {
     /// The next one that asks us to end, while there is no command.
     pub(crate) async fn asked_to_end(&mut self) -> Signal {
         loop {
-            if let Heard::Passed(signal) = self.next().await {
-                return signal;
+            match self.next().await {
+                Heard::Passed(signal) => return signal,
+                Heard::Stop => terminal::stop(),
+                Heard::Child | Heard::GoOn => {}
             }
         }
+    }
+}
+
+/// The stop of a terminal, which does not stop us by itself any more.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Stop(AsyncFd<SignalFd>);
+
+#[cfg(target_os = "linux")]
+impl Stop {
+    #[allow(deprecated, reason = "what is to be taken instead is newer than the oldest tokio that will do")]
+    fn listen() -> io::Result<Option<Self>> {
+        let set = masks::block_stop()?;
+        let heard = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Some(Self(AsyncFd::new(heard)?)))
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Poll::Ready(Ok(mut ready)) = self.0.poll_read_ready(cx) else { return Poll::Pending };
+            if let Ok(Some(_)) = self.0.get_ref().read_signal() {
+                return Poll::Ready(());
+            }
+            ready.clear_ready();
+        }
+    }
+}
+
+/// Elsewhere it stops us, and the command goes on until its lock is lost.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+enum Stop {}
+
+#[cfg(not(target_os = "linux"))]
+impl Stop {
+    fn listen() -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    fn poll(&self, _: &mut Context<'_>) -> Poll<()> {
+        match *self {}
     }
 }
 

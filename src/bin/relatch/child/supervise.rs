@@ -97,13 +97,15 @@ pub(crate) async fn supervise(
                 Step::Nothing => None,
                 Step::LookIn(pause) => Some(Instant::now() + pause),
                 Step::Term { kill_in } => {
-                    say::line(&format!("{}: the command is told to stop", why(loss.as_ref(), held, what)));
+                    let why = why(loss.as_ref(), held, what);
                     course = tell_to_stop(group, kill_in);
+                    say::beside(format!("{why}: the command is told to stop"));
                     continue;
                 }
                 Step::Kill => {
-                    say::line(&format!("{}: the command is killed", why(loss.as_ref(), held, what)));
+                    let why = why(loss.as_ref(), held, what);
                     course = kill(group);
+                    say::beside(format!("{why}: the command is killed"));
                     continue;
                 }
             },
@@ -119,11 +121,12 @@ pub(crate) async fn supervise(
             heard = signals.next() => match heard {
                 Heard::Passed(signal) => group.signal(signal),
                 Heard::GoOn => course = go_on(group, held, terms, course, what, GoesOn::Anywhere),
+                Heard::Stop => group.signal(Signal::TSTP),
                 Heard::Child => {}
             },
             error = &mut lost, if loss.is_none() => {
                 if terms.step(None) == Step::Nothing {
-                    say::line(&format!("{error}: the command goes on"));
+                    say::beside(format!("{error}: the command goes on"));
                 }
                 loss = Some(error);
             }
@@ -171,8 +174,9 @@ enum GoesOn {
 fn go_on(group: &mut Group, held: &Held<'_>, terms: &Terms, course: Course, what: &str, goes: GoesOn) -> Course {
     let left = held.expires_in();
     if left.is_none() && matches!(course, Course::Runs) && terms.step(left) != Step::Nothing {
-        say::line(&format!("{what} was lost while the command stood still: it is killed"));
-        return kill(group);
+        let course = kill(group);
+        say::beside(format!("{what} was lost while the command stood still: it is killed"));
+        return course;
     }
     match goes {
         GoesOn::Anywhere => group.go_on(),

@@ -9,10 +9,10 @@ use std::{
     },
 };
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use super::masks::{as_if_in_front, while_stoppable};
 use rustix::{
     io::Errno,
-    process::{Pid, getpgrp, kill_current_process_group, test_kill_process_group},
+    process::{Pid, Signal, getpgrp, kill_current_process_group, test_kill_process_group},
     termios::{tcgetpgrp, tcsetpgrp},
 };
 
@@ -60,18 +60,9 @@ fn is_pipe(end: BorrowedFd<'_>) -> bool {
     about.is_ok_and(|about| about.file_type().is_fifo())
 }
 
-/// Whoever is not in front is stopped for such a thing, unless that signal is blocked.
-fn as_if_in_front(change: impl FnOnce()) {
-    let mut stop = SigSet::empty();
-    stop.add(Signal::SIGTTOU);
-    let before = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK);
-    change();
-    if let Ok(before) = before {
-        let _ = before.thread_set_mask();
-    }
-}
-
 /// Stops us and whoever is in our job, until the job goes on. Where nobody could let it go on, nothing happens.
-pub(super) fn stop() {
-    let _ = kill_current_process_group(rustix::process::Signal::TSTP);
+pub(crate) fn stop() {
+    while_stoppable(|| {
+        let _ = kill_current_process_group(Signal::TSTP);
+    });
 }
