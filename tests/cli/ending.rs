@@ -48,11 +48,11 @@ fn a_command_without_a_word_about_it_is_ended_by_the_signal() {
 fn a_command_that_ignores_term_is_waited_for_while_its_lock_is_held() {
     let (name, folder) = (unique_name(), Folder::new());
     let script = "trap '' TERM; echo x > began; while [ ! -e end ]; do sleep 0.05; done; exit 4";
-    let mut running = Running::start(&mut run(&folder, &["--lease", "1s"], &name, script));
+    let mut running = Running::start(&mut run(&folder, &["--lease", "3s"], &name, script));
     folder.read("began");
     let told = Instant::now();
     running.signal(Signal::TERM);
-    after(told, Duration::from_millis(1500));
+    after(told, Duration::from_millis(3500));
     assert!(!running.is_over());
     assert_eq!(Server::shared().hash(&name).len(), 1, "the lock is renewed meanwhile");
     std::fs::write(folder.at("end"), "").expect("it is written");

@@ -100,7 +100,7 @@ fn all_of_a_group_is_gone_with_the_lock() {
 #[test]
 fn a_command_is_killed_without_a_word_if_that_is_wanted() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
-    let options = ["--lease", "2s", "--on-loss", "kill"];
+    let options = ["--lease", "3s", "--on-loss", "kill"];
     let running = Running::start(&mut run(&folder, &server.url(), &options, &name, STUBBORN));
     let command = folder.pid("pid");
     server.delete(&name);
@@ -115,11 +115,11 @@ fn a_command_is_killed_without_a_word_if_that_is_wanted() {
 fn a_command_goes_on_without_its_lock_if_that_is_wanted() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 5";
-    let options = ["--lease", "1s", "--on-loss", "ignore"];
+    let options = ["--lease", "3s", "--on-loss", "ignore"];
     let mut running = Running::start(&mut run(&folder, &server.url(), &options, &name, script));
     folder.read("began");
     server.delete(&name);
-    let other = done(&mut run(&folder, &server.url(), &["-n"], &name, "sleep 2"));
+    let other = done(&mut run(&folder, &server.url(), &["-n"], &name, "sleep 2.5"));
     assert_eq!(other.in_silence(), 0);
     assert!(!running.is_over());
     std::fs::write(folder.at("end"), "").expect("it is written");
@@ -193,7 +193,7 @@ fn a_command_is_gone_in_time_though_nobody_reads_what_is_said_of_it() {
     let proxy = Proxy::to(&server);
     // A pipe that is full: whoever writes to it waits for ever.
     let script = "(yes | head -c 1000000 >&2) & exec sh -c \"$0\"";
-    let words = ["--url", &proxy.url(), "run", "--lease", "2s", &name, "sh", "-c", script, STUBBORN];
+    let words = ["--url", &proxy.url(), "run", "--lease", "3s", &name, "sh", "-c", script, STUBBORN];
     let mut command = relatch(words);
     let mut child = command.current_dir(folder.path()).stderr(std::process::Stdio::piped()).spawn().expect("it starts");
     let pid = folder.pid("pid");

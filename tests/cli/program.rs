@@ -1,7 +1,9 @@
 //! The program that is tested: how it is called, and what came of it.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -16,10 +18,9 @@ use crate::harness::{eventually, unique_name};
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The program with these arguments; nothing that is around it says where a server is.
-pub(crate) fn relatch<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(arguments).stdin(Stdio::null());
-    without_ours(&mut command);
+pub(crate) fn relatch<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = as_usual(PROGRAM);
+    command.args(arguments);
     command
 }
 
@@ -28,8 +29,15 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_relatch");
 
 /// A shell that runs this text.
 pub(crate) fn shell(text: &str) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", text]).stdin(Stdio::null());
+    let mut command = as_usual("sh");
+    command.args(["-c", text]);
+    command
+}
+
+/// A program for which all signals do what they usually do: whoever starts the tests in the background ignores some.
+pub(crate) fn as_usual(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]).stdin(Stdio::null());
     without_ours(&mut command);
     command
 }

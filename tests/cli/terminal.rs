@@ -1,12 +1,39 @@
 //! `relatch run` at a terminal: the keyboard is the command's while it runs, and a shell's job is one job.
 
-use std::{thread, time::Duration};
+use std::{fs::File, io::Write, process::Command, thread, time::Duration};
 
 use crate::{
     harness::{Server, eventually, unique_name},
     program::{Folder, PROGRAM, SOON, done, relatch, shell},
     screen::{INTERRUPT, STOP, Terminal},
 };
+
+/// A command that waits until it is told to end, without a process of its own for that: one that is stopped while it starts another one
+/// may not be able to say so.
+struct Waiting {
+    folder: Folder,
+    pipe: File,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let made = Command::new("mkfifo").arg(folder.at("pipe")).status().expect("it starts");
+        assert!(made.success());
+        // Open at both ends, so that nothing is lost with whoever comes and goes.
+        let pipe = File::options().read(true).write(true).open(folder.at("pipe")).expect("it opens");
+        Self { folder, pipe }
+    }
+
+    fn command(&self) -> String {
+        format!("sh -c 'echo began; read line <\"{}\"; echo over'", self.folder.at("pipe").display())
+    }
+
+    /// It ends as soon as it goes on.
+    fn may_end(&mut self) {
+        self.pipe.write_all(b"end\n").expect("it is taken");
+    }
+}
 
 fn run(name: &str, options: &str) -> String {
     format!("'{PROGRAM}' --url '{}' run {options} '{name}'", Server::shared().url())
@@ -90,14 +117,16 @@ fn a_pager_behind_a_command_has_the_keyboard_until_the_command_wants_it() {
 fn a_job_is_stopped_and_goes_on_in_front_and_in_the_background() {
     for (how, ends) in [("fg >/dev/null", "status 0"), ("bg >/dev/null; wait; (exit $?)", "status 0")] {
         let name = unique_name();
-        let command = "sh -c 'echo began; sleep 0.5; echo over'";
+        let mut waiting = Waiting::new();
+        let command = waiting.command();
         let script = format!("set -m; {} {command}; echo stopped $?; read line; {how}; echo status $?", run(&name, ""));
         let mut terminal = Terminal::with(&script);
         terminal.shows("began");
         terminal.types(STOP);
         terminal.shows("stopped 148");
         assert!(!is_free(&name), "it is held while it can be");
-        thread::sleep(Duration::from_millis(700)); // by then it would be over
+        waiting.may_end();
+        thread::sleep(Duration::from_millis(300)); // by then it would be over
         assert!(!terminal.screen().contains("over"), "{}", terminal.screen());
         terminal.types("go\n");
         terminal.shows("over");
@@ -109,16 +138,18 @@ fn a_job_is_stopped_and_goes_on_in_front_and_in_the_background() {
 #[test]
 fn a_command_before_a_pager_stops_with_it_and_before_its_lock_ends() {
     let name = unique_name();
-    let command = "sh -c 'echo began; sleep 0.5; echo over'";
+    let mut waiting = Waiting::new();
+    let command = waiting.command();
     let script = format!(
         "set -m; {} {command} | cat; echo stopped; read line; fg >/dev/null; echo end",
-        run(&name, "--lease 2s")
+        run(&name, "--lease 6s")
     );
     let mut terminal = Terminal::with(&script);
     terminal.shows("began");
     terminal.types(STOP);
     terminal.shows("stopped");
-    thread::sleep(Duration::from_millis(700)); // by then it would be over
+    waiting.may_end();
+    thread::sleep(Duration::from_millis(300)); // by then it would be over
     assert!(!terminal.screen().contains("over"), "{}", terminal.screen());
     terminal.types("go\n");
     terminal.shows("over");
@@ -147,10 +178,11 @@ fn whoever_waits_is_stopped_and_goes_on() {
 #[test]
 fn a_job_that_is_stopped_for_longer_than_its_lease_does_not_go_on() {
     let name = unique_name();
-    let command = "sh -c 'echo began; sleep 0.5; echo over'";
+    let waiting = Waiting::new();
+    let command = waiting.command();
     let script = format!(
         "set -m; {} {command}; echo stopped $?; read line; fg >/dev/null; echo status $?",
-        run(&name, "--lease 1s")
+        run(&name, "--lease 3s")
     );
     let mut terminal = Terminal::with(&script);
     terminal.shows("began");
@@ -192,10 +224,13 @@ fn a_job_in_the_background_that_wants_the_keyboard_gets_it_in_front() {
 #[test]
 fn where_nobody_could_let_it_go_on_nothing_stops() {
     let name = unique_name();
-    let script = format!("exec {} sh -c 'echo began; sleep 0.5; echo over'", run(&name, ""));
-    let mut terminal = Terminal::with(&script);
+    let mut waiting = Waiting::new();
+    let mut terminal = Terminal::with(&format!("exec {} {}", run(&name, ""), waiting.command()));
     terminal.shows("began");
     terminal.types(STOP);
+    // What is written before that is seen to may be gone with it.
+    eventually(SOON, || terminal.screen().contains("^Z"));
+    waiting.may_end();
     terminal.shows("over");
     terminal.is_over();
 }
@@ -213,7 +248,7 @@ fn a_terminal_that_is_gone_ends_all_of_it() {
 #[test]
 fn without_a_terminal_an_interrupt_is_a_signal() {
     let name = unique_name();
-    let text = format!("{} sh -c 'kill -INT $PPID; sleep 60'; echo status $?", run(&name, ""));
+    let text = format!("{} sh -c 'kill -INT $PPID; while :; do :; done'; echo status $?", run(&name, ""));
     let came = done(&mut shell(&text));
     assert_eq!(came.out, "status 130\n");
 }

@@ -78,21 +78,23 @@ impl Group {
 
     /// What has become of it. Once it has ended, its number is nobody's until [`Group::bury`].
     pub(crate) fn change(&self) -> io::Result<Change> {
-        let at_once = WaitIdOptions::NOHANG;
-        let look = waitid(WaitId::Pid(self.id), at_once | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-        if let Some(status) = look {
-            let ended = match status.terminating_signal() {
-                Some(signal) => Ended::Killed(signal),
-                None => Ended::Exited(status.exit_status().unwrap_or_default()),
-            };
-            return Ok(Change::Ended(ended));
+        // Asked for in one go: of one that ends between two questions the second would know nothing.
+        let all = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
+        let Some(status) = waitid(WaitId::Pid(self.id), WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT | all)? else {
+            return Ok(Change::None);
+        };
+        if let Some(signal) = status.stopping_signal() {
+            // So that it is told once. Where it has ended meanwhile, that is told next.
+            let _ = waitid(WaitId::Pid(self.id), WaitIdOptions::NOHANG | WaitIdOptions::STOPPED);
+            return Ok(match Signal::from_named_raw(signal) {
+                Some(Signal::TTIN | Signal::TTOU) => Change::WantsTerminal,
+                _ => Change::Stopped,
+            });
         }
-        let stopped = waitid(WaitId::Pid(self.id), at_once | WaitIdOptions::STOPPED)?;
-        Ok(match stopped.map(|status| status.stopping_signal().and_then(Signal::from_named_raw)) {
-            None => Change::None,
-            Some(Some(Signal::TTIN | Signal::TTOU)) => Change::WantsTerminal,
-            Some(_) => Change::Stopped,
-        })
+        Ok(Change::Ended(match status.terminating_signal() {
+            Some(signal) => Ended::Killed(signal),
+            None => Ended::Exited(status.exit_status().unwrap_or_default()),
+        }))
     }
 
     /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.
