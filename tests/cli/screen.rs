@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     os::unix::ffi::OsStrExt,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -19,7 +19,10 @@ use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
 };
 
-use crate::{harness::eventually, program::SOON};
+use crate::{
+    harness::eventually,
+    program::{SOON, as_usual},
+};
 
 /// Ctrl-C and Ctrl-Z, as they are typed.
 pub(crate) const INTERRUPT: &str = "\x03";
@@ -43,8 +46,8 @@ impl Terminal {
         let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
         let end = || Stdio::from(File::options().read(true).write(true).open(path).expect("it opens"));
         // The first of a session, whose terminal this is.
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", "--wait"]).arg("sh").arg("-c").arg(text);
+        let mut command = as_usual("setsid");
+        command.args(["--ctty", "--wait", "sh", "-c", text]);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let program = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
         ioctl_fionbio(&master, true).expect("it is a file");

@@ -198,13 +198,19 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_does_not_go_on() {
 
 #[test]
 fn a_job_in_the_background_leaves_the_keyboard_alone() {
-    let name = unique_name();
-    let script = format!("set -m; {} sleep 0.3 & read line; echo caller got $line; wait; echo over", run(&name, ""));
-    let mut terminal = Terminal::with(&script);
-    eventually(SOON, || !Server::shared().hash(&name).is_empty());
+    let (name, mut waiting) = (unique_name(), Waiting::new());
+    let (run, command) = (run(&name, ""), waiting.command());
+    let read = "read line; echo caller got $line";
+    let mut terminal = Terminal::with(&format!("set -m; {run} {command} & {read}; wait; echo done; {read}; echo end"));
+    terminal.shows("began");
     terminal.types("one\n");
     terminal.shows("caller got one");
+    waiting.may_end();
     terminal.shows("over");
+    terminal.shows("done");
+    terminal.types("two\n");
+    terminal.shows("caller got two");
+    terminal.shows("end");
     terminal.is_over();
 }
 
