@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -112,7 +113,12 @@ impl Running {
     #[track_caller]
     pub(crate) fn came(mut self) -> Came {
         eventually(SOON, || self.is_over());
-        Came::of(self.0.take().expect("it ran").wait_with_output().expect("it can be waited for"))
+        let child = self.0.take().expect("it ran");
+        let (give, given) = mpsc::channel();
+        thread::spawn(move || drop(give.send(child.wait_with_output())));
+        // Whoever it left behind may have its pipes still.
+        let output = given.recv_timeout(SOON).expect("nobody writes any more");
+        Came::of(output.expect("it can be waited for"))
     }
 }
 
