@@ -26,7 +26,12 @@ impl Waiting {
     }
 
     fn command(&self) -> String {
-        format!("sh -c 'echo began; read line <\"{}\"; echo over'", self.folder.at("pipe").display())
+        let [pipe, over] = ["pipe", "over"].map(|name| self.folder.at(name).display().to_string());
+        format!("sh -c 'echo began; read line <\"{pipe}\"; : >\"{over}\"; echo over'")
+    }
+
+    fn is_over(&self) -> bool {
+        self.folder.at("over").exists()
     }
 
     /// It ends as soon as it goes on.
@@ -99,12 +104,13 @@ fn the_keyboard_is_the_commands_and_then_the_callers_again() {
 fn a_pager_behind_a_command_has_the_keyboard_until_the_command_wants_it() {
     let name = unique_name();
     let command =
-        "sh -c 'echo began; while [ ! -e end ]; do sleep 0.05; done; read line </dev/tty; echo command got $line'";
-    let pager = "sh -c 'read line </dev/tty; echo pager got $line; touch end; cat'";
+        "sh -c 'touch began; while [ ! -e end ]; do sleep 0.05; done; read line </dev/tty; echo command got $line'";
+    let pager =
+        "sh -c 'until [ -e began ]; do sleep 0.05; done; read line </dev/tty; echo pager got $line; touch end; cat'";
     let folder = Folder::new();
-    let script = format!("cd '{}'; {} {command} | {pager}; echo over", folder.path().display(), run(&name, ""));
+    let script = format!("cd '{}'; set -m; {} {command} | {pager}; echo over", folder.path().display(), run(&name, ""));
     let mut terminal = Terminal::with(&script);
-    eventually(SOON, || !Server::shared().hash(&name).is_empty());
+    eventually(SOON, || folder.at("began").exists());
     terminal.types("one\n");
     terminal.shows("pager got one");
     terminal.types("two\n");
@@ -127,7 +133,7 @@ fn a_job_is_stopped_and_goes_on_in_front_and_in_the_background() {
         assert!(!is_free(&name), "it is held while it can be");
         waiting.may_end();
         thread::sleep(Duration::from_millis(300)); // by then it would be over
-        assert!(!terminal.screen().contains("over"), "{}", terminal.screen());
+        assert!(!waiting.is_over(), "{}", terminal.screen());
         terminal.types("go\n");
         terminal.shows("over");
         terminal.shows(ends);
@@ -150,7 +156,7 @@ fn a_command_before_a_pager_stops_with_it_and_before_its_lock_ends() {
     terminal.shows("stopped");
     waiting.may_end();
     thread::sleep(Duration::from_millis(300)); // by then it would be over
-    assert!(!terminal.screen().contains("over"), "{}", terminal.screen());
+    assert!(!waiting.is_over(), "{}", terminal.screen());
     terminal.types("go\n");
     terminal.shows("over");
     terminal.shows("end");
