@@ -110,7 +110,7 @@ pub enum Error {
     ///
     /// Trying again later is right. What an acquisition may have left behind is cleaned up in the background, and ends
     /// with its lease at the latest; a release goes on being repeated.
-    #[error("could not {}: {}{}", Task { op: *op, name }, WhoIsSilent(source), MayHaveRun(*may_have_run))]
+    #[error("could not {}: {}{}", Task { op: *op, name }, WhoIsSilent(source), MayHaveRun(*may_have_run && *op != Op::Inspect))]
     #[non_exhaustive]
     Unreachable {
         /// The lock; empty when no lock is involved.

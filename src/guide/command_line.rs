@@ -38,8 +38,13 @@
 //! of [`Client::fenced_lock`](crate::Client::fenced_lock). It is renewed every third of `--lease`, 30 s unless it is said.
 //!
 //! The command has our input, output and errors, and its own process group, which is the terminal's while it runs: Ctrl-C is the
-//! command's, and Ctrl-Z stops both of us. INT, TERM, HUP, QUIT, USR1 and USR2 that we are sent go on to the group. What was ignored
-//! around us, as HUP is under `nohup`, stays ignored.
+//! command's, and Ctrl-Z stops both of us. In a pipeline the terminal stays with the pipeline, where a pager may want it, until the
+//! command asks for it. INT, TERM, HUP, QUIT, USR1 and USR2 that we are sent go on to the group; whoever signals all processes of a
+//! service reaches the command twice. What was ignored around us, as HUP is under `nohup`, stays ignored, but for PIPE, which does to a
+//! command what it usually does. When the command is over, the release has 10 s, and a second signal ends the wait for it.
+//!
+//! `relatch` asks the server for `RELATCH_HOLDER` before the command begins, for a quarter of the lease at most. Where that is not
+//! enough, it says so, and the variable is not set. If the lock ended meanwhile, nothing is run, and the status is 76.
 //!
 //! | variable | what the command is told |
 //! | --- | --- |
@@ -55,14 +60,14 @@
 //! | 69 | no server, or one that refuses |
 //! | 64 | a wrong call |
 //! | 127, 126 | there is no such command, or it cannot be run |
-//! | 71 | the system gives no process |
+//! | 71 | the system gives no process, or takes no output (a full disk) |
 //!
 //! # When the lock is lost
 //!
 //! If the lock cannot be renewed, the command is told to stop (TERM to its group) `--grace` before the lock ends, 5 s or a third of the
-//! lease, and what is left of the group is killed just before the end. So it is over before anybody else's command begins, by the
-//! deadline of [`expires_in`](crate::LockGuard::expires_in). Here the network was cut, with a lease of 3 s and a grace of 1 s; the lock's
-//! key ended 2.96 s after that:
+//! lease (and half of it at most, whatever is asked for), and what is left of the group is killed just before the end. So it is over
+//! before anybody else's command begins, by the deadline of [`expires_in`](crate::LockGuard::expires_in). Here the network was cut,
+//! with a lease of 3 s and a grace of 1 s; the lock's key ended 2.96 s after that:
 //!
 //! ```text
 //! relatch: lock "nightly-backup" ends in 1s: the command is told to stop      after 1.92 s
@@ -71,15 +76,18 @@
 //! ```
 //!
 //! - `--on-loss kill` leaves out TERM; `--on-loss ignore` lets the command go on, and its status is ours.
-//! - `--max-hold` bounds how long the lock is held at all: the command is over by then, in the same way.
+//! - `--max-hold` bounds how long the lock is held at all: the command is over by then, in the same way. With `--on-loss ignore` it would
+//!   not be, so the two are refused together.
+//! - A short lease is lost more easily: of 100 ms a busy machine loses many, since each renewal has a third of that.
 //! - A lock that was taken away (deleted, forced, forgotten by a server that restarted) is noticed with the next renewal, within a third
 //!   of the lease, or at the new link. Somebody else may be at work until then, and for the grace.
 //!
 //! What this does not reach:
 //!
 //! - A process that has left the command's group (`setsid`, a daemon), or that the kernel cannot end.
-//! - `relatch` itself, if it is stopped (SIGSTOP), or its machine asleep: the command goes on then, and is ended late. With Ctrl-Z both
-//!   are stopped, and nobody renews; a command that stood still for longer than its lease is killed when it is to go on.
+//! - `relatch` itself, if it is stopped (SIGSTOP): the command goes on, and is ended when `relatch` goes on. On a machine that was asleep
+//!   both go on when it wakes, and the command may do a little more before it is ended. With Ctrl-Z both are stopped, and nobody
+//!   renews; a command that stood still for longer than its lease is killed when it is to go on.
 //! - If `relatch` is killed (SIGKILL), Linux kills the command at once, but not the processes that the command started; nor a command
 //!   that changes its user (setuid). The lock is free within the lease. Elsewhere than on Linux the command goes on.
 //!
@@ -101,23 +109,28 @@
 //! ```
 //!
 //! Any status but 0 is a failure: whoever asks next tries again, `--attempts` times a period, 3 unless it is said. With `--stand-by` a machine
-//! waits while another one is at it, and goes on where that fails or dies. `--offset` and `--start-within` are those of the job. The
-//! command is told `RELATCH_JOB`, `RELATCH_PERIOD` (when the period began, as `2026-11-30T01:00:00Z`), `RELATCH_PERIOD_MS` (the same in
-//! milliseconds since 1970), `RELATCH_ATTEMPT` and `RELATCH_FENCE`. When the attempt is lost, the command ends as above.
+//! waits while another one is at it, and goes on where that fails or dies. It asks again where the server does not answer, until the
+//! period ends by this machine's clock; a server that is not there at the beginning is status 69. `--offset` and `--start-within` are
+//! those of the job. The command is told `RELATCH_JOB`, `RELATCH_PERIOD` (when the period began, as `2026-11-30T01:00:00Z`),
+//! `RELATCH_PERIOD_MS` (the same in milliseconds since 1970), `RELATCH_ATTEMPT` and `RELATCH_FENCE`. When the attempt is lost, the
+//! command ends as above.
 //!
 //! # Who holds it
 //!
 //! ```text
 //! $ relatch inspect nightly-backup hourly-report deploy
-//! NAME            KIND   HOLDER                                  LABEL    HOLDS  FREE IN         LISTENERS
+//! NAME            KIND   HOLDER                                  LABEL    COUNT  FREE IN         LISTENERS
 //! nightly-backup  plain  cdcd81f8-3fe1-4749-8eae-b7557052ba26:2  vm:9626  1      29s             0
 //! hourly-report   job    898c923f-145b-4a15-a0cc-8d4e45d82a00:2  vm:9627  1      29s, attempt 1  0
 //! deploy          free   -                                       -        -      -               -
 //! ```
 //!
 //! The label is that of the client's connections, host and process unless it has [another one](crate::ClientBuilder::label), where this
-//! user may do `CLIENT LIST`. Listeners are the processes that wait. A key without a TTL says `never, it has no TTL`.
-//! `--pattern 'invoice:*'` searches, a few keys at a time; a lock may be shown twice then. `--watch` draws the table anew every second.
+//! user may do `CLIENT LIST`. Listeners are the processes that wait. A key without a TTL says `never, it has no TTL`,
+//! a job that nobody is at `now`, and how its last attempt ended. What cannot be looked at is a line on stderr and status 69, and the
+//! rest is shown all the same. A name of more than 200 characters is cut; `--json` has all of it.
+//! `--pattern 'invoice:*'` searches, a few keys at a time; a lock may be shown twice then. `--watch` draws the table anew every second,
+//! lines that are too long for the terminal without their ends.
 //!
 //! A holder that is stuck is ended, and no other one: the status is 1 if it is not that one any more. At a terminal `--yes` is asked for.
 //!
@@ -145,7 +158,7 @@
 //! ```
 //!
 //! The status is 0, 1 if the worst finding is a warning, 2 if it is an error, 69 if there is no server. `--scan` also looks for keys that look
-//! like locks and have no TTL.
+//! like locks and have no TTL; where it may not, that is a finding as well.
 //!
 //! # For programs
 //!
@@ -158,9 +171,9 @@
 //! | `held` | whether somebody holds it, or is at it |
 //! | `holders` | of each: `id`, `client_id`, `hold`, `count`, `label` |
 //! | `listeners` | how many processes wait |
-//! | `ttl_ms` | until it is free by itself; `null` for never |
+//! | `ttl_ms` | until a lock is free by itself, `null` for never; of a job how long its record is kept, which says nothing of the attempt |
 //! | `fence` | the newest token of a fenced lock |
-//! | `job` | `period_ms`, `attempts`, `running` (`client_id`, `hold`, `since_ms`, `remaining_lease_ms`), `success` (`client_id`, `hold`, `at_ms`), `last_success_ms` |
+//! | `job` | `period_ms`, `attempts`, `running` (`client_id`, `hold`, `since_ms`, `remaining_lease_ms`), `success` (`client_id`, `hold`, `at_ms`: when it was done), `last_success_ms`: when the last period that was done began |
 //!
 //! | `doctor --json` | |
 //! | --- | --- |

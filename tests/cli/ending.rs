@@ -111,3 +111,25 @@ fn the_command_of_a_killed_run_is_gone_at_once_and_its_lock_within_the_lease() {
     assert_eq!(came.in_silence(), 0);
     assert!(killed.elapsed() < lease + Duration::from_secs(1), "{:?}", killed.elapsed());
 }
+
+#[test]
+fn a_second_signal_ends_the_wait_for_a_server_that_does_not_answer() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "echo $$ > pid; while [ ! -e end ]; do sleep 0.05; done; exit 3";
+    let words = ["--url", &server.url(), "run", &name, "sh", "-c", script];
+    let running = Running::start(relatch(words).current_dir(folder.path()));
+    let command = folder.pid("pid");
+    server.freeze();
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    eventually(SOON, || !runs(command));
+    let told = Instant::now();
+    for signal in [Signal::TERM, Signal::INT] {
+        running.signal(signal);
+    }
+    let (status, line) = running.came().with_a_line();
+    let took = told.elapsed();
+    server.thaw();
+    let said = format!("lock \"{name}\" was not released, it ends by itself, within 30s");
+    assert_eq!((status, line), (3, said));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}

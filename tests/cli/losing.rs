@@ -2,10 +2,12 @@
 
 use std::{process::Command, time::Duration};
 
+use rustix::process::Signal;
+
 use crate::{
     harness::{
         Server, eventually,
-        proxy::{Door, Proxy},
+        proxy::{Action, Door, Proxy, matching::script},
         unique_name,
     },
     program::{Came, Folder, Running, SOON, done, now, relatch, runs},
@@ -41,7 +43,7 @@ fn cut(proxy: &Proxy) {
 fn a_command_behind_a_cut_network_is_told_in_time_and_gone_before_another_begins() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);
-    let options = ["--lease", "3s", "--grace", "1s"];
+    let options = ["--lease", "6s", "--grace", "2s"];
     let here = Running::start(&mut run(&folder, &proxy.url(), &options, &name, STUBBORN));
     let command = folder.pid("pid");
     let began = "date +%s%N > began";
@@ -184,7 +186,7 @@ fn whoever_cannot_say_that_the_lock_is_free_says_when_it_is() {
     let (status, line) = running.came().with_a_line();
     assert_eq!(status, 3);
     assert!(line.starts_with(&format!("could not release lock \"{name}\": the server is unreachable")), "{line}");
-    assert!(line.ends_with(&format!("lock \"{name}\" ends by itself, within 11s")), "{line}");
+    assert!(line.ends_with(&format!("lock \"{name}\": it ends by itself, within 12s")), "{line}");
 }
 
 #[test]
@@ -204,4 +206,66 @@ fn a_command_is_gone_in_time_though_nobody_reads_what_is_said_of_it() {
     assert!(last < ends_at, "last {last:?}, the lock's end {ends_at:?}");
     eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
     assert_eq!(child.wait().expect("it has ended").code(), Some(76));
+}
+
+#[test]
+fn a_command_is_never_begun_without_its_lock() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let look = proxy.rule(script("inspect"), Action::HoldReply);
+    let options = ["--lease", "3s", "--on-loss", "ignore"];
+    let running = Running::start(&mut run(&folder, &proxy.url(), &options, &name, "echo x > began"));
+    look.nth_blocking(1);
+    // As a machine that is asleep.
+    running.signal(Signal::STOP);
+    eventually(SOON, || server.ends_at(&name).is_none());
+    running.signal(Signal::CONT);
+    let (status, line) = running.came().with_a_line();
+    let said = format!("lock \"{name}\" ended before the command began: nothing was run");
+    assert_eq!((status, line), (76, said));
+    assert!(!folder.at("began").exists());
+}
+
+#[test]
+fn a_server_that_is_slow_to_say_who_holds_a_lock_keeps_no_command_from_beginning_in_time() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let look = proxy.rule(script("inspect"), Action::HoldReply);
+    let options = ["--lease", "6s", "--on-loss", "ignore"];
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.05; done; echo ${RELATCH_HOLDER-nobody}";
+    let running = Running::start(&mut run(&folder, &proxy.url(), &options, &name, script));
+    folder.read("began");
+    assert_eq!(server.hash(&name).len(), 1, "it is held");
+    look.let_go();
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(0), "nobody\n"), "{}", came.err);
+    assert!(our_line(&came).ends_with("RELATCH_HOLDER is not set"), "{}", came.err);
+}
+
+#[test]
+fn a_call_ends_though_nobody_reads_what_it_says() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let holder = Running::start(&mut run(&folder, &server.url(), &[], &name, "echo x > began; exec sleep 60"));
+    folder.read("began");
+    let (_reader, full) = full_pipe();
+    let other = unique_name();
+    for (words, status) in [(&["-n", &*name, "true"][..], 75), (&[&*other, "no-such-command-at-all"], 127)] {
+        let mut command = relatch(["--url", &server.url(), "run"].iter().copied().chain(words.iter().copied()));
+        let mut child = command.stderr(full.try_clone().expect("it is a file")).spawn().expect("it starts");
+        eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
+        assert_eq!(child.wait().expect("it has ended").code(), Some(status), "{words:?}");
+    }
+    assert_eq!(server.hash(&other).len(), 0, "the lock is free");
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.came().status, Some(143));
+}
+
+/// One that takes nothing more: whoever writes to it waits for ever.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("there is one");
+    rustix::io::ioctl_fionbio(&writer, true).expect("it is a file");
+    while std::io::Write::write(&mut writer, &[b'x'; 512]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).expect("it is a file");
+    (reader, writer)
 }

@@ -83,6 +83,13 @@ fn a_command_is_not_begun_too_late_in_a_period() {
     assert!(line.contains("not run, it is too late in the period of "), "{line}");
 }
 
+/// It listens for signals by then.
+fn is_connected(running: &Running) -> bool {
+    let clients: String =
+        redis::cmd("CLIENT").arg("LIST").query(&mut Server::shared().connection()).expect("it answers");
+    clients.contains(&format!(":{}:", running.pid().as_raw_nonzero()))
+}
+
 #[test]
 fn whoever_stands_by_runs_what_failed_elsewhere() {
     let (name, folder) = (unique_name(), Folder::new());
@@ -90,11 +97,7 @@ fn whoever_stands_by_runs_what_failed_elsewhere() {
     let here = Running::start(once(&[], &name, &["sh", "-c", failing]).current_dir(folder.path()));
     folder.read("began");
     let mut there = Running::start(&mut once(&["--stand-by"], &name, &["sh", "-c", "echo $RELATCH_ATTEMPT"]));
-    // It has asked by then, and found somebody at it.
-    let clients = || -> String {
-        redis::cmd("CLIENT").arg("LIST").query(&mut Server::shared().connection()).expect("it answers")
-    };
-    eventually(SOON, || clients().contains(&format!(":{}:", there.pid().as_raw_nonzero())));
+    eventually(SOON, || is_connected(&there));
     assert!(!there.is_over());
     std::fs::write(folder.at("end"), "").expect("it is written");
     assert_eq!(here.came().status, Some(9));
@@ -117,7 +120,7 @@ fn whoever_stands_by_is_ended_by_a_signal() {
         Running::start(once(&[], &name, &["sh", "-c", "echo x > began; exec sleep 60"]).current_dir(folder.path()));
     folder.read("began");
     let there = Running::start(&mut once(&["--stand-by"], &name, &["true"]));
-    std::thread::sleep(Duration::from_millis(300)); // what it says is the same at any moment
+    eventually(SOON, || is_connected(&there));
     there.signal(Signal::TERM);
     assert_eq!(there.came().in_silence(), 143);
     holder.signal(Signal::TERM);
@@ -142,4 +145,34 @@ fn a_command_that_is_not_there_has_had_its_attempt() {
     assert_eq!(done(&mut once(&["--attempts", "1"], &name, &["no-such-command-at-all"])).status, Some(127));
     let (status, line) = done(&mut once(&["--attempts", "1"], &name, &["true"])).with_a_line();
     assert!(status == 0 && line.ends_with("all 1 attempts of this period were begun"), "{line}");
+}
+
+#[test]
+fn whoever_stands_by_goes_on_through_an_outage() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let once = |options: &[&str], script: &str| {
+        let url = server.url();
+        let words = ["--url", &url, "once", "--every", YEAR].into_iter().chain(options.iter().copied());
+        let mut command = relatch(words.chain([&*name, "sh", "-c", script]));
+        command.current_dir(folder.path());
+        command
+    };
+    let here = Running::start(&mut once(&[], "echo x > began; while [ ! -e end ]; do sleep 0.05; done; exit 9"));
+    folder.read("began");
+    let mut there = once(&["--stand-by"], "echo $RELATCH_ATTEMPT");
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let mut there = there.stderr(said).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let clients =
+        || -> String { redis::cmd("CLIENT").arg("LIST").query(&mut server.connection()).expect("it answers") };
+    eventually(SOON, || clients().contains(&format!(":{}:", there.id())));
+    server.freeze();
+    let line = folder.read("said");
+    server.thaw();
+    assert!(line.starts_with(&format!("relatch: job \"{name}\": ")), "{line}");
+    assert!(line.ends_with("; asked again until the period ends"), "{line}");
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(here.came().status, Some(9));
+    eventually(SOON, || there.try_wait().expect("it can be asked").is_some());
+    let output = there.wait_with_output().expect("it has ended");
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"2\n"[..]));
 }

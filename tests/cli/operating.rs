@@ -212,6 +212,70 @@ fn mean_micros(server: &Server) -> Vec<(String, f64)> {
 }
 
 #[test]
+fn what_can_be_shown_is_shown_beside_what_cannot() {
+    let (server, name) = (Server::own(), unique_name());
+    let holder = Holder::of(&server, &name);
+    let mut connection = server.connection();
+    let _: () = connection.sadd("set", "member").expect("added");
+    for words in [&["inspect", &*name, "set", "free"][..], &["inspect", "set", &name, "free"]] {
+        let came = done(&mut call(&server, words));
+        assert_eq!((row(&came, &name)[2], row(&came, "free")[1]), (&*holder.holder, "free"));
+        let (status, line) = Came { out: String::new(), ..came }.with_a_line();
+        assert!(status == 69 && line.contains("\"set\""), "{line}");
+    }
+    let _: () = connection.sadd(format!("relatch_job:{{{name}}}"), "member").expect("added");
+    let came = done(&mut call(&server, &["inspect", &name]));
+    assert_eq!((row(&came, &name)[2], came.status), (&*holder.holder, Some(69)), "{came:?}");
+    assert_eq!(came.err.lines().count(), 1, "{came:?}");
+}
+
+#[test]
+fn a_watched_table_says_that_the_server_is_gone_and_is_there_again_with_it() {
+    let server = Server::own();
+    let url = server.url();
+    let mut terminal = Terminal::with(&format!("'{PROGRAM}' --url '{url}' inspect --watch free; echo status $?"));
+    eventually(SOON, || terminal.screen().contains("that is all"));
+    server.freeze();
+    eventually(SOON, || terminal.screen().contains("the server is unreachable"));
+    assert!(!terminal.screen().contains("may have run"), "{}", terminal.screen());
+    server.thaw();
+    let shown = || terminal.screen().rfind("that is all") > terminal.screen().rfind("the server is unreachable");
+    eventually(SOON, shown);
+    terminal.types(INTERRUPT);
+    terminal.is_over();
+}
+
+#[test]
+fn a_name_of_any_length_is_shown_and_cut_where_nobody_reads_on() {
+    let (server, long) = (Server::own(), "x".repeat(66_000));
+    let field = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
+    for name in [&*long, "it's \"quoted\" by \\"] {
+        let _: () = server.connection().hset(name, field, 1).expect("taken");
+    }
+    let came = done(&mut call(&server, &["inspect", "--pattern", "*"]));
+    assert_eq!((came.status, &*came.err), (Some(0), ""));
+    assert!(came.out.lines().any(|line| line.contains("xxx…  plain") && line.len() < 500), "{}", came.out);
+    assert!(came.out.contains("it's \"quoted\" by \\ "), "{}", came.out);
+}
+
+#[test]
+fn a_search_that_is_refused_hides_no_finding() {
+    let server = Server::own();
+    let _: () = redis::cmd("ACL")
+        .arg(&["SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all", "-scan"])
+        .query(&mut server.connection())
+        .expect("it is taken");
+    let url = server.url();
+    let url = format!("{url}{}user=narrow&pass=word", if url.contains('?') { '&' } else { '?' });
+    let came = done(&mut relatch(["--url", &url, "doctor", "--scan", "--json"]));
+    let findings = objects(&came);
+    let refused: Vec<_> = findings.iter().filter(|finding| finding["code"] == "keys.not_searched").collect();
+    assert_eq!((refused.len(), &refused[0]["severity"]), (1, &"notice".into()), "{came:?}");
+    let plain = done(&mut relatch(["--url", &url, "doctor"]));
+    assert_eq!(came.status, plain.status, "the worst finding decides");
+}
+
+#[test]
 fn colours_are_for_a_terminal_that_wants_them() {
     let server = Server::shared();
     for (before, coloured) in [("TERM=xterm", true), ("TERM=xterm NO_COLOR=1", false), ("TERM=dumb", false)] {

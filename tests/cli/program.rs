@@ -186,12 +186,14 @@ pub(crate) fn runs(pid: Pid) -> bool {
     stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
 }
 
-/// The processes with this in their command line.
+/// The processes with this in their command line, or in the environment that a run gives to whatever it starts.
 pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").expect("it is there").filter_map(Result::ok);
     let lines = entries.filter_map(|entry| {
-        let line = String::from_utf8_lossy(&fs::read(entry.path().join("cmdline")).ok()?).replace('\0', " ");
-        line.contains(text).then_some(line)
+        let read = |file: &str| fs::read(entry.path().join(file)).ok();
+        let [line, environment] = ["cmdline", "environ"]
+            .map(|file| String::from_utf8_lossy(&read(file).unwrap_or_default()).replace('\0', " "));
+        (line.contains(text) || environment.contains(text)).then_some(line)
     });
     lines.collect()
 }

@@ -33,7 +33,12 @@ fn a_wrong_call_is_told_in_one_line() {
         (&["run", "-E", "busy", "a", "b"], "invalid digit"),
         (&["run", "--lease", "10", "a", "b"], "a duration needs a unit, such as 10s or 10m"),
         (&["run", "--lease", "soon", "a", "b"], "a duration is a number and a unit"),
-        (&["run", "--grace", "-1s", "a", "b"], "unexpected argument '-1'"),
+        (
+            &["run", "--grace", "-1s", "a", "b"],
+            "a duration is a number and a unit, such as 500ms, 30s or 1h; see `relatch run --help`",
+        ),
+        (&["run", "-w", "-1", "a", "b"], "a wait is a number of seconds"),
+        (&["run", "--max-hold", "1s", "--on-loss", "ignore", "a", "b"], "leave out one of them"),
         (&["run", "-w", "nan", "a", "b"], "a wait is a number of seconds"),
         (&["run", "--on-loss", "shrug", "a", "b"], "[possible values: term, kill, ignore]"),
         (&["run", "--lease", "1ms", "a", "b"], "--lease: must be from 100ms"),
@@ -68,6 +73,9 @@ fn an_address_that_is_none_is_told_without_its_password() {
         fails(&["--url", url, "run", "a", "true"], 64, says);
         fails(&["--url", url, "once", "--every", "1h", "a", "true"], 64, says);
     }
+    let spaced = format!("redis://u:x {SECRET}@host/");
+    fails(&[&spaced], 64, "unrecognized subcommand");
+    fails(&["run", "-w", &spaced, "a", "b"], 64, "a duration is a number and a unit");
     let misplaced = format!("redis://:{SECRET}@host/");
     fails(&["run", "--nope", &misplaced], 64, "unexpected argument '--nope'");
     fails(&[&misplaced, "run", "a", "b"], 64, "unrecognized subcommand");
@@ -93,6 +101,7 @@ fn an_address_that_cannot_be_read_is_told() {
         (&*empty, "there is no address in"),
         (&*two, "more than one line"),
         (&*binary, "UTF-8"),
+        ("/dev/zero", "the server's address: "),
     ] {
         fails(&["--url-file", path, "run", "a", "true"], 64, says);
     }
@@ -137,7 +146,7 @@ fn a_key_that_is_no_lock_is_told() {
 
 #[test]
 fn each_command_has_help_with_an_example() {
-    for command in [&["run"][..], &["once"], &["completions"], &[]] {
+    for command in [&["run"][..], &["once"], &["inspect"], &["force-unlock"], &["doctor"], &["completions"], &[]] {
         let came = done(&mut relatch([command, &["--help"]].concat()));
         assert_eq!((came.status, &*came.err), (Some(0), ""));
         assert!(came.out.contains("Example") && came.out.contains("relatch "), "{}", came.out);
@@ -158,8 +167,38 @@ fn each_shell_has_its_completions() {
 
 #[test]
 fn whoever_stops_reading_is_no_fault() {
-    let text =
-        format!("'{}' completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}", crate::program::PROGRAM);
-    let came = done(std::process::Command::new("bash").args(["-c", &text]));
-    assert_eq!((&*came.out, &*came.err), ("0\n", ""));
+    let server = Server::own();
+    let mut connection = server.connection();
+    // More than a pipe has room for.
+    for number in 0..500 {
+        let name = format!("{}:{number}", "x".repeat(400));
+        let field = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
+        let _: () = redis::Commands::hset(&mut connection, name, field, 1).expect("taken");
+    }
+    for words in ["--json --pattern '*'", "--pattern '*'"] {
+        let program = crate::program::PROGRAM;
+        let url = server.url();
+        let text = format!("'{program}' --url '{url}' inspect {words} | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}");
+        let came = done(std::process::Command::new("bash").args(["-c", &text]));
+        assert_eq!((&*came.out, &*came.err), ("0\n", ""), "{words}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_written_is_told() {
+    let url = Server::shared().url();
+    for words in
+        [&["completions", "bash"][..], &["inspect", "a"], &["inspect", "--json", "a"], &["doctor"], &["--help"]]
+    {
+        let mut command = relatch(["--url", &url].iter().copied().chain(words.iter().copied()));
+        let full = fs::File::options().write(true).open("/dev/full").expect("it is there");
+        let output = command.stdout(full).output().expect("it starts");
+        let (status, line) = crate::program::Came::of(output).with_a_line();
+        assert_eq!(
+            (status, &*line),
+            (71, "cannot write the output: No space left on device (os error 28)"),
+            "{words:?}"
+        );
+    }
 }

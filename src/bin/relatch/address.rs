@@ -1,9 +1,12 @@
 //! Where the server is: which of the places where that may be said counts.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{ffi::OsString, fs::File, io::Read, path::PathBuf};
 
 /// Without a word about it.
 const DEFAULT: &str = "redis://127.0.0.1:6379";
+
+/// So many bytes of a file are read: no address is longer, and some files never end.
+const LONGEST: u64 = 64 * 1024;
 
 /// Where the address is to be found.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,8 +52,12 @@ fn text(it: OsString, what: &str) -> Result<String, String> {
 
 fn read(path: &PathBuf) -> Result<String, String> {
     let shown = path.display();
-    let all = fs::read_to_string(path).map_err(|error| format!("cannot read the address from {shown}: {error}"))?;
-    let mut lines = all.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut all = String::new();
+    File::open(path)
+        .and_then(|file| file.take(LONGEST).read_to_string(&mut all))
+        .map_err(|error| format!("cannot read the address from {shown}: {error}"))?;
+    // Some editors mark a text with this, and do not show it.
+    let mut lines = all.trim_start_matches('\u{feff}').lines().map(str::trim).filter(|line| !line.is_empty());
     match (lines.next(), lines.next()) {
         (Some(url), None) => Ok(url.to_owned()),
         (None, _) => Err(format!("there is no address in {shown}")),

@@ -13,6 +13,7 @@ use crate::{duration, status};
 #[derive(Debug, Parser)]
 #[command(
     name = "relatch",
+    bin_name = "relatch",
     version,
     max_term_width = 100,
     after_help = "Example:\n  relatch run -n nightly-backup backup.sh"
@@ -75,7 +76,7 @@ pub(crate) struct Run {
     #[arg(short = 'n', long = "no-wait", aliases = ["nb", "nonblock", "nonblocking"], conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// Give up after so long (10s, 5m; seconds without a unit)
-    #[arg(short = 'w', long, alias = "timeout", value_name = "DURATION", value_parser = duration::wait)]
+    #[arg(short = 'w', long, alias = "timeout", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::wait)]
     pub(crate) wait: Option<Duration>,
     /// The status if somebody else has the lock
     #[arg(short = 'E', long = "busy-status", alias = "conflict-exit-code", value_name = "N", default_value_t = status::BUSY)]
@@ -84,7 +85,7 @@ pub(crate) struct Run {
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
     /// Stop the command after so long at most, by then it is over
-    #[arg(long, value_name = "DURATION", value_parser = duration::with_unit)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::with_unit)]
     pub(crate) max_hold: Option<Duration>,
     /// Get a fencing token: RELATCH_FENCE, greater than those of all holders before
     #[arg(long)]
@@ -101,14 +102,14 @@ pub(crate) struct Run {
 /// How a command and its lock hang together.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Keep {
-    /// How soon the lock is free if this machine dies; it is renewed every third of this
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::with_unit)]
+    /// How soon the lock is free if this machine dies; it is renewed every third of this, so a busy machine loses a short one
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = duration::with_unit)]
     pub(crate) lease: Duration,
     /// What becomes of the command if the lock is lost
     #[arg(long, value_name = "WHAT", default_value = "term")]
     pub(crate) on_loss: OnLoss,
     /// How long the command has between TERM and KILL; half of the lease at most [default: 5s, or a third of the lease]
-    #[arg(long, value_name = "DURATION", value_parser = duration::with_unit)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::with_unit)]
     pub(crate) grace: Option<Duration>,
 }
 
@@ -155,16 +156,16 @@ pub(crate) struct Flock {
 )]
 pub(crate) struct Once {
     /// How long a period is, in whole seconds (1h, 1day)
-    #[arg(long, value_name = "DURATION", value_parser = duration::with_unit)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::with_unit)]
     pub(crate) every: Duration,
     /// Periods begin this much later
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::with_unit)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "0s", value_parser = duration::with_unit)]
     pub(crate) offset: Duration,
     /// How often the command is begun in a period at most, by all machines together
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) attempts: u32,
     /// Do not begin later in a period than this
-    #[arg(long, value_name = "DURATION", value_parser = duration::with_unit)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::with_unit)]
     pub(crate) start_within: Option<Duration>,
     /// Wait while another machine runs the command, and run it here if it fails there
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt;
 use relatch::{
-    Client, Error,
+    Client, Error, RefusedKind,
     operate::{Finding, Found, Severity},
 };
 use serde_json::json;
@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::{
     Failure,
     args::{Doctor, Server},
-    connect, say, status,
+    connect,
+    say::{self, Printed},
 };
 
 /// The worst finding is a warning.
@@ -30,29 +31,47 @@ async fn tell(client: &Client, doctor: &Doctor) -> Result<u8, Failure> {
     let findings = client.diagnose().await?;
     let mut worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     for finding in &findings {
-        if !say::out(&if doctor.json { in_json(finding) } else { in_words(finding, say::in_colour()) }) {
+        let text = if doctor.json { in_json(finding) } else { in_words(finding, say::in_colour()) };
+        if say::out(&text)? == Printed::Unread {
             return Ok(of(worst));
         }
     }
     if doctor.scan {
         let mut search = client.find_without_ttl("*");
         while let Some(found) = search.next().await {
-            match found {
-                Ok(found) => {
-                    worst = worst.max(Severity::Warning);
-                    if !say::out(&of_key(&found, doctor.json, say::in_colour())) {
-                        break;
-                    }
-                }
+            let (severity, text) = match found {
+                Ok(found) => (Severity::Warning, of_key(&found, doctor.json, say::in_colour())),
                 Err(error @ Error::Invalid { .. }) => return Err(error.into()),
+                // Another server may be willing.
                 Err(error) => {
-                    say::line(&say::chain(&error));
-                    return Ok(status::UNREACHABLE);
+                    let severity = match error {
+                        Error::Refused { kind: RefusedKind::Permission, .. } => Severity::Notice,
+                        _ => Severity::Error,
+                    };
+                    (severity, not_searched(&error, severity, doctor.json, say::in_colour()))
                 }
+            };
+            worst = worst.max(severity);
+            if say::out(&text)? == Printed::Unread {
+                break;
             }
         }
     }
     Ok(of(worst))
+}
+
+/// Keys that could not be looked at.
+fn not_searched(error: &Error, severity: Severity, in_json: bool, colour: bool) -> String {
+    let text = say::one_line(&format!("not all keys were looked at: {}", say::chain(error)));
+    let (may_happen, to_do) = ("a lock without a TTL is not found", "let this user do SCAN, and ask again");
+    if in_json {
+        let finding = json!({
+            "severity": severity.code(), "subject": "keys", "code": "keys.not_searched", "server": null, "key": null,
+            "found": text, "may_happen": may_happen, "to_do": to_do,
+        });
+        return format!("{finding}\n");
+    }
+    words(severity, &format!("keys.not_searched: {text}"), may_happen, to_do, colour)
 }
 
 fn of(worst: Severity) -> u8 {

@@ -11,11 +11,12 @@ mod force;
 mod inspect;
 mod misuse;
 mod once;
+mod releasing;
 mod run;
 mod say;
 mod status;
 
-use std::{fmt, process::ExitCode};
+use std::{env, fmt, process::ExitCode};
 
 use clap::Parser;
 
@@ -50,14 +51,15 @@ impl From<relatch::Error> for Failure {
 
 fn main() -> ExitCode {
     if let Some(arguments) = child::shim::asked_for() {
-        return child::shim::run(&arguments).into();
+        let status = child::shim::run(&arguments);
+        say::finish();
+        return status.into();
     }
     let ended = match Cli::try_parse() {
         Ok(cli) => begin(cli),
-        Err(error) => match misuse::line(&error) {
+        Err(error) => match misuse::line(&error, env::args_os().skip(1)) {
             Some(why) => Err(Failure::misuse(why)),
-            // Help that nobody reads is no failure.
-            None => Ok(error.print().map_or(0, |()| 0)),
+            None => error.print().map_or_else(say::not_written, |()| say::out("")).map(|_| 0),
         },
     };
     let status = ended.unwrap_or_else(|failure| {
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
 /// All of it happens on this thread: commands that it starts end with it.
 fn begin(cli: Cli) -> Result<u8, Failure> {
     if let Command::Completions(completions) = cli.command {
-        return Ok(completions::print(&completions));
+        return completions::print(&completions);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
     let status = runtime.block_on(async {
@@ -81,7 +83,7 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
             Command::Inspect(inspect) => inspect::run(&cli.server, inspect).await,
             Command::ForceUnlock(force) => force::run(&cli.server, force).await,
             Command::Doctor(doctor) => doctor::run(&cli.server, doctor).await,
-            Command::Completions(completions) => Ok(completions::print(&completions)),
+            Command::Completions(completions) => completions::print(&completions),
         }
     });
     // A host's name that is still being looked up is nothing to wait for.

@@ -2,30 +2,36 @@
 
 use std::{env, ffi::OsString};
 
-use clap::error::ErrorKind;
+use clap::{CommandFactory, error::ErrorKind};
 
-use crate::args::Flock;
+use crate::args::{Cli, Flock};
 
 /// What clap found wrong with it, in one line; `None` where it was asked for help or for the version.
-pub(crate) fn line(error: &clap::Error) -> Option<String> {
+pub(crate) fn line(error: &clap::Error, called: impl IntoIterator<Item = OsString>) -> Option<String> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Some("a command is missing: see `relatch --help`".to_owned())
         }
-        _ => Some(condensed(&error.render().to_string())),
+        _ => Some(condensed(&error.render().to_string(), &command_of(called))),
+    }
+}
+
+/// `relatch`, or `relatch run`: whose help says more.
+fn command_of(called: impl IntoIterator<Item = OsString>) -> String {
+    let known = |word: &OsString| Cli::command().get_subcommands().any(|command| word == command.get_name());
+    match called.into_iter().find(known) {
+        Some(word) => format!("relatch {}", word.to_string_lossy()),
+        None => "relatch".to_owned(),
     }
 }
 
 /// Of several lines all that comes before the usage.
-fn condensed(rendered: &str) -> String {
+fn condensed(rendered: &str, command: &str) -> String {
     let is_over = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
     let lines: Vec<_> = rendered.lines().map(str::trim).take_while(|line| !is_over(line)).collect();
     let text = lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
-    let command: Vec<_> =
-        usage.unwrap_or("relatch").split(' ').take_while(|word| word.starts_with(char::is_lowercase)).collect();
-    format!("{}; see `{} --help`", text.strip_prefix("error: ").unwrap_or(&text), command.join(" "))
+    format!("{}; see `{command} --help`", text.strip_prefix("error: ").unwrap_or(&text))
 }
 
 /// What the library calls wrong, as it is written here.
@@ -104,11 +110,10 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::Cli;
 
     fn said(words: &[&str]) -> String {
         let error = Cli::try_parse_from(words).expect_err("it is wrong");
-        line(&error).expect("it is wrong")
+        line(&error, words.iter().map(Into::into)).expect("it is wrong")
     }
 
     fn split(of: &[&str]) -> Result<Words, String> {
@@ -123,7 +128,7 @@ mod tests {
         );
         assert_eq!(
             said(&["relatch", "run", "--lease", "10", "a", "b"]),
-            "invalid value '10' for '--lease <DURATION>': a duration needs a unit, such as 10s or 10m; see `relatch --help`"
+            "invalid value '10' for '--lease <DURATION>': a duration needs a unit, such as 10s or 10m; see `relatch run --help`"
         );
         assert_eq!(said(&["relatch"]), "a command is missing: see `relatch --help`");
         let missing = said(&["relatch", "run"]);

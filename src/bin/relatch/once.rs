@@ -4,19 +4,21 @@ use std::{
     ffi::OsString,
     io,
     pin::pin,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use relatch::{JobContext, Outcome, PeriodicJob};
-use tokio::{join, sync::oneshot, time::sleep};
+use relatch::{Error, JobContext, Outcome, PeriodicJob};
+use tokio::{sync::oneshot, time::sleep};
 
 use crate::{
     Failure,
     args::{Keep, OnLoss, Once, Server},
-    child::{Ending, Group, Held, Signals, Terms, supervise},
+    child::{Ending, Group, Held, Plan, Signals, supervise},
     connect,
     misuse::{self, Words},
-    say, status,
+    releasing::{self, Released},
+    say,
+    status::{self, Ended},
 };
 
 /// How often is asked whether another machine is still at it.
@@ -30,6 +32,10 @@ enum Asked {
     NotHere(Outcome<(), ()>),
     /// It was.
     Here(Outcome<(), ()>, Ending),
+    /// It was, and it is not known whether the server has heard what came of it.
+    Untold(Ending),
+    /// Nobody could be asked.
+    Unreachable(Error),
 }
 
 /// Asks for the period's work, and says with which status to end.
@@ -48,9 +54,20 @@ pub(crate) async fn run(server: &Server, once: Once) -> Result<u8, Failure> {
     }
     let what = format!("job {}", say::name(&name));
     let mut asking = Asking { job, work: Work { name, what, command, keep: once.keep.clone() }, signals };
-    let status = if once.stand_by { asking.stand_by(once.quiet).await } else { asking.once(once.quiet).await };
-    client.close().await;
+    let status = if once.stand_by {
+        asking.stand_by(once.quiet, period_left(once.every, once.offset)).await
+    } else {
+        asking.once(once.quiet).await
+    };
+    releasing::until_done(&mut asking.signals, client.close()).await;
     status
+}
+
+/// How much is left of the period, by this machine's clock: no server may be there to say.
+fn period_left(every: Duration, offset: Duration) -> Duration {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let passed = since_1970.saturating_sub(offset).as_nanos() % every.as_nanos().max(1);
+    every.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(u64::MAX)))
 }
 
 /// What is asked for, and what is heard meanwhile.
@@ -75,22 +92,32 @@ impl Asking {
             Asked::Ended(status) => status,
             Asked::NotHere(outcome) => self.skipped(&outcome, quiet),
             Asked::Here(outcome, ending) => self.ran(&outcome, ending),
+            Asked::Untold(ending) => self.untold(ending),
+            Asked::Unreachable(error) => return Err(error.into()),
         })
     }
 
-    /// Asks until the period's work is done, here or elsewhere, or given up.
-    async fn stand_by(&mut self, quiet: bool) -> Result<u8, Failure> {
-        let mut failed = None;
+    /// Asks until the period's work is done, here or elsewhere, or given up. A server that does not answer is asked again until the
+    /// period ends: whoever was at it may be gone by then.
+    async fn stand_by(&mut self, quiet: bool, period_left: Duration) -> Result<u8, Failure> {
+        let (began, mut failed, mut is_told) = (Instant::now(), None, false);
         loop {
-            match self.ask().await? {
+            let pause = match self.ask().await? {
                 Asked::Ended(status) => return Ok(status),
-                Asked::NotHere(Outcome::Running { remaining_lease, .. }) => {
-                    let pause = BETWEEN_LOOKS.min(remaining_lease);
-                    tokio::select! {
-                        biased;
-                        signal = self.signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
-                        () = sleep(pause) => {}
+                Asked::NotHere(Outcome::Running { remaining_lease, .. }) => BETWEEN_LOOKS.min(remaining_lease),
+                Asked::Unreachable(error) => {
+                    if began.elapsed() >= period_left {
+                        return Err(error.into());
                     }
+                    if !is_told {
+                        say::line(&format!(
+                            "{}: {}; asked again until the period ends",
+                            self.work.what,
+                            say::chain(&error)
+                        ));
+                        is_told = true;
+                    }
+                    BETWEEN_LOOKS
                 }
                 // What failed here, and nobody has done better, is ours to tell.
                 Asked::NotHere(outcome @ Outcome::Exhausted { .. }) => {
@@ -98,8 +125,17 @@ impl Asking {
                     return Ok(failed.unwrap_or(skipped));
                 }
                 Asked::NotHere(outcome) => return Ok(self.skipped(&outcome, quiet)),
-                Asked::Here(outcome @ Outcome::Failed { .. }, ending) => failed = Some(self.ran(&outcome, ending)),
+                Asked::Here(outcome @ Outcome::Failed { .. }, ending) => {
+                    failed = Some(self.ran(&outcome, ending));
+                    continue;
+                }
                 Asked::Here(outcome, ending) => return Ok(self.ran(&outcome, ending)),
+                Asked::Untold(ending) => return Ok(self.untold(ending)),
+            };
+            tokio::select! {
+                biased;
+                signal = self.signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
+                () = sleep(pause) => {}
             }
         }
     }
@@ -117,17 +153,40 @@ impl Asking {
             biased;
             Ok(context) = given => context,
             signal = self.signals.asked_to_end() => return Ok(Asked::Ended(status::of_signal(signal.as_raw()))),
-            outcome = &mut asked => return Ok(Asked::NotHere(outcome?)),
+            outcome = &mut asked => return match outcome {
+                Ok(outcome) => Ok(Asked::NotHere(outcome)),
+                Err(error @ Error::Unreachable { .. }) => Ok(Asked::Unreachable(error)),
+                Err(error) => Err(error.into()),
+            },
         };
         // Not in the work itself, which is dropped when the attempt is lost: the command has its grace even then.
-        let beside = async {
-            let ending = self.work.run(context, &mut self.signals).await;
-            let succeeded = ending.as_ref().is_ok_and(|ending| ending.is_success());
-            let _ = tell.send(succeeded);
-            ending
+        let mut early = None;
+        let ending = {
+            let mut beside = pin!(self.work.run(context, &mut self.signals));
+            loop {
+                tokio::select! {
+                    biased;
+                    ending = &mut beside => break ending,
+                    outcome = &mut asked, if early.is_none() => early = Some(outcome),
+                }
+            }
         };
-        let (outcome, ending) = join!(asked, beside);
-        Ok(Asked::Here(outcome?, ending.map_err(Failure::system)?))
+        let succeeded = ending.as_ref().is_ok_and(Ending::is_success);
+        let _ = tell.send(succeeded);
+        let outcome = match early {
+            Some(outcome) => Released::Done(outcome),
+            None => releasing::until_done(&mut self.signals, asked).await,
+        };
+        let ending = ending.map_err(Failure::system)?;
+        Ok(match outcome {
+            Released::Done(outcome) => Asked::Here(outcome?, ending),
+            Released::GivenUp => Asked::Untold(ending),
+        })
+    }
+
+    fn untold(&self, ending: Ending) -> u8 {
+        say::line(&format!("{} may be done again: the server did not answer what came of it", self.work.what));
+        ending.status()
     }
 
     /// The status after the command.
@@ -162,10 +221,13 @@ impl Asking {
 
 impl Work {
     async fn run(&self, context: JobContext, signals: &mut Signals) -> io::Result<Ending> {
-        let whole = context.expires_in().unwrap_or_default();
-        let terms = Terms::new(self.keep.on_loss, self.keep.grace, whole);
+        if context.expires_in().is_none() {
+            say::line(&format!("{} was lost before the command began: nothing was run", self.what));
+            return Ok(Ending { ended: Ended::Exited(status::LOST.into()), for_loss: true });
+        }
+        let plan = Plan::new(self.keep.on_loss, self.keep.grace, self.keep.lease);
         let mut group = Group::start(&self.command, &told(&self.name, &context))?;
-        supervise(&mut group, &Held::Attempt(&context), &terms, signals, &self.what).await
+        supervise(&mut group, &Held::Attempt(&context), &plan, signals, &self.what).await
     }
 }
 

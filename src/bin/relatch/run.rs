@@ -3,15 +3,20 @@
 use std::{ffi::OsString, time::Duration};
 
 use relatch::{Acquire, Client, Error, FencedLock, LockGuard, Mutex, Result, TryAcquire};
+use tokio::time::timeout;
 
 use crate::{
     Failure,
-    args::{Keep, OnLoss, Run, Server},
-    child::{Ending, Group, Held, Signals, Terms, supervise},
+    args::{OnLoss, Run, Server},
+    child::{Ending, Group, Held, Plan, Signals, supervise},
     connect, duration,
     misuse::{self, Words},
+    releasing::{self, Released},
     say, status,
 };
+
+/// The part of a lease that a look at the server may take before the command begins.
+const PART_FOR_A_LOOK: u32 = 4;
 
 /// The lock, with tokens or without.
 enum Lock {
@@ -54,6 +59,11 @@ pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Fa
     if let Some(why) = misuse::refused(&run.flock) {
         return Err(Failure::misuse(why));
     }
+    if run.max_hold.is_some() && run.keep.on_loss == OnLoss::Ignore {
+        return Err(Failure::misuse(
+            "--max-hold with --on-loss ignore: a command that goes on is not over by then; leave out one of them",
+        ));
+    }
     let Words { name, command } = misuse::words(run.words.clone()).map_err(Failure::misuse)?;
     let builder = connect::builder(server)?.watchdog_timeout(run.keep.lease);
     let mut signals = Signals::listen().map_err(Failure::system)?;
@@ -72,7 +82,7 @@ pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Fa
         taken = take(&lock, &run) => taken,
     };
     let status = match taken {
-        Ok(Some(guard)) => under(&client, &lock, guard, &name, &command, &run.keep, &mut signals).await,
+        Ok(Some(guard)) => under(&client, &lock, guard, &name, &command, &run, &mut signals).await,
         Ok(None) => {
             if !run.quiet {
                 say::line(&format!("lock {} is held by somebody else", say::name(&name)));
@@ -81,7 +91,7 @@ pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Fa
         }
         Err(error) => Err(error.into()),
     };
-    client.close().await;
+    releasing::until_done(&mut signals, client.close()).await;
     status
 }
 
@@ -107,20 +117,46 @@ async fn under(
     guard: LockGuard,
     name: &str,
     command: &[OsString],
-    keep: &Keep,
+    run: &Run,
     signals: &mut Signals,
 ) -> std::result::Result<u8, Failure> {
+    let what = format!("lock {}", say::name(name));
+    let lease = run.max_hold.map_or(run.keep.lease, |bound| bound.min(run.keep.lease));
     let mut told = vec![("RELATCH_LOCK", name.to_owned())];
-    told.extend(lock.holder(client).await.map(|holder| ("RELATCH_HOLDER", holder)));
+    let holder = tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => {
+            releasing::until_done(signals, guard.unlock()).await;
+            return Ok(status::of_signal(signal.as_raw()));
+        }
+        holder = timeout(lease / PART_FOR_A_LOOK, lock.holder(client)) => holder.ok().flatten(),
+    };
+    // Looking took its time, and the lock may have ended meanwhile.
+    if guard.expires_in().is_none() {
+        say::line(&format!("{what} ended before the command began: nothing was run"));
+        releasing::until_done(signals, guard.unlock()).await;
+        return Ok(status::LOST);
+    }
+    match holder {
+        Some(holder) => told.push(("RELATCH_HOLDER", holder)),
+        None => say::line(&format!("{what}: the server does not say in time who holds it, RELATCH_HOLDER is not set")),
+    }
     told.extend(guard.fence().map(|fence| ("RELATCH_FENCE", fence.to_string())));
-    let whole = guard.expires_in().unwrap_or_default();
-    let terms = Terms::new(keep.on_loss, keep.grace, whole);
+    let plan = Plan::new(run.keep.on_loss, run.keep.grace, lease);
     let mut group = Group::start(command, &told).map_err(Failure::system)?;
     let held = Held::Lock(&guard);
-    let what = format!("lock {}", say::name(name));
-    let ending = supervise(&mut group, &held, &terms, signals, &what).await.map_err(Failure::system)?;
-    let released = guard.unlock().await.map(drop);
-    Ok(end(ending, released, keep.on_loss, &what, whole))
+    let ending = supervise(&mut group, &held, &plan, signals, &what).await.map_err(Failure::system)?;
+    Ok(match releasing::until_done(signals, guard.unlock()).await {
+        Released::Done(released) => end(ending, released.map(drop), run.keep.on_loss, &what, lease),
+        Released::GivenUp => {
+            say::line(&format!("{what} was not released, {}", by_itself(lease)));
+            ending.status()
+        }
+    })
+}
+
+fn by_itself(lease: Duration) -> String {
+    format!("it ends by itself, within {}", duration::shown(lease))
 }
 
 /// The status at the end, and a line where something is to be known of the lock.
@@ -137,8 +173,7 @@ fn end(ending: Ending, released: Result<()>, on_loss: OnLoss, what: &str, lease:
         Err(_) if ending.for_loss => ending.status(),
         Ok(()) | Err(Error::Lost { .. }) => ending.status(),
         Err(error) => {
-            let by_itself = format!("{what} ends by itself, within {}", duration::shown(lease));
-            say::line(&format!("{}; {by_itself}", say::chain(&error)));
+            say::line(&format!("{}; {what}: {}", say::chain(&error), by_itself(lease)));
             ending.status()
         }
     }

@@ -3,56 +3,77 @@
 use std::{
     env,
     error::Error,
-    io::{IsTerminal, Write, stderr, stdout},
-    sync::{Condvar, Mutex, PoisonError},
+    io::{self, IsTerminal, Write, stderr, stdout},
+    sync::{
+        Condvar, LazyLock, Mutex, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
     time::Duration,
 };
 
-use crate::child::masks::as_if_in_front;
+use crate::{Failure, child::masks::as_if_in_front, status};
 
-/// How many lines are being said beside the work.
-static BESIDE: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
-/// For so long the end waits for those.
+/// How many lines are not written yet.
+static WAITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+/// The end waits so long for somebody who reads them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// One line for whoever called.
+/// One line for whoever called. It is written by a thread of its own: nobody may be there to read it, and the work waits for nobody.
 pub(crate) fn line(text: &str) {
+    static WRITER: LazyLock<Option<Sender<String>>> = LazyLock::new(|| {
+        let (give, given) = mpsc::channel();
+        thread::Builder::new().spawn(move || write_all(&given)).ok().map(|_| give)
+    });
     let line = format!("relatch: {}\n", one_line(text));
-    // Nobody may be there to read it, and a terminal may stop whoever writes from behind.
-    let _ = as_if_in_front(|| stderr().lock().write_all(line.as_bytes()));
-}
-
-/// The same for whoever has no time to wait until somebody reads it.
-pub(crate) fn beside(text: String) {
-    let (count, ended) = &BESIDE;
-    let change = |by: fn(usize) -> usize| {
-        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        *count = by(*count);
-    };
-    change(|count| count + 1);
-    let said = move || {
-        line(&text);
-        let mut count = BESIDE.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *count -= 1;
-        ended.notify_all();
-    };
-    if thread::Builder::new().spawn(said).is_err() {
-        change(|count| count - 1);
+    change_waiting(|count| count + 1);
+    if WRITER.as_ref().is_none_or(|writer| writer.send(line).is_err()) {
+        change_waiting(|count| count - 1);
     }
 }
 
-/// Waits a moment for lines that are still being said.
-pub(crate) fn finish() {
-    let (count, ended) = &BESIDE;
-    let count = count.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(ended.wait_timeout_while(count, PATIENCE, |count| *count > 0));
+fn write_all(lines: &Receiver<String>) {
+    for line in lines {
+        // A terminal may stop whoever writes from behind.
+        let _ = as_if_in_front(|| stderr().lock().write_all(line.as_bytes()));
+        change_waiting(|count| count - 1);
+    }
 }
 
-/// What was asked for. `false` once nobody reads it any more.
-pub(crate) fn out(text: &str) -> bool {
+fn change_waiting(by: impl FnOnce(usize) -> usize) {
+    let (count, changed) = &WAITING;
+    let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+    *count = by(*count);
+    changed.notify_all();
+}
+
+/// Waits a moment for lines that are not written yet.
+pub(crate) fn finish() {
+    let (count, changed) = &WAITING;
+    let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(changed.wait_timeout_while(count, PATIENCE, |count| *count > 0));
+}
+
+/// Whether more is to be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Printed {
+    All,
+    /// Nobody reads it any more, which is no fault.
+    Unread,
+}
+
+/// What was asked for.
+pub(crate) fn out(text: &str) -> Result<Printed, Failure> {
     let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_or_else(not_written, |()| Ok(Printed::All))
+}
+
+/// What it means that something could not be printed.
+pub(crate) fn not_written(error: io::Error) -> Result<Printed, Failure> {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(Printed::Unread),
+        _ => Err(Failure { why: format!("cannot write the output: {error}"), status: status::SYSTEM }),
+    }
 }
 
 /// Whether whoever reads it is at a terminal.
@@ -95,18 +116,23 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// What stands before the `@` of an address, or behind `pass=` and its like, is a secret.
 fn without_secrets(text: &str) -> String {
-    let words: Vec<_> = text.split(' ').map(|word| without_query(&without_user(word))).collect();
+    let text = without_users(text);
+    let words: Vec<_> = text.split(' ').map(without_query).collect();
     words.join(" ")
 }
 
-fn without_user(word: &str) -> String {
-    match word.split_once("://") {
-        Some((scheme, rest)) => match rest.rfind('@') {
-            Some(at) => format!("{scheme}://***{}", &rest[at..]),
-            None => word.to_owned(),
-        },
-        None => word.to_owned(),
+/// A password that is not written as it has to be may have spaces: all up to the last `@` may be one.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str("://");
+        match part.rfind('@') {
+            Some(at) => shown.extend(["***", &part[at..]]),
+            None => shown.push_str(part),
+        }
     }
+    shown
 }
 
 fn without_query(word: &str) -> String {
@@ -129,6 +155,8 @@ mod tests {
             ("cannot use redis://me:s3c@ret@host/0 here", "cannot use redis://***@host/0 here"),
             ("redis+unix:///sock?pass=s3cret&db=1", "redis+unix:///sock?pass=***&db=1"),
             ("redis-sentinel://a,b#m?sentinel_password=s3cret", "redis-sentinel://a,b#m?sentinel_password=***"),
+            ("'redis://u:s3 cret@h' is none", "'redis://***@h' is none"),
+            ("not redis://u:s3 cr:et@h, redis://a/", "not redis://***@h, redis://a/"),
             ("who? why", "who? why"),
         ] {
             assert_eq!(one_line(text), shown);

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, te
 
 use self::terminal::Terminal;
 pub(crate) use self::{
-    plan::Terms,
+    plan::Plan,
     signals::Signals,
     supervise::{Ending, Held, supervise},
 };
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// What has become of it. Once it has ended, its number is nobody's until [`Group::bury`].
+    /// What has become of it. Once it has ended, its number is nobody's until [`Group::let_go`].
     pub(crate) fn change(&self) -> io::Result<Change> {
         // Asked for in one go: of one that ends between two questions the second would know nothing.
         let all = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
@@ -98,7 +98,7 @@ impl Group {
     }
 
     /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.
-    pub(crate) fn bury(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if !self.ended {
             self.take_back();
             self.ended = true;
@@ -112,7 +112,7 @@ impl Group {
         }
     }
 
-    /// Whether anybody of the group is left, once the command itself was buried.
+    /// Whether anybody of the group is left, once the command itself was let go.
     pub(crate) fn leaves_others(&self) -> bool {
         test_kill_process_group(self.id).is_ok()
     }
@@ -153,7 +153,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.ended {
             self.signal(Signal::KILL);
-            self.bury();
+            self.let_go();
         }
     }
 }

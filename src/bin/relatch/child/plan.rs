@@ -11,7 +11,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// What was agreed for the command of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct Plan {
     on_loss: OnLoss,
     grace: Duration,
     moment: Duration,
@@ -30,7 +30,7 @@ pub(crate) enum Step {
     Kill,
 }
 
-impl Terms {
+impl Plan {
     /// For a hold that is good for so long unless it is renewed.
     pub(crate) fn new(on_loss: OnLoss, grace: Option<Duration>, whole: Duration) -> Self {
         // One that takes most of the lease would end commands whose renewal is only late.
@@ -59,37 +59,37 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn terms(on_loss: OnLoss) -> Terms {
-        Terms::new(on_loss, None, 30 * SECOND)
+    fn plan(on_loss: OnLoss) -> Plan {
+        Plan::new(on_loss, None, 30 * SECOND)
     }
 
     #[test]
     fn term_comes_a_grace_before_the_kill_and_the_kill_before_the_end() {
-        let terms = terms(OnLoss::Term);
-        assert_eq!(terms.step(Some(30 * SECOND)), Step::LookIn(25 * SECOND - MOMENT));
-        assert_eq!(terms.step(Some(5 * SECOND + MOMENT)), Step::Term { kill_in: 5 * SECOND });
-        assert_eq!(terms.step(Some(2 * SECOND)), Step::Term { kill_in: 2 * SECOND - MOMENT });
-        assert_eq!(terms.step(Some(Duration::ZERO)), Step::Term { kill_in: Duration::ZERO });
+        let plan = plan(OnLoss::Term);
+        assert_eq!(plan.step(Some(30 * SECOND)), Step::LookIn(25 * SECOND - MOMENT));
+        assert_eq!(plan.step(Some(5 * SECOND + MOMENT)), Step::Term { kill_in: 5 * SECOND });
+        assert_eq!(plan.step(Some(2 * SECOND)), Step::Term { kill_in: 2 * SECOND - MOMENT });
+        assert_eq!(plan.step(Some(Duration::ZERO)), Step::Term { kill_in: Duration::ZERO });
     }
 
     #[test]
     fn a_hold_that_is_gone_already_leaves_the_command_its_grace() {
-        assert_eq!(terms(OnLoss::Term).step(None), Step::Term { kill_in: 5 * SECOND });
-        assert_eq!(terms(OnLoss::Kill).step(None), Step::Kill);
+        assert_eq!(plan(OnLoss::Term).step(None), Step::Term { kill_in: 5 * SECOND });
+        assert_eq!(plan(OnLoss::Kill).step(None), Step::Kill);
     }
 
     #[test]
     fn a_command_is_killed_without_a_word_or_left_alone_if_that_is_wanted() {
-        assert_eq!(terms(OnLoss::Kill).step(Some(SECOND)), Step::LookIn(SECOND - MOMENT));
-        assert_eq!(terms(OnLoss::Kill).step(Some(MOMENT)), Step::Kill);
+        assert_eq!(plan(OnLoss::Kill).step(Some(SECOND)), Step::LookIn(SECOND - MOMENT));
+        assert_eq!(plan(OnLoss::Kill).step(Some(MOMENT)), Step::Kill);
         for left in [Some(30 * SECOND), Some(Duration::ZERO), None] {
-            assert_eq!(terms(OnLoss::Ignore).step(left), Step::Nothing);
+            assert_eq!(plan(OnLoss::Ignore).step(left), Step::Nothing);
         }
     }
 
     #[test]
     fn a_grace_is_never_most_of_the_lease() {
-        let kill_in = |asked, whole| match Terms::new(OnLoss::Term, asked, whole).step(None) {
+        let kill_in = |asked, whole| match Plan::new(OnLoss::Term, asked, whole).step(None) {
             Step::Term { kill_in } => kill_in,
             other => panic!("{other:?}"),
         };

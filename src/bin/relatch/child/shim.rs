@@ -5,6 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::unix::process::CommandExt,
+    path::Path,
     process::{self, Command},
 };
 
@@ -52,6 +53,10 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let error = Command::new(program).args(rest).exec();
     let shown = say::name(&program.to_string_lossy());
     match error.kind() {
+        io::ErrorKind::NotFound if Path::new(program).is_file() => {
+            say::line(&format!("command {shown} cannot be run: what its first line names is not there"));
+            status::NOT_EXECUTABLE
+        }
         io::ErrorKind::NotFound => {
             say::line(&format!("command {shown} not found"));
             status::NOT_FOUND

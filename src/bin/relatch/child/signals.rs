@@ -28,6 +28,8 @@ pub(crate) struct Signals {
     children: unix::Signal,
     going_on: unix::Signal,
     stop: Option<Stop>,
+    /// How often we were asked to end since the command was over.
+    asked: u32,
 }
 
 /// One that was heard.
@@ -51,7 +53,7 @@ impl Signals {
         let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
         let passed = heard.map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
         let stop = if is_in(ignored, Signal::TSTP) { None } else { Stop::listen()? };
-        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)?, stop })
+        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)?, stop, asked: 0 })
     }
 
     /// The next one. Dropped, none is missed.
@@ -84,6 +86,14 @@ impl Signals {
                 Heard::Stop => terminal::stop(),
                 Heard::Child | Heard::GoOn => {}
             }
+        }
+    }
+
+    /// Once we were asked to end for the second time since the command was over. Dropped, it goes on counting where it was.
+    pub(crate) async fn asked_twice(&mut self) {
+        while self.asked < 2 {
+            self.asked_to_end().await;
+            self.asked += 1;
         }
     }
 }

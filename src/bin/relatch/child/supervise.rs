@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    Change, Group, Terms,
+    Change, Group, Plan,
     plan::Step,
     signals::{Heard, Signals},
 };
@@ -75,7 +75,7 @@ enum Course {
 pub(crate) async fn supervise(
     group: &mut Group,
     held: &Held<'_>,
-    terms: &Terms,
+    plan: &Plan,
     signals: &mut Signals,
     what: &str,
 ) -> io::Result<Ending> {
@@ -84,28 +84,28 @@ pub(crate) async fn supervise(
     loop {
         match group.change()? {
             Change::None => {}
-            Change::Ended(ended) => return Ok(Ending { ended, for_loss: see_off(group, course).await }),
+            Change::Ended(ended) => return Ok(Ending { ended, for_loss: end_group(group, course).await }),
             Change::WantsTerminal if group.go_on_in_front() => continue,
             Change::Stopped | Change::WantsTerminal => {
                 group.stop_too();
-                course = go_on(group, held, terms, course, what, GoesOn::InFront);
+                course = go_on(group, held, plan, course, what, GoesOn::InFront);
                 continue;
             }
         }
         let wake_at = match course {
-            Course::Runs => match terms.step(held.expires_in()) {
+            Course::Runs => match plan.step(held.expires_in()) {
                 Step::Nothing => None,
                 Step::LookIn(pause) => Some(Instant::now() + pause),
                 Step::Term { kill_in } => {
                     let why = why(loss.as_ref(), held, what);
                     course = tell_to_stop(group, kill_in);
-                    say::beside(format!("{why}: the command is told to stop"));
+                    say::line(&format!("{why}: the command is told to stop"));
                     continue;
                 }
                 Step::Kill => {
                     let why = why(loss.as_ref(), held, what);
                     course = kill(group);
-                    say::beside(format!("{why}: the command is killed"));
+                    say::line(&format!("{why}: the command is killed"));
                     continue;
                 }
             },
@@ -120,13 +120,13 @@ pub(crate) async fn supervise(
             biased;
             heard = signals.next() => match heard {
                 Heard::Passed(signal) => group.signal(signal),
-                Heard::GoOn => course = go_on(group, held, terms, course, what, GoesOn::Anywhere),
+                Heard::GoOn => course = go_on(group, held, plan, course, what, GoesOn::Anywhere),
                 Heard::Stop => group.signal(Signal::TSTP),
                 Heard::Child => {}
             },
             error = &mut lost, if loss.is_none() => {
-                if terms.step(None) == Step::Nothing {
-                    say::beside(format!("{error}: the command goes on"));
+                if plan.step(None) == Step::Nothing {
+                    say::line(&format!("{error}: the command goes on"));
                 }
                 loss = Some(error);
             }
@@ -171,11 +171,11 @@ enum GoesOn {
 }
 
 /// Lets a command that stood still go on, unless its lock was lost meanwhile: then somebody else may be at work.
-fn go_on(group: &mut Group, held: &Held<'_>, terms: &Terms, course: Course, what: &str, goes: GoesOn) -> Course {
+fn go_on(group: &mut Group, held: &Held<'_>, plan: &Plan, course: Course, what: &str, goes: GoesOn) -> Course {
     let left = held.expires_in();
-    if left.is_none() && matches!(course, Course::Runs) && terms.step(left) != Step::Nothing {
+    if left.is_none() && matches!(course, Course::Runs) && plan.step(left) != Step::Nothing {
         let course = kill(group);
-        say::beside(format!("{what} was lost while the command stood still: it is killed"));
+        say::line(&format!("{what} was lost while the command stood still: it is killed"));
         return course;
     }
     match goes {
@@ -186,8 +186,8 @@ fn go_on(group: &mut Group, held: &Held<'_>, terms: &Terms, course: Course, what
 }
 
 /// Lets go of a command that has ended; of one that was to stop the others of its group as well, by the same time. Whether it was.
-async fn see_off(group: &mut Group, course: Course) -> bool {
-    group.bury();
+async fn end_group(group: &mut Group, course: Course) -> bool {
+    group.let_go();
     if let Course::Stops(until) = course {
         while group.leaves_others() && Instant::now() < until {
             sleep(BETWEEN_LOOKS).await;

@@ -15,7 +15,9 @@ use relatch::{
 use crate::{
     Failure,
     args::{Inspect, Server},
-    connect, say, status,
+    connect,
+    say::{self, Printed},
+    status,
 };
 
 use self::rows::Rows;
@@ -45,70 +47,102 @@ pub(crate) async fn run(server: &Server, inspect: Inspect) -> Result<u8, Failure
         return Err(Failure::misuse("--watch is for a terminal; leave it out, or write --json for a program"));
     }
     let client = connect::builder(server)?.connect().await?;
-    let shown = if inspect.watch {
+    let status = if inspect.watch {
         watch::forever(&client, &wanted).await
     } else if inspect.json {
-        look(&client, &wanted, |seen| say::out(&format!("{}\n", json::of(&seen)))).await
+        in_lines(&client, &wanted).await
     } else {
         in_table(&client, &wanted).await
     };
     client.close().await;
-    shown.map(|complete| if complete { 0 } else { status::UNREACHABLE })
+    status
+}
+
+async fn in_lines(client: &Client, wanted: &Wanted) -> Result<u8, Failure> {
+    let mut status = 0;
+    look(client, wanted, |seen| match seen {
+        Ok(seen) => say::out(&format!("{}\n", json::of(&seen))),
+        Err(failure) => Ok(told(failure, &mut status)),
+    })
+    .await?;
+    Ok(status)
 }
 
 /// A table, some of it at a time, so that it is never in memory as a whole.
-async fn in_table(client: &Client, wanted: &Wanted) -> Result<bool, Failure> {
-    let mut rows = Rows::default();
-    let complete = look(client, wanted, |seen| {
-        rows.add(&seen);
-        rows.is_enough().then(|| rows.take()).is_none_or(|text| say::out(&text))
+async fn in_table(client: &Client, wanted: &Wanted) -> Result<u8, Failure> {
+    let (mut rows, mut status) = (Rows::default(), 0);
+    look(client, wanted, |seen| {
+        match seen {
+            Ok(seen) => rows.add(&seen),
+            Err(failure) => return Ok(told(failure, &mut status)),
+        }
+        if rows.is_enough() { say::out(&rows.take()) } else { Ok(Printed::All) }
     })
     .await?;
-    say::out(&rows.take());
-    if rows.is_empty() {
+    say::out(&rows.take())?;
+    if rows.is_empty() && status == 0 {
         say::line("nothing is held there");
     }
-    Ok(complete)
+    Ok(status)
 }
 
-/// Tells `each` of all that is wanted, until it does not want any more. Whether all was seen.
-async fn look(client: &Client, wanted: &Wanted, mut each: impl FnMut(Seen) -> bool) -> Result<bool, Failure> {
+/// Says what could not be seen. The rest is shown all the same, and the status is that of the first failure.
+fn told(failure: Failure, status: &mut u8) -> Printed {
+    say::line(&failure.why);
+    if *status == 0 {
+        *status = failure.status;
+    }
+    Printed::All
+}
+
+/// Tells `each` of all that is wanted, and of what could not be seen, until nobody reads it any more.
+async fn look(
+    client: &Client,
+    wanted: &Wanted,
+    mut each: impl FnMut(Result<Seen, Failure>) -> Result<Printed, Failure>,
+) -> Result<(), Failure> {
     match wanted {
         Wanted::Names(names) => {
             for name in names {
-                for seen in of_name(client, name).await? {
-                    if !each(seen) {
-                        return Ok(true);
+                for seen in of_name(client, name).await {
+                    if each(seen)? == Printed::Unread {
+                        return Ok(());
                     }
                 }
             }
-            Ok(true)
         }
         Wanted::Pattern(pattern) => {
-            let (mut search, mut complete) = (client.find(pattern), true);
+            let mut search = client.find(pattern);
             while let Some(found) = search.next().await {
-                match found {
-                    Ok(found) => {
-                        if !each(Seen::Found(Box::new(found))) {
-                            break;
-                        }
-                    }
-                    Err(error @ Error::Invalid { .. }) => return Err(error.into()),
-                    // Another server may know some.
-                    Err(error) => {
-                        complete = false;
-                        say::line(&say::chain(&error));
-                    }
+                // Where one server fails, another one may know some.
+                let seen = found.map(|found| Seen::Found(Box::new(found))).map_err(Failure::from);
+                if each(seen)? == Printed::Unread {
+                    break;
                 }
             }
-            Ok(complete)
         }
     }
+    Ok(())
 }
 
 /// A lock and a job may have one name.
-async fn of_name(client: &Client, name: &str) -> Result<Vec<Seen>, Failure> {
-    let Some(found) = client.inspect_key(name).await? else { return Ok(vec![Seen::Free(name.into())]) };
-    let job = if found.kind == Kind::Job { None } else { client.inspect_job(name).await? };
-    Ok([Some(found), job].into_iter().flatten().map(|found| Seen::Found(Box::new(found))).collect())
+async fn of_name(client: &Client, name: &str) -> Vec<Result<Seen, Failure>> {
+    let failed = |error: Error| match error {
+        // It names a script alone.
+        Error::Protocol { .. } => {
+            let why = format!("{} holds something that is not a lock: {}", say::name(name), say::chain(&error));
+            Failure { why, status: status::UNREACHABLE }
+        }
+        error => error.into(),
+    };
+    let found = |found: Found| Seen::Found(Box::new(found));
+    let lock = client.inspect_key(name).await;
+    let job = match &lock {
+        Ok(None) => return vec![Ok(Seen::Free(name.into()))],
+        Ok(Some(found)) if found.kind == Kind::Job => None,
+        Err(Error::Invalid { .. } | Error::Unreachable { .. } | Error::Closed) => None,
+        _ => client.inspect_job(name).await.transpose(),
+    };
+    let lock = lock.transpose();
+    lock.into_iter().chain(job).map(|it| it.map(found).map_err(failed)).collect()
 }

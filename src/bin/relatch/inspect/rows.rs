@@ -9,9 +9,11 @@ use relatch::{
 use super::Seen;
 use crate::duration;
 
-const HEADER: [&str; 7] = ["NAME", "KIND", "HOLDER", "LABEL", "HOLDS", "FREE IN", "LISTENERS"];
+const HEADER: [&str; 7] = ["NAME", "KIND", "HOLDER", "LABEL", "COUNT", "FREE IN", "LISTENERS"];
 /// So many rows are in memory at a time.
 const PIECE: usize = 200;
+/// So many characters of a name are shown.
+const LONGEST: usize = 200;
 
 /// Rows that are not shown yet.
 #[derive(Debug, Default)]
@@ -65,7 +67,7 @@ impl Rows {
         }
         let widths = table.column_max_content_widths();
         let known = self.widths.iter().copied().chain(std::iter::repeat(0));
-        self.widths = widths.into_iter().zip(known).map(|(new, old)| (new + 2).max(old)).collect();
+        self.widths = widths.into_iter().zip(known).map(|(new, old)| new.saturating_add(2).max(old)).collect();
         table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 }
@@ -92,14 +94,25 @@ fn row(found: &Found, holder: Option<&Holder>) -> [String; HEADER.len()] {
 fn of_job(job: &JobRecord) -> String {
     match (&job.running, &job.success) {
         (Some(running), _) => format!("{}, attempt {}", duration::shown(running.remaining_lease), job.attempts),
-        (None, Some(success)) => format!("done {}", humantime::format_rfc3339_seconds(success.at)),
-        (None, None) => format!("failed, attempt {}", job.attempts),
+        (None, Some(success)) => format!("now, done {}", humantime::format_rfc3339_seconds(success.at)),
+        (None, None) => format!("now, failed, attempt {}", job.attempts),
     }
 }
 
-/// With nothing in it that a terminal would obey.
+/// With nothing in it that a terminal would obey, and cut where nobody reads on. Quotes stay, so that a name can be copied.
 fn plain(text: &str) -> String {
-    text.escape_debug().to_string()
+    let mut shown = String::new();
+    for (count, letter) in text.chars().enumerate() {
+        match letter {
+            _ if count == LONGEST => {
+                shown.push('…');
+                break;
+            }
+            '"' | '\'' | '\\' => shown.push(letter),
+            _ => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]

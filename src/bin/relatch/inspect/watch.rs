@@ -7,40 +7,51 @@ use rustix::{stdio::stdout, termios::tcgetwinsize};
 use tokio::time::sleep;
 
 use super::{Wanted, look, rows::Rows};
-use crate::{Failure, say};
+use crate::{
+    Failure,
+    say::{self, Printed},
+    status,
+};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Lines of a terminal that does not say how many it has.
 const LINES: usize = 24;
 
-/// Until nobody looks any more.
-pub(super) async fn forever(client: &Client, wanted: &Wanted) -> Result<bool, Failure> {
+/// Until nobody looks any more. What cannot be seen is said below the table, and asked for again.
+pub(super) async fn forever(client: &Client, wanted: &Wanted) -> Result<u8, Failure> {
     loop {
         let began = Instant::now();
         // The header, the line below all, and the cursor's.
         let room = lines().saturating_sub(3).max(1);
-        let (mut rows, mut is_more) = (Rows::default(), false);
+        let (mut rows, mut is_more, mut failed) = (Rows::default(), false, None);
         look(client, wanted, |seen| {
-            is_more = rows.len() >= room;
-            if !is_more {
-                rows.add(&seen);
+            match seen {
+                Err(failure) if failure.status == status::MISUSE => return Err(failure),
+                Err(failure) => failed = Some(failure.why),
+                Ok(_) if rows.len() >= room => is_more = true,
+                Ok(seen) => rows.add(&seen),
             }
-            !is_more
+            Ok(if is_more { Printed::Unread } else { Printed::All })
         })
         .await?;
-        let below = if is_more { "more than there is room for" } else { "that is all" };
-        if !say::out(&frame(&rows.take(), below)) {
-            return Ok(true);
+        let below = match failed {
+            Some(why) => say::one_line(&why),
+            None if is_more => "more than there is room for".to_owned(),
+            None => "that is all".to_owned(),
+        };
+        if say::out(&frame(&rows.take(), room, &below))? == Printed::Unread {
+            return Ok(0);
         }
         // A search that takes long is not to fill the server's time.
         sleep(EVERY.max(began.elapsed())).await;
     }
 }
 
-/// From the upper left corner on; what was there before is gone.
-fn frame(table: &str, below: &str) -> String {
-    let lines: String = table.lines().map(|line| format!("{line}\x1b[K\n")).collect();
-    format!("\x1b[H{lines}\x1b[K\n({below}; Ctrl-C ends)\x1b[J\n")
+/// From the upper left corner on; what was there before is gone. Lines that are too long end at the edge: wrapped, they would push
+/// others out of sight.
+fn frame(table: &str, room: usize, below: &str) -> String {
+    let lines: String = table.lines().take(room + 1).map(|line| format!("{line}\x1b[K\n")).collect();
+    format!("\x1b[?7l\x1b[H{lines}\x1b[K\n(Ctrl-C ends; {below})\x1b[J\x1b[?7h\n")
 }
 
 fn lines() -> usize {
