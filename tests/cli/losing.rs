@@ -269,3 +269,28 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     rustix::io::ioctl_fionbio(&writer, false).expect("it is a file");
     (reader, writer)
 }
+
+#[test]
+fn a_command_that_stands_still_is_told_to_stop_and_can_hear_it() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "trap 'echo tidied; exit 0' TERM; echo $$ > pid; kill -STOP $$; while :; do sleep 0.01; done";
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, script));
+    let command = folder.pid("pid");
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", command.as_raw_nonzero())).unwrap_or_default();
+    eventually(SOON, || stat().contains(") T "));
+    server.delete(&name);
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(76), "tidied\n"), "{}", came.err);
+}
+
+#[test]
+fn what_a_command_started_has_its_time_to_stop_though_the_command_is_over() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let inner = "trap \"sleep 0.3; echo tidied; exit 0\" TERM; echo x > began; while :; do sleep 0.01; done";
+    let script = format!("sh -c '{inner}' & exec sleep 60");
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, &script));
+    folder.read("began");
+    server.delete(&name);
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(76), "tidied\n"), "{}", came.err);
+}

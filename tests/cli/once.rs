@@ -176,3 +176,18 @@ fn whoever_stands_by_goes_on_through_an_outage() {
     let output = there.wait_with_output().expect("it has ended");
     assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"2\n"[..]));
 }
+
+#[test]
+fn whoever_cannot_say_that_it_was_done_says_that_it_may_be_done_again() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.05; done";
+    let words = ["--url", &server.url(), "once", "--every", YEAR, &name, "sh", "-c", script];
+    let running = Running::start(relatch(words).current_dir(folder.path()));
+    folder.read("began");
+    server.freeze();
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let (status, line) = running.came().with_a_line();
+    server.thaw();
+    assert!(line.starts_with(&format!("job \"{name}\" was done, and may be done again: ")), "{line}");
+    assert_eq!(status, 0);
+}

@@ -264,3 +264,17 @@ fn without_a_terminal_an_interrupt_is_a_signal() {
     let came = done(&mut shell(&text));
     assert_eq!(came.out, "status 130\n");
 }
+
+#[test]
+fn a_job_in_the_background_says_its_line_where_a_terminal_stops_whoever_writes_from_there() {
+    let name = unique_name();
+    let mut holder = Terminal::with(&format!("{} sh -c 'echo began; read line'", run(&name, "")));
+    holder.shows("began");
+    let script = format!("set -m; stty tostop; {} true & wait; stty -tostop; echo end", run(&name, "-n"));
+    let mut terminal = Terminal::with(&script);
+    terminal.shows(&format!("relatch: lock \"{name}\" is held by somebody else"));
+    terminal.shows("end");
+    terminal.is_over();
+    holder.types("end\n");
+    holder.is_over();
+}

@@ -82,6 +82,7 @@ mod tests {
     fn a_command_is_killed_without_a_word_or_left_alone_if_that_is_wanted() {
         assert_eq!(plan(OnLoss::Kill).step(Some(SECOND)), Step::LookIn(SECOND - MOMENT));
         assert_eq!(plan(OnLoss::Kill).step(Some(MOMENT)), Step::Kill);
+        assert_eq!(plan(OnLoss::Kill).step(Some(Duration::from_millis(100))), Step::Kill, "killing takes a moment");
         for left in [Some(30 * SECOND), Some(Duration::ZERO), None] {
             assert_eq!(plan(OnLoss::Ignore).step(left), Step::Nothing);
         }
