@@ -181,11 +181,13 @@ impl Gather {
 
     async fn attempts(&self, mut begins: bool) -> Result<Option<Shares>> {
         let mut pauses = Pauses::after_faults(self.home.chance());
+        // A client that ends lets go of what it has got for this: what comes of that is not the caller's doing.
+        let told = |error| self.several.ready().err().unwrap_or(error);
         loop {
-            match self.once(std::mem::take(&mut begins)).await? {
+            match self.once(std::mem::take(&mut begins)).await.map_err(told)? {
                 Gathered::All(shares) => return Ok(Some(shares)),
                 Gathered::Busy => return Ok(None),
-                Gathered::Lost(error) if self.is_over() => return Err(error),
+                Gathered::Lost(error) if self.is_over() => return Err(told(error)),
                 // All of it was let go of; there is time to begin anew.
                 Gathered::Lost(_) => {
                     let pause = self.home.clock().now() + pauses.next();

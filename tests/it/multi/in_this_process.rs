@@ -898,6 +898,27 @@ async fn a_client_that_ends_lets_go_of_what_waited_for_others() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_still_waits_is_told_that_the_client_has_ended_whenever_it_ends() {
+    let mut ended = 0;
+    for after in (0..100).step_by(2).map(Duration::from_millis) {
+        let store = far();
+        let (ours, theirs) = (client(&store).await, client(&store).await);
+        let b = theirs.mutex("b").lock().await.expect("it is free");
+        // Longer than the watchdog's, so that one more command is sent once both are there.
+        let waiting = tokio::spawn(ours.multi_lock(["a", "b"]).lock().lease(2 * WATCHDOG).into_future());
+        sleep(SECOND).await;
+        freed(b).await;
+        sleep(after).await;
+        ours.close().await;
+        match waiting.await.expect("no panic") {
+            Err(Error::Closed) => ended += 1,
+            answer => assert!(answer.is_ok(), "{after:?} after the release: {answer:?}"),
+        }
+    }
+    assert!(ended > 0, "it always had both before");
+}
+
 /// In real time, as a caller's wait is where it may be without a runtime's clock.
 #[tokio::test]
 async fn what_was_waited_for_counts_where_it_is_begun_anew_for_an_answer_that_nobody_took_in_time() {
