@@ -231,16 +231,15 @@ fn a_server_that_is_slow_to_say_who_holds_a_lock_keeps_no_command_from_beginning
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);
     let look = proxy.rule(script("inspect"), Action::HoldReply);
-    let options = ["--lease", "6s", "--on-loss", "ignore"];
+    let options = ["--lease", "1s", "--on-loss", "ignore"];
     let script = "echo x > began; while [ ! -e end ]; do sleep 0.05; done; echo ${RELATCH_HOLDER-nobody}";
     let running = Running::start(&mut run(&folder, &proxy.url(), &options, &name, script));
     folder.read("began");
-    assert_eq!(server.hash(&name).len(), 1, "it is held");
     look.let_go();
     std::fs::write(folder.at("end"), "").expect("it is written");
     let came = running.came();
     assert_eq!((came.status, &*came.out), (Some(0), "nobody\n"), "{}", came.err);
-    assert!(our_line(&came).ends_with("RELATCH_HOLDER is not set"), "{}", came.err);
+    assert!(came.err.contains("RELATCH_HOLDER is not set"), "{}", came.err);
 }
 
 #[test]

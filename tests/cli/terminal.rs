@@ -270,9 +270,10 @@ fn a_job_in_the_background_says_its_line_where_a_terminal_stops_whoever_writes_f
     let name = unique_name();
     let mut holder = Terminal::with(&format!("{} sh -c 'echo began; read line'", run(&name, "")));
     holder.shows("began");
-    let script = format!("set -m; stty tostop; {} true & wait; stty -tostop; echo end", run(&name, "-n"));
+    let script = format!("set -m; stty tostop; {} true & read line; stty -tostop; echo end", run(&name, "-n"));
     let mut terminal = Terminal::with(&script);
     terminal.shows(&format!("relatch: lock \"{name}\" is held by somebody else"));
+    terminal.types("go\n");
     terminal.shows("end");
     terminal.is_over();
     holder.types("end\n");
