@@ -43,9 +43,13 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_run_126() {
     let folder = Folder::new();
     fs::write(folder.at("text"), "no program").expect("it is written");
     let text = folder.at("text").display().to_string();
+    fs::write(folder.at("script"), "#!/no/such/interpreter\n").expect("it is written");
+    fs::set_permissions(folder.at("script"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let script = folder.at("script").display().to_string();
     for (command, status, says) in [
         ("no-such-command-at-all", 127, "command \"no-such-command-at-all\" not found".to_owned()),
         (&*text, 126, format!("command \"{text}\" cannot be run: Permission denied (os error 13)")),
+        (&*script, 126, format!("command \"{script}\" cannot be run: what its first line names is not there")),
         ("/", 126, "command \"/\" cannot be run: Permission denied (os error 13)".to_owned()),
     ] {
         let name = unique_name();

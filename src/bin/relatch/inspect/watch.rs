@@ -57,3 +57,15 @@ fn frame(table: &str, room: usize, below: &str) -> String {
 fn lines() -> usize {
     tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(LINES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_no_more_lines_than_there_is_room_for_and_none_that_wraps() {
+        let shown = frame("head\na\nb\nc\n", 2, "that is all");
+        assert_eq!(shown.lines().count(), 5, "the header, two rows, an empty line and the last one: {shown:?}");
+        assert!(shown.starts_with("\x1b[?7l") && shown.ends_with("\x1b[?7h\n"), "{shown:?}");
+    }
+}
