@@ -38,6 +38,14 @@ pub(crate) async fn run(server: &Server, force: ForceUnlock) -> Result<u8, Failu
             say::line(&format!("{what}: nothing was done, nobody holds it"));
             CHANGED
         }
+        ForcedRelease::Several { holders, .. } => {
+            let holders: Vec<_> = holders.iter().map(HolderId::to_string).collect();
+            let them = holders.join(" and ");
+            say::line(&format!(
+                "{what}: nothing was done, {them} hold it at once, which is no lock of ours: delete the key"
+            ));
+            CHANGED
+        }
         _ => CHANGED,
     })
 }
