@@ -117,7 +117,7 @@ pub enum Error {
         name: Arc<str>,
         /// What was to be done.
         op: Op,
-        /// Whether the server may have done it all the same; never of what only reads.
+        /// Whether the server may have done it all the same.
         may_have_run: bool,
         /// What the network or the server said last.
         source: Arc<dyn StdError + Send + Sync>,
@@ -209,13 +209,7 @@ impl Error {
         let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
         match kind {
             FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
-                // What only reads leaves nothing behind that anybody could wonder about.
-                Self::Unreachable {
-                    name: Arc::clone(name),
-                    op,
-                    may_have_run: may_have_run && op != Op::Inspect,
-                    source,
-                }
+                Self::Unreachable { name: Arc::clone(name), op, may_have_run, source }
             }
             FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),
             FaultKind::Permission => refused(RefusedKind::Permission, source),

@@ -38,7 +38,7 @@ impl Silence {
     pub(super) fn error(self, name: &Arc<str>, op: Op) -> Error {
         match self {
             Self::Ended => Error::Closed,
-            Self::Stalls(time) => stalled(time, Arc::clone(name), op, op != Op::Inspect),
+            Self::Stalls(time) => stalled(time, Arc::clone(name), op, true),
         }
     }
 }
