@@ -278,7 +278,7 @@ simulation_of_fleets=simulation::jobs::whatever_befalls_a_fleet_that_does_a_job_
 interop=interop::
 # With the feature there are more tests, and none is left out: one run is enough. Without it clippy has compiled them all.
 # Most tests wait most of the time.
-threads=$((3 * $(getconf _NPROCESSORS_ONLN)))
+threads=$((2 * $(getconf _NPROCESSORS_ONLN)))
 step "tests and doc tests, --features=$tested" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test --features "$tested" -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$simulation_of_fleets" --skip "$interop"
 step "doc tests, without features" cargo test --quiet --doc
 if [ -d tests/foreign ]; then
@@ -290,8 +290,7 @@ else
     left_out "the store beside a real server, the statements of the guide, the warnings of examples, public surface" "tests/foreign is in the repository only"
 fi
 step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --quiet --features "$tested" --bench allocations
-# Servers of Java are busier.
-RUST_TEST_THREADS="$((threads * 2 / 3))" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
+RUST_TEST_THREADS="$threads" step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests --features "$tested" --test it "$simulation" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests --features "$tested" --test it "$simulation_of_nodes" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of fleets with a job, $((sim_secs / 3)) s" some_tests --features "$tested" --test it "$simulation_of_fleets" -- --exact --nocapture
