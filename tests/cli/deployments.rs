@@ -27,7 +27,7 @@ fn all_commands(url: &str, mode: &str) {
     let with = |command: &mut Command| done(command.env("RELATCH_URL", url));
     let (name, folder) = (unique_name(), Folder::new());
     // Run, with a token and without; and what is told of it from outside.
-    let mut holder = call(&["run", "--lease", "3s", &name, "sh", "-c", "echo $RELATCH_HOLDER > holder; exec sleep 60"]);
+    let mut holder = call(&["run", "--lease", "9s", &name, "sh", "-c", "echo $RELATCH_HOLDER > holder; exec sleep 60"]);
     let running = Running::start(holder.env("RELATCH_URL", url).current_dir(folder.path()));
     let id = folder.read("holder");
     assert_eq!(with(&mut call(&["run", "-nq", &name, "true"])).in_silence(), 75);

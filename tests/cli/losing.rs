@@ -7,15 +7,18 @@ use rustix::process::Signal;
 use crate::{
     harness::{
         Server, eventually,
-        proxy::{Action, Door, Proxy, matching::script},
+        proxy::{Action, Door, Event, Proxy, matching::script},
         unique_name,
     },
-    program::{Came, Folder, Running, SOON, done, now, relatch, runs},
+    program::{Came, Folder, Running, SOON, done, now, relatch, runs, stands_still},
 };
 
 /// Writes when it was told to stop, and goes on; writes that it lives, again and again.
 const STUBBORN: &str =
     "trap 'date +%s%N >> told' TERM; echo $$ > pid; while :; do date +%s%N >> alive; sleep 0.01; done";
+
+/// A lease of which a third is time enough for a busy machine, and passes soon.
+const ROOMY: &str = "9s";
 
 fn run(folder: &Folder, url: &str, options: &[&str], name: &str, script: &str) -> Command {
     let words = ["--url", url, "run"].into_iter().chain(options.iter().copied());
@@ -78,7 +81,7 @@ fn a_command_behind_a_cut_network_is_told_in_time_and_gone_before_another_begins
 fn a_command_that_stops_when_told_has_its_time_for_it() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let script = "trap 'sleep 0.3; echo tidied; exit 0' TERM; echo x > began; while :; do sleep 0.01; done";
-    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, script));
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", ROOMY], &name, script));
     folder.read("began");
     server.delete(&name);
     let came = running.came();
@@ -118,16 +121,17 @@ fn a_command_goes_on_without_its_lock_if_that_is_wanted() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 5";
     let options = ["--lease", "3s", "--on-loss", "ignore"];
-    let mut running = Running::start(&mut run(&folder, &server.url(), &options, &name, script));
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let mut running = Running::saying_to(said, &mut run(&folder, &server.url(), &options, &name, script));
     folder.read("began");
     server.delete(&name);
-    let other = done(&mut run(&folder, &server.url(), &["-n"], &name, "sleep 2.5"));
-    assert_eq!(other.in_silence(), 0);
+    assert_eq!(done(&mut run(&folder, &server.url(), &["-n"], &name, "true")).in_silence(), 0);
+    let line = folder.read("said");
+    assert!(line.ends_with("the server no longer knows the hold: the command goes on"), "{line}");
     assert!(!running.is_over());
     std::fs::write(folder.at("end"), "").expect("it is written");
-    let (status, line) = running.came().with_a_line();
-    assert_eq!(status, 5);
-    assert!(line.ends_with("the server no longer knows the hold: the command goes on"), "{line}");
+    assert_eq!(running.came().status, Some(5));
+    assert_eq!(folder.read("said"), line, "that was all");
 }
 
 #[test]
@@ -148,13 +152,18 @@ fn a_command_is_over_when_its_time_is() {
     let options = ["--max-hold", "2s"];
     let here = Running::start(&mut run(&folder, &server.url(), &options, &name, STUBBORN));
     folder.pid("pid");
-    let began = now();
+    let over_by = now() + Duration::from_secs(2);
     let there = Running::start(&mut run(&folder, &server.url(), &[], &name, "date +%s%N > began"));
     assert_eq!(here.came().status, Some(76));
     assert_eq!(there.came().in_silence(), 0);
     let [told, last, other] = ["told", "alive", "began"].map(|name| folder.time(name));
     assert!(told < last && last < other, "told {told:?}, last {last:?}, the other {other:?}");
-    assert!(other < began + Duration::from_secs(3), "it began {began:?}, the other {other:?}");
+    assert!(last < over_by, "last {last:?}, its time is over {over_by:?}");
+}
+
+/// How many connections it has refused.
+fn refused(proxy: &Proxy) -> usize {
+    proxy.log().iter().filter(|entry| matches!(entry.event, Event::Refused)).count()
 }
 
 #[test]
@@ -162,12 +171,15 @@ fn a_network_that_comes_back_in_time_ends_nothing() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);
     let script = "echo x > began; while [ ! -e end ]; do sleep 0.01; done; exit 3";
-    let running = Running::start(&mut run(&folder, &proxy.url(), &["--lease", "6s"], &name, script));
+    let running = Running::start(&mut run(&folder, &proxy.url(), &["--lease", "12s"], &name, script));
     folder.read("began");
     let before = server.ends_at(&name).expect("it has a TTL");
     proxy.door(Door::Refusing);
     proxy.cut_all();
-    std::thread::sleep(Duration::from_millis(2500)); // the first renewal falls into it
+    // Renewed in time, two thirds of the lease are left at least: where that is less, the first renewal has fallen into it.
+    let due = before - Duration::from_millis(7500);
+    eventually(SOON, || now() > due && refused(&proxy) > 0);
+    assert_eq!(server.ends_at(&name), Some(before));
     proxy.door(Door::Open);
     eventually(SOON, || server.ends_at(&name).is_some_and(|now| now > before));
     std::fs::write(folder.at("end"), "").expect("it is written");
@@ -213,7 +225,8 @@ fn a_command_is_never_begun_without_its_lock() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);
     let look = proxy.rule(script("inspect"), Action::HoldReply);
-    let options = ["--lease", "3s", "--on-loss", "ignore"];
+    // The look has a quarter of it.
+    let options = ["--lease", "8s", "--on-loss", "ignore"];
     let running = Running::start(&mut run(&folder, &proxy.url(), &options, &name, "echo x > began"));
     look.nth_blocking(1);
     // As a machine that is asleep.
@@ -231,7 +244,7 @@ fn a_server_that_is_slow_to_say_who_holds_a_lock_keeps_no_command_from_beginning
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);
     let look = proxy.rule(script("inspect"), Action::HoldReply);
-    let options = ["--lease", "1s", "--on-loss", "ignore"];
+    let options = ["--lease", "4s", "--on-loss", "ignore"];
     let script = "echo x > began; while [ ! -e end ]; do sleep 0.05; done; echo ${RELATCH_HOLDER-nobody}";
     let running = Running::start(&mut run(&folder, &proxy.url(), &options, &name, script));
     folder.read("began");
@@ -273,10 +286,9 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 fn a_command_that_stands_still_is_told_to_stop_and_can_hear_it() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let script = "trap 'echo tidied; exit 0' TERM; echo $$ > pid; kill -STOP $$; while :; do sleep 0.01; done";
-    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, script));
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", ROOMY], &name, script));
     let command = folder.pid("pid");
-    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", command.as_raw_nonzero())).unwrap_or_default();
-    eventually(SOON, || stat().contains(") T "));
+    eventually(SOON, || stands_still(command));
     server.delete(&name);
     let came = running.came();
     assert_eq!((came.status, &*came.out), (Some(76), "tidied\n"), "{}", came.err);
@@ -287,7 +299,7 @@ fn what_a_command_started_has_its_time_to_stop_though_the_command_is_over() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let inner = "trap \"sleep 0.3; echo tidied; exit 0\" TERM; echo x > began; while :; do sleep 0.01; done";
     let script = format!("sh -c '{inner}' & exec sleep 60");
-    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", "3s"], &name, &script));
+    let running = Running::start(&mut run(&folder, &server.url(), &["--lease", ROOMY], &name, &script));
     folder.read("began");
     server.delete(&name);
     let came = running.came();

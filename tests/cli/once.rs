@@ -131,7 +131,7 @@ fn whoever_stands_by_is_ended_by_a_signal() {
 fn an_attempt_that_is_lost_is_ended_with_its_grace() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let script = "trap 'echo tidied; exit 0' TERM; echo x > began; while :; do sleep 0.01; done";
-    let words = ["--url", &server.url(), "once", "--every", YEAR, "--lease", "3s", &name, "sh", "-c", script];
+    let words = ["--url", &server.url(), "once", "--every", YEAR, "--lease", "9s", &name, "sh", "-c", script];
     let running = Running::start(relatch(words).current_dir(folder.path()));
     folder.read("began");
     server.delete(&format!("relatch_job:{{{name}}}"));

@@ -3,7 +3,7 @@
 use std::{
     fs,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redis::Commands;
@@ -308,11 +308,11 @@ fn two_hundred_thousand_keys_cost_little_memory_and_no_long_command() {
     let mut child = search.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut first = [0];
     std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut first).expect("it says something");
-    let told = Instant::now();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).expect("it runs");
-    let ended = child.wait().expect("it ends");
+    // Nobody reads what it says, so that it would never end by itself.
+    eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
+    let ended = child.wait().expect("it has ended");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(2));
-    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
 }
 
 #[test]

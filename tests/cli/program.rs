@@ -94,7 +94,12 @@ pub(crate) struct Running(Option<Child>);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")))
+        Self::saying_to(Stdio::piped(), command)
+    }
+
+    /// One whose lines can be read while it runs.
+    pub(crate) fn saying_to(lines: impl Into<Stdio>, command: &mut Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(lines).spawn().expect("it starts")))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -182,8 +187,19 @@ impl Drop for Folder {
 
 /// Whether a process runs; one that waits to be collected does not.
 pub(crate) fn runs(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X'])))
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether it was stopped, and does not go on yet.
+pub(crate) fn stands_still(pid: Pid) -> bool {
+    state(pid) == Some('T')
+}
+
+/// The letter by which the system says what a process does.
+fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // Its name may have any letter in it.
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 /// The processes with this in their command line, or in the environment that a run gives to whatever it starts.

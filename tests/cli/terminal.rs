@@ -1,10 +1,10 @@
 //! `relatch run` at a terminal: the keyboard is the command's while it runs, and a shell's job is one job.
 
-use std::{fs::File, io::Write, process::Command, thread, time::Duration};
+use std::{fs::File, io::Write, process::Command};
 
 use crate::{
     harness::{Server, eventually, unique_name},
-    program::{Folder, PROGRAM, SOON, done, relatch, shell},
+    program::{Folder, PROGRAM, SOON, done, relatch, shell, stands_still},
     screen::{INTERRUPT, STOP, Terminal},
 };
 
@@ -26,12 +26,13 @@ impl Waiting {
     }
 
     fn command(&self) -> String {
-        let [pipe, over] = ["pipe", "over"].map(|name| self.folder.at(name).display().to_string());
-        format!("sh -c 'echo began; read line <\"{pipe}\"; : >\"{over}\"; echo over'")
+        let [pipe, pid] = ["pipe", "pid"].map(|name| self.folder.at(name).display().to_string());
+        format!("sh -c 'echo $$ >\"{pid}\"; echo began; read line <\"{pipe}\"; echo over'")
     }
 
-    fn is_over(&self) -> bool {
-        self.folder.at("over").exists()
+    /// It does nothing until somebody lets it go on, whatever it is told.
+    fn stands_still(&self) -> bool {
+        stands_still(self.folder.pid("pid"))
     }
 
     /// It ends as soon as it goes on.
@@ -132,8 +133,7 @@ fn a_job_is_stopped_and_goes_on_in_front_and_in_the_background() {
         terminal.shows("stopped 148");
         assert!(!is_free(&name), "it is held while it can be");
         waiting.may_end();
-        thread::sleep(Duration::from_millis(300)); // by then it would be over
-        assert!(!waiting.is_over(), "{}", terminal.screen());
+        assert!(waiting.stands_still(), "{}", terminal.screen());
         terminal.types("go\n");
         terminal.shows("over");
         terminal.shows(ends);
@@ -155,8 +155,7 @@ fn a_command_before_a_pager_stops_with_it_and_before_its_lock_ends() {
     terminal.types(STOP);
     terminal.shows("stopped");
     waiting.may_end();
-    thread::sleep(Duration::from_millis(300)); // by then it would be over
-    assert!(!waiting.is_over(), "{}", terminal.screen());
+    assert!(waiting.stands_still(), "{}", terminal.screen());
     terminal.types("go\n");
     terminal.shows("over");
     terminal.shows("end");
@@ -222,9 +221,12 @@ fn a_job_in_the_background_leaves_the_keyboard_alone() {
 
 #[test]
 fn a_job_in_the_background_that_wants_the_keyboard_gets_it_in_front() {
-    let name = unique_name();
-    let command = "sh -c 'read line; echo command got $line'";
-    let script = format!("set -m; {} {command} & sleep 1; echo back; fg >/dev/null; echo status $?", run(&name, ""));
+    let (name, folder) = (unique_name(), Folder::new());
+    let command = "sh -c 'echo $$ > pid; read line; echo command got $line'";
+    // It stands still for want of it.
+    let wants = "until [ -s pid ] && grep -q \") T \" /proc/$(cat pid)/stat; do sleep 0.05; done; echo back";
+    let (run, at) = (run(&name, ""), folder.path().display());
+    let script = format!("cd '{at}'; set -m; {run} {command} & {wants}; fg >/dev/null; echo status $?");
     let mut terminal = Terminal::with(&script);
     terminal.shows("back");
     terminal.types("one\n");

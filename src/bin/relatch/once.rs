@@ -226,12 +226,12 @@ impl Work {
             return Ok(Ending { ended: Ended::Exited(status::LOST.into()), for_loss: true });
         }
         let plan = Plan::new(self.keep.on_loss, self.keep.grace, self.keep.lease);
-        let mut group = Group::start(&self.command, &told(&self.name, &context))?;
+        let mut group = Group::start(&self.command, &variables(&self.name, &context))?;
         supervise(&mut group, &Held::Attempt(&context), &plan, signals, &self.what).await
     }
 }
 
-fn told(name: &str, context: &JobContext) -> Vec<(&'static str, String)> {
+fn variables(name: &str, context: &JobContext) -> Vec<(&'static str, String)> {
     let since_1970 = context.period().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     vec![
         ("RELATCH_JOB", name.to_owned()),

@@ -122,7 +122,7 @@ async fn under(
 ) -> std::result::Result<u8, Failure> {
     let what = format!("lock {}", say::name(name));
     let lease = run.max_hold.map_or(run.keep.lease, |bound| bound.min(run.keep.lease));
-    let mut told = vec![("RELATCH_LOCK", name.to_owned())];
+    let mut variables = vec![("RELATCH_LOCK", name.to_owned())];
     let holder = tokio::select! {
         biased;
         signal = signals.asked_to_end() => {
@@ -138,12 +138,12 @@ async fn under(
         return Ok(status::LOST);
     }
     match holder {
-        Some(holder) => told.push(("RELATCH_HOLDER", holder)),
+        Some(holder) => variables.push(("RELATCH_HOLDER", holder)),
         None => say::line(&format!("{what}: the server does not say in time who holds it, RELATCH_HOLDER is not set")),
     }
-    told.extend(guard.fence().map(|fence| ("RELATCH_FENCE", fence.to_string())));
+    variables.extend(guard.fence().map(|fence| ("RELATCH_FENCE", fence.to_string())));
     let plan = Plan::new(run.keep.on_loss, run.keep.grace, lease);
-    let mut group = Group::start(command, &told).map_err(Failure::system)?;
+    let mut group = Group::start(command, &variables).map_err(Failure::system)?;
     let held = Held::Lock(&guard);
     let ending = supervise(&mut group, &held, &plan, signals, &what).await.map_err(Failure::system)?;
     Ok(match releasing::until_done(signals, guard.unlock()).await {

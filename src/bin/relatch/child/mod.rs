@@ -27,7 +27,7 @@ pub(crate) use self::{
 use crate::status::Ended;
 
 /// What a command is told by its environment. One that is not told is not there either, though an outer run has it.
-const TOLD: [&str; 7] = [
+const VARIABLES: [&str; 7] = [
     "RELATCH_LOCK",
     "RELATCH_HOLDER",
     "RELATCH_FENCE",
@@ -57,13 +57,13 @@ pub(crate) enum Change {
 
 impl Group {
     /// Starts it. To be called by the main thread: the command ends with the thread that starts it.
-    pub(crate) fn start(command: &[OsString], told: &[(&'static str, String)]) -> io::Result<Self> {
+    pub(crate) fn start(command: &[OsString], variables: &[(&'static str, String)]) -> io::Result<Self> {
         let mut shim = Command::new(this_program()?);
         shim.arg0("relatch").args(shim::arguments(Terminal::ours_alone().is_some(), command));
-        for name in TOLD {
+        for name in VARIABLES {
             shim.env_remove(name);
         }
-        shim.envs(told.iter().map(|(name, value)| (name, value))).process_group(0);
+        shim.envs(variables.iter().map(|(name, value)| (name, value))).process_group(0);
         let child = shim.spawn()?;
         let id = Pid::from_child(&child);
         Ok(Self { child, id, ended: false })
@@ -95,6 +95,12 @@ impl Group {
             Some(signal) => Ended::Killed(signal),
             None => Ended::Exited(status.exit_status().unwrap_or_default()),
         }))
+    }
+
+    /// Whether it has ended, and was not let go of yet.
+    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT | WaitIdOptions::EXITED;
+        Ok(waitid(WaitId::Pid(self.id), options)?.is_some())
     }
 
     /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.

@@ -89,11 +89,16 @@ impl Signals {
         }
     }
 
+    /// One that came when the command was over already was for us.
+    pub(crate) fn count_one(&mut self) {
+        self.asked += 1;
+    }
+
     /// Once we were asked to end for the second time since the command was over. Dropped, it goes on counting where it was.
     pub(crate) async fn asked_twice(&mut self) {
         while self.asked < 2 {
             self.asked_to_end().await;
-            self.asked += 1;
+            self.count_one();
         }
     }
 }

@@ -119,6 +119,8 @@ pub(crate) async fn supervise(
         tokio::select! {
             biased;
             heard = signals.next() => match heard {
+                // The command would not hear it any more.
+                Heard::Passed(_) if group.has_ended()? => signals.count_one(),
                 Heard::Passed(signal) => group.signal(signal),
                 Heard::GoOn => course = go_on(group, held, plan, course, what, GoesOn::Anywhere),
                 Heard::Stop => group.signal(Signal::TSTP),
