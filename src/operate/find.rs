@@ -13,7 +13,7 @@ use futures_util::{Stream, stream};
 use super::{
     Found, Looker,
     listening::Labels,
-    look::{Draft, Looked, Slots},
+    look::{Draft, Inspected, Slots},
     names::{Candidate, Names},
 };
 use crate::{
@@ -156,17 +156,17 @@ impl Scan {
         let mut drafts: Vec<Draft> = Vec::new();
         let mut found = Vec::new();
         let mut coming = Vec::new();
-        for looked in self.looker.look(&pass.server, chunk, Slots::Own).await? {
-            match looked {
-                Looked::Draft(draft) => drafts.push(*draft),
-                Looked::Elsewhere(candidate, shape) => coming.push((candidate, shape)),
+        for inspected in self.looker.look(&pass.server, chunk, Slots::Own).await? {
+            match inspected {
+                Inspected::Draft(draft) => drafts.push(*draft),
+                Inspected::Elsewhere(candidate, shape) => coming.push((candidate, shape)),
             }
         }
         // It told of these keys: either their slots are on their way to it, or the keys went a moment ago.
-        for looked in self.looker.look(&pass.server, coming, Slots::Coming).await? {
-            match looked {
-                Looked::Draft(draft) => drafts.push(*draft),
-                Looked::Elsewhere(candidate, _) => found.extend(self.looker.routed(&candidate).await?),
+        for inspected in self.looker.look(&pass.server, coming, Slots::Coming).await? {
+            match inspected {
+                Inspected::Draft(draft) => drafts.push(*draft),
+                Inspected::Elsewhere(candidate, _) => found.extend(self.looker.routed(&candidate).await?),
             }
         }
         found.extend(self.looker.complete(drafts, &pass.server, &pass.all, &mut pass.labels).await);

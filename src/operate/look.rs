@@ -33,8 +33,8 @@ pub(super) struct Draft {
     pub(super) channel: String,
 }
 
-/// What came of a look at one key.
-pub(super) enum Looked {
+/// What came of the inspection of one key.
+pub(super) enum Inspected {
     Draft(Box<Draft>),
     /// Its slot is another node's.
     Elsewhere(Candidate, Shape),
@@ -64,14 +64,14 @@ impl Looker {
         server: &Arc<dyn Server>,
         candidates: Vec<(Candidate, Shape)>,
         slots: Slots,
-    ) -> Result<Vec<Looked>> {
-        let (mut looked, nobody) = (Vec::new(), Arc::from(""));
+    ) -> Result<Vec<Inspected>> {
+        let (mut inspected, nobody) = (Vec::new(), Arc::from(""));
         // Small enough?
         let asked = candidates.iter().map(|(it, shape)| questions::size(*shape, it.key.as_bytes())).collect();
         let sizes = self.ask_about(&nobody, server, asked, slots).await?;
         let mut small = Vec::new();
         for ((candidate, shape), size) in candidates.into_iter().zip(sizes) {
-            match (told(size, &mut looked, (&candidate, shape))?, shape) {
+            match (told(size, &mut inspected, (&candidate, shape))?, shape) {
                 (Some(Value::Int(1..=MOST_FIELDS)), Shape::Hash) => small.push((candidate, shape)),
                 (Some(Value::Int(size)), Shape::String) if TOKEN.contains(&size) => small.push((candidate, shape)),
                 _ => {}
@@ -88,7 +88,7 @@ impl Looker {
                 continue;
             }
             let Some(answer) = fields.next() else { break };
-            if let Some(fields) = told(answer, &mut looked, (&candidate, shape))?
+            if let Some(fields) = told(answer, &mut inspected, (&candidate, shape))?
                 && let Some(kind) = kind_of(&candidate, &fields)
             {
                 likely.push((candidate, kind));
@@ -110,15 +110,15 @@ impl Looker {
         for (candidate, kind) in likely {
             let mut parts = Vec::new();
             for answer in answers.by_ref().take(values(&candidate, &kind).len()) {
-                parts.push(told(answer, &mut looked, (&candidate, kind.shape()))?);
+                parts.push(told(answer, &mut inspected, (&candidate, kind.shape()))?);
             }
-            looked.extend(drafted(&candidate, &kind, parts).map(|draft| Looked::Draft(Box::new(draft))));
+            inspected.extend(drafted(&candidate, &kind, parts).map(|draft| Inspected::Draft(Box::new(draft))));
         }
         // One that went elsewhere said so to each question.
-        looked.dedup_by(
-            |one, other| matches!((one, other), (Looked::Elsewhere(one, _), Looked::Elsewhere(other, _)) if one == other),
+        inspected.dedup_by(
+            |one, other| matches!((one, other), (Inspected::Elsewhere(one, _), Inspected::Elsewhere(other, _)) if one == other),
         );
-        Ok(looked)
+        Ok(inspected)
     }
 }
 
@@ -131,7 +131,7 @@ impl Likely {
 /// An answer of a key's. `None`: it is not ours to know. An error is one that the next key would get, too.
 fn told(
     answer: std::result::Result<Value, Fault>,
-    looked: &mut Vec<Looked>,
+    inspected: &mut Vec<Inspected>,
     (candidate, shape): (&Candidate, Shape),
 ) -> Result<Option<Value>> {
     match answer {
@@ -139,7 +139,7 @@ fn told(
         // It is something else by now, or nobody's business.
         Err(fault) if fault.kind == FaultKind::WrongType || questions::is_of_a_key(&fault) => Ok(None),
         Err(fault) if questions::is_elsewhere(&fault) => {
-            looked.push(Looked::Elsewhere(candidate.clone(), shape));
+            inspected.push(Inspected::Elsewhere(candidate.clone(), shape));
             Ok(None)
         }
         Err(fault) => Err(Error::from_fault(fault, &Arc::from(""), Op::Inspect)),
