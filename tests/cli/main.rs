@@ -5,6 +5,7 @@ mod deployments;
 mod ending;
 mod flock;
 #[allow(dead_code, reason = "it is made for many tests more")]
+#[path = "../it/harness/apart.rs"]
 mod harness;
 mod losing;
 mod once;

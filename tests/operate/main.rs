@@ -4,6 +4,7 @@ mod diagnosing;
 mod finding;
 mod forcing;
 #[allow(dead_code, reason = "it is made for many tests more")]
+#[path = "../it/harness/apart.rs"]
 mod harness;
 mod large;
 mod many;

@@ -13,8 +13,9 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result};
 
 use crate::harness::{
-    Deployment, Server, Wishes,
+    Deployment, Server,
     cluster::{NODES, home, name_on, slot},
+    deployment::Wishes,
     eventually_async, unique_name,
 };
 

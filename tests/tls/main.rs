@@ -2,5 +2,6 @@
 #![cfg(any(feature = "rustls", feature = "native-tls"))]
 
 #[allow(dead_code, reason = "it is made for many tests more")]
+#[path = "../it/harness/apart.rs"]
 mod harness;
 mod live;
