@@ -145,7 +145,10 @@ impl Looker {
         let record = keys::job_record(of).to_string();
         let refused = |fault| Error::from_fault(fault, name, Op::Inspect);
         let Some(answer) = self.answers(name, &[(&job::INSPECT, &record)]).await?.pop() else { return Ok(None) };
-        let answer = answer.map_err(refused)?;
+        let answer = answer.map_err(|fault| match fault.kind {
+            FaultKind::WrongType => no_lock(name, "something else where a job's record would be"),
+            _ => refused(fault),
+        })?;
         let read = locks::job_record(&answer);
         let record = read.ok_or_else(|| refused(Fault::unexpected(job::INSPECT.path, &answer)))?;
         Ok(record.and_then(|record| look::job(Arc::clone(name), of, record)))

@@ -140,8 +140,26 @@ fn a_server_that_does_not_serve_is_69_and_nothing_is_run() {
 #[test]
 fn a_key_that_is_no_lock_is_told() {
     let (server, name) = (Server::shared(), unique_name());
-    let _: () = redis::Commands::set(&mut server.connection(), &name, "text").expect("it is taken");
-    fails(&["--url", &server.url(), "run", &name, "true"], 69, "the key holds something that is not a lock");
+    let mut connection = server.connection();
+    let of_a_job = format!("relatch_job:{{{name}}}");
+    let _: () = redis::Commands::set(&mut connection, &name, "text").expect("it is taken");
+    let _: () = redis::Commands::rpush(&mut connection, &of_a_job, "text").expect("it is taken");
+    let (url, holder) = (server.url(), "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42");
+    let no_lock = "the key holds something that is not a lock";
+    for (words, says) in [
+        (&["run", &*name, "true"][..], "WRONGTYPE, the key holds a string, as a lock of another library is"),
+        (&["run", &*of_a_job, "true"], "WRONGTYPE, the key holds a list"),
+        (&["once", "--every", "1h", &name, "true"], "WRONGTYPE, the key holds a list"),
+        (&["inspect", &*of_a_job], "the key holds neither a hash nor a string"),
+        (&["inspect", "--json", &of_a_job], "the key holds neither a hash nor a string"),
+        (&["force-unlock", &*of_a_job, "--holder", holder, "-y"], "the key holds neither a hash nor a string"),
+    ] {
+        let words = [&["--url", &*url], words].concat();
+        let line = format!("{no_lock}: {says}");
+        fails(&words, 69, &line);
+        let (_, said) = done(&mut relatch(&words)).with_a_line();
+        assert!(said.ends_with(&line), "nothing is said of scripts: {said}");
+    }
 }
 
 #[test]

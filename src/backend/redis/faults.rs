@@ -124,9 +124,9 @@ pub(super) fn is_of_a_cluster(fault: &Fault) -> bool {
     ["MOVED ", "ASK ", "CLUSTERDOWN "].iter().any(|code| words.starts_with(code))
 }
 
-/// The same fault, and what stands at the key.
+/// The same fault, in words that tell what stands at the key: the server's own say no more than their code.
 pub(super) fn in_place_of_a_lock(fault: &Fault, there: &'static str) -> Fault {
-    Fault { source: words(format!("{}; the key holds {there}", fault.source)), ..fault.clone() }
+    Fault { source: words(format!("WRONGTYPE, the key holds {there}")), ..fault.clone() }
 }
 
 /// The same fault; of a right that is missing, with what it is about where the server does not say that: the command that a script was not to call, or the
@@ -324,6 +324,7 @@ fn words(words: String) -> Arc<dyn StdError + Send + Sync> {
 
 fn refused_in(words: String, secrets: &Secrets) -> Fault {
     let Meaning { kind, may_have_run } = words::meaning(&words);
+    let words = if kind == FaultKind::WrongType { words::of_the_key(&words).to_owned() } else { words };
     fault(kind, may_have_run, secrets.hide(words))
 }
 

@@ -21,6 +21,12 @@ pub(in crate::backend) fn are_of_a_replica(words: &str) -> bool {
     row(words).is_some_and(|row| matches!(row.says, Says::Code("READONLY" | "MASTERDOWN")))
 }
 
+/// What the refusal of a key's kind says of the key. The script that ran into it, which has a hash for a name, tells nobody more.
+pub(in crate::backend) fn of_the_key(words: &str) -> &str {
+    let words = words.find("WRONGTYPE").map_or(words, |at| &words[at..]);
+    words.split(" script: ").next().unwrap_or(words)
+}
+
 fn row(words: &str) -> Option<&'static Row> {
     let code = words.split(' ').next().unwrap_or_default();
     // Before Redis 7 an error that a script ran into stands, with or without its sign, inside an ERR of the script's own.

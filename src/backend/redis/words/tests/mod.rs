@@ -176,6 +176,7 @@ fn comes_to(words: &str, expected: Expected) {
     let redis::Value::ServerError(refusal) = reply else { panic!("{reply:?}") };
     let secrets = Secrets::default();
     let told = |fault: Fault| {
+        let words = if fault.kind == FaultKind::WrongType { of_the_key(words) } else { words };
         assert_eq!(fault.source.to_string(), secrets.hide(words.to_owned()));
         (fault.kind, fault.may_have_run, fault.kind.heals())
     };
@@ -240,4 +241,18 @@ fn what_nobody_knows_is_refused_and_only_a_script_s_words_say_that_it_ran() {
         comes_to(words, (OTHER, may_have_run, false));
     }
     comes_to(READ_ONLY, (FaultKind::ReadOnly, false, true));
+}
+
+#[test]
+fn of_a_key_of_another_kind_it_is_told_without_the_script() {
+    let told = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    for words in [
+        told.to_owned(),
+        format!("{told} script: 18cba4488128aba82fa56e01503e9bea8a471422, on @user_script:1."),
+        format!(
+            "ERR Error running script (call to f_18cba4488128aba82fa56e01503e9bea8a471422): @user_script:1: {told}"
+        ),
+    ] {
+        assert_eq!(of_the_key(&words), told);
+    }
 }
