@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -11,7 +13,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    harness::{Server, eventually, unique_name},
+    harness::{
+        Server, eventually,
+        proxy::{Action, Door, Event, Proxy, matching::command},
+        unique_name,
+    },
     program::{Came, Folder, PROGRAM, Running, SOON, done, relatch},
     screen::{INTERRUPT, Terminal},
 };
@@ -306,15 +312,41 @@ fn two_hundred_thousand_keys_cost_little_memory_and_no_long_command() {
     assert!(means.iter().any(|(name, _)| name == "scan"), "{means:?}");
     assert!(means.iter().all(|(_, micros)| *micros < 2_000.0), "{means:?}");
 
-    let mut search = call(&server, &["inspect", "--json", "--pattern", "*"]);
-    let mut child = search.stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut first = [0];
-    std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut first).expect("it says something");
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).expect("it runs");
-    // Nobody reads what it says, so that it would never end by itself.
-    eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
-    let ended = child.wait().expect("it has ended");
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(2));
+    // An interrupt ends them in the midst of it: nobody reads all that they say, so that they would not end by themselves.
+    for words in [&["inspect", "--json", "--pattern", "*"][..], &["doctor", "--scan"]] {
+        let mut child = call(&server, words).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::with_capacity(1, child.stdout.take().expect("it is piped")).lines();
+        let is_of_a_lock = |line: &std::io::Result<String>| line.as_ref().expect("it is text").contains("\"lock:");
+        assert!(lines.any(|line| is_of_a_lock(&line)), "{words:?}");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).expect("it runs");
+        eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
+        assert_eq!(child.wait().expect("it has ended").signal(), Some(2), "{words:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_doctor_whom_the_server_does_not_answer() {
+    let server = Server::own();
+    let proxy = Proxy::to(&server);
+    let text = format!("trap : INT; '{PROGRAM}' --url '{}' doctor --scan; echo status $?", proxy.url());
+    let interrupted = |wait: &dyn Fn()| {
+        let mut terminal = Terminal::with(&text);
+        wait();
+        terminal.types(INTERRUPT);
+        terminal.shows("status 130");
+        terminal.is_over();
+        assert!(!terminal.screen().contains("relatch: "), "{}", terminal.screen());
+    };
+    // One of its questions, and then none at all.
+    for asked in ["INFO", "CONFIG", "SCAN"] {
+        let question = proxy.rule(command(asked), Action::HoldReply);
+        interrupted(&|| question.nth_blocking(1));
+        question.remove();
+    }
+    proxy.clear_log();
+    proxy.door(Door::Silent);
+    let is_opened = || proxy.log().iter().any(|entry| matches!(entry.event, Event::Opened));
+    interrupted(&|| eventually(SOON, is_opened));
 }
 
 #[test]
