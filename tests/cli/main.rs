@@ -4,6 +4,8 @@ mod deployments;
 #[cfg(target_os = "linux")]
 mod ending;
 mod flock;
+#[cfg(target_os = "linux")]
+mod guide;
 #[allow(dead_code, reason = "it is made for many tests more")]
 #[path = "../it/harness/apart.rs"]
 mod harness;

@@ -403,33 +403,3 @@ fn a_run_whose_lock_was_forced_away_ends_with_its_command() {
     let (status, line) = running.came().with_a_line();
     assert!(status == 76 && line.contains("was lost"), "{line}");
 }
-
-/// The words of a line without what differs from call to call: holders and processes are one word, numbers another.
-fn alike(line: &str) -> Vec<String> {
-    let word = |word: &str| match word {
-        _ if word.matches('-').count() == 4 && word.len() >= 36 => "ID".to_owned(),
-        // A label: where these tests run is one host of many.
-        _ if word.rsplit_once(':').is_some_and(|(_, rest)| rest.bytes().all(|byte| byte.is_ascii_digit())) => {
-            "ID".to_owned()
-        }
-        _ => word.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect(),
-    };
-    line.split_whitespace().map(word).collect()
-}
-
-#[test]
-fn the_guide_shows_what_is_printed() {
-    let page = include_str!("../../src/guide/command_line.rs").lines().map(|line| line.trim_start_matches("//!"));
-    let shown: Vec<_> = page.map(alike).collect();
-    let is_shown = |came: &Came| {
-        for line in came.out.lines().chain(came.err.lines()) {
-            assert!(shown.contains(&alike(line)), "not in the guide: {line}");
-        }
-    };
-    let (server, once) = (Server::own(), ["once", "--every", "1h", "hourly-report", "true"]);
-    let holder = Holder::of(&server, "nightly-backup");
-    is_shown(&done(&mut call(&server, &["inspect", "nightly-backup", "deploy"])));
-    is_shown(&done(&mut call(&server, &["force-unlock", "nightly-backup", "--holder", &holder.holder, "--yes"])));
-    assert_eq!(done(&mut call(&server, &once)).in_silence(), 0);
-    is_shown(&done(&mut call(&server, &once)));
-}
