@@ -109,8 +109,8 @@
 //! ```
 //!
 //! Any status but 0 is a failure: whoever asks next tries again, `--attempts` times a period, 3 unless it is said. With `--stand-by` a machine
-//! waits while another one is at it, and goes on where that fails or dies. It asks again where the server does not answer, until the
-//! period ends by this machine's clock; a server that is not there at the beginning is status 69. `--offset` and `--start-within` are
+//! waits while another one is at it, and goes on where that fails or dies. It asks again where the server does not answer, at the beginning,
+//! too, until the period ends by this machine's clock, and says so once; without `--stand-by` that is status 69. `--offset` and `--start-within` are
 //! those of the job. The command is told `RELATCH_JOB`, `RELATCH_PERIOD` (when the period began, as `2026-11-30T01:00:00Z`),
 //! `RELATCH_PERIOD_MS` (the same in milliseconds since 1970), `RELATCH_ATTEMPT` and `RELATCH_FENCE`. When the attempt is lost, the
 //! command ends as above.

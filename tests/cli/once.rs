@@ -5,7 +5,11 @@ use std::{process::Command, time::Duration};
 use rustix::process::Signal;
 
 use crate::{
-    harness::{Server, eventually, unique_name},
+    harness::{
+        Server, eventually,
+        proxy::{Door, Proxy},
+        unique_name,
+    },
     program::{Folder, Running, SOON, done, relatch},
 };
 
@@ -175,6 +179,52 @@ fn whoever_stands_by_goes_on_through_an_outage() {
     eventually(SOON, || there.try_wait().expect("it can be asked").is_some());
     let output = there.wait_with_output().expect("it has ended");
     assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"2\n"[..]));
+}
+
+#[test]
+fn whoever_stands_by_waits_for_a_server_that_is_not_there_yet() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    for door in [Door::Refusing, Door::Silent] {
+        proxy.door(door);
+        let said = folder.at(&format!("{door:?}"));
+        let file = std::fs::File::create(&said).expect("it is written");
+        let name = format!("{name}-{door:?}");
+        let words = ["--url", &proxy.url(), "once", "--every", YEAR, "--stand-by", &name, "echo", "ran"];
+        let running = Running::saying_to(file, &mut relatch(words));
+        let line = folder.read(&format!("{door:?}"));
+        assert!(line.starts_with(&format!("relatch: job \"{name}\": could not connect")), "{line}");
+        assert!(line.ends_with("; asked again until the period ends"), "{line}");
+        proxy.door(Door::Open);
+        let came = running.came();
+        assert_eq!((came.status, &*came.out), (Some(0), "ran\n"));
+        assert_eq!(folder.read(&format!("{door:?}")), line, "it is said once");
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_server_gives_up_with_the_period_or_by_a_signal() {
+    let once = |every: &str, options: &[&str]| {
+        let words = ["--url", "redis://127.0.0.1:1/", "once", "--every", every].into_iter();
+        relatch(words.chain(options.iter().copied()).chain(["a", "true"]))
+    };
+    let (status, line) = done(&mut once(YEAR, &[])).with_a_line();
+    assert!(status == 69 && !line.contains("asked again"), "{line}");
+    let came = done(&mut once("3s", &["--stand-by"]));
+    assert_eq!(came.status, Some(69), "{came:?}");
+    assert!(came.err.lines().last().is_some_and(|line| !line.contains("asked again")), "{came:?}");
+    let folder = Folder::new();
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let waiting = Running::saying_to(said, &mut once(YEAR, &["--stand-by"]));
+    folder.read("said");
+    waiting.signal(Signal::TERM);
+    assert_eq!(waiting.came().status, Some(143));
+    // One that will never serve is not waited for.
+    let locked = Server::builder().tcp().password("word").start();
+    let url = format!("redis://127.0.0.1:{}/", locked.port());
+    let (status, line) =
+        done(&mut relatch(["--url", &url, "once", "--every", YEAR, "--stand-by", "a", "true"])).with_a_line();
+    assert!(status == 69 && line.contains("password"), "{line}");
 }
 
 #[test]

@@ -167,7 +167,7 @@ pub(crate) struct Once {
     /// Do not begin later in a period than this
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = duration::with_unit)]
     pub(crate) start_within: Option<Duration>,
-    /// Wait while another machine runs the command, and run it here if it fails there
+    /// Wait while another machine runs the command, and run it here if it fails there; wait for a server that does not answer
     #[arg(long)]
     pub(crate) stand_by: bool,
     /// Do not say why the command is not run

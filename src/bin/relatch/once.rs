@@ -43,31 +43,68 @@ pub(crate) async fn run(server: &Server, once: Once) -> Result<u8, Failure> {
     let Words { name, command } = misuse::words(once.words.clone()).map_err(Failure::misuse)?;
     let builder = connect::builder(server)?.watchdog_timeout(once.keep.lease);
     let mut signals = Signals::listen().map_err(Failure::system)?;
-    let client = tokio::select! {
-        biased;
-        signal = signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
-        client = builder.connect() => client?,
+    let what = format!("job {}", say::name(&name));
+    let mut retries = Retries::new(&once);
+    let client = loop {
+        let failed = tokio::select! {
+            biased;
+            signal = signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
+            client = builder.clone().connect() => match client {
+                Ok(client) => break client,
+                Err(error @ Error::Unreachable { .. }) => error,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        retries.after(&what, failed)?;
+        if let Some(status) = pause(&mut signals, BETWEEN_LOOKS).await {
+            return Ok(status);
+        }
     };
     let mut job = client.periodic_job(&name, once.every).offset(once.offset).max_attempts(once.attempts);
     if let Some(within) = once.start_within {
         job = job.start_within(within);
     }
-    let what = format!("job {}", say::name(&name));
     let mut asking = Asking { job, work: Work { name, what, command, keep: once.keep.clone() }, signals };
-    let status = if once.stand_by {
-        asking.stand_by(once.quiet, period_left(once.every, once.offset)).await
-    } else {
-        asking.once(once.quiet).await
-    };
+    let status = if once.stand_by { asking.stand_by(once.quiet, retries).await } else { asking.once(once.quiet).await };
     releasing::until_done(&mut asking.signals, client.close()).await;
     status
 }
 
-/// How much is left of the period, by this machine's clock: no server may be there to say.
-fn period_left(every: Duration, offset: Duration) -> Duration {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let passed = since_1970.saturating_sub(offset).as_nanos() % every.as_nanos().max(1);
-    every.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(u64::MAX)))
+/// For how long a server that does not answer is asked again: with `--stand-by` until the period ends, by this machine's clock, since
+/// no server is there to say.
+struct Retries {
+    until: Option<Instant>,
+    is_told: bool,
+}
+
+impl Retries {
+    fn new(once: &Once) -> Self {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let passed = since_1970.saturating_sub(once.offset).as_nanos() % once.every.as_nanos().max(1);
+        let left = once.every.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(u64::MAX)));
+        Self { until: Instant::now().checked_add(left).filter(|_| once.stand_by), is_told: false }
+    }
+
+    /// After a try that failed: says once that the server is asked again, or gives up.
+    fn after(&mut self, what: &str, error: Error) -> Result<(), Failure> {
+        if self.until.is_none_or(|until| until <= Instant::now()) {
+            return Err(error.into());
+        }
+        if !self.is_told {
+            say::line(&format!("{what}: {}; asked again until the period ends", say::chain(&error)));
+            self.is_told = true;
+        }
+        Ok(())
+    }
+}
+
+/// Waits before the next try. The status, if a signal ends it.
+async fn pause(signals: &mut Signals, pause: Duration) -> Option<u8> {
+    tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => Some(status::of_signal(signal.as_raw())),
+        () = sleep(pause) => None,
+    }
 }
 
 /// What is asked for, and what is heard meanwhile.
@@ -99,24 +136,14 @@ impl Asking {
 
     /// Asks until the period's work is done, here or elsewhere, or given up. A server that does not answer is asked again until the
     /// period ends: whoever was at it may be gone by then.
-    async fn stand_by(&mut self, quiet: bool, period_left: Duration) -> Result<u8, Failure> {
-        let (began, mut failed, mut is_told) = (Instant::now(), None, false);
+    async fn stand_by(&mut self, quiet: bool, mut retries: Retries) -> Result<u8, Failure> {
+        let mut failed = None;
         loop {
-            let pause = match self.ask().await? {
+            let next = match self.ask().await? {
                 Asked::Ended(status) => return Ok(status),
                 Asked::NotHere(Outcome::Running { remaining_lease, .. }) => BETWEEN_LOOKS.min(remaining_lease),
                 Asked::Unreachable(error) => {
-                    if began.elapsed() >= period_left {
-                        return Err(error.into());
-                    }
-                    if !is_told {
-                        say::line(&format!(
-                            "{}: {}; asked again until the period ends",
-                            self.work.what,
-                            say::chain(&error)
-                        ));
-                        is_told = true;
-                    }
+                    retries.after(&self.work.what, error)?;
                     BETWEEN_LOOKS
                 }
                 // What failed here, and nobody has done better, is ours to tell.
@@ -132,10 +159,8 @@ impl Asking {
                 Asked::Here(outcome, ending) => return Ok(self.ran(&outcome, ending)),
                 Asked::Untold(ending) => return Ok(self.untold(ending)),
             };
-            tokio::select! {
-                biased;
-                signal = self.signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
-                () = sleep(pause) => {}
+            if let Some(status) = pause(&mut self.signals, next).await {
+                return Ok(status);
             }
         }
     }
