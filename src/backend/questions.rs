@@ -77,6 +77,11 @@ pub(crate) fn size(shape: Shape, key: &[u8]) -> Question {
     question([if shape == Shape::Hash { b"HLEN" } else { b"STRLEN" }, key])
 }
 
+/// How many bytes a key takes, with its name and all that it has: of one that has more parts than these, about as many.
+pub(crate) fn memory(key: &[u8], parts: i64) -> Question {
+    question([b"MEMORY", b"USAGE", key, b"SAMPLES", parts.to_string().as_bytes()])
+}
+
 /// The fields of a hash, without their values.
 pub(crate) fn fields(key: &[u8]) -> Question {
     question([b"HKEYS", key])

@@ -3,7 +3,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{Found, Holder, HolderId, Kind, Looker, names::Candidate};
+use super::{Found, Holder, HolderId, Kind, Looker, names::Candidate, size};
 use crate::{
     backend::{
         Fault, FaultKind, Question, Server, Value,
@@ -67,12 +67,19 @@ impl Looker {
     ) -> Result<Vec<Inspected>> {
         let (mut inspected, nobody) = (Vec::new(), Arc::from(""));
         // Small enough?
-        let asked = candidates.iter().map(|(it, shape)| questions::size(*shape, it.key.as_bytes())).collect();
-        let sizes = self.ask_about(&nobody, server, asked, slots).await?;
+        let sized = |(it, shape): &(Candidate, Shape)| {
+            let memory = (*shape == Shape::Hash).then(|| size::memory(&it.key));
+            [questions::size(*shape, it.key.as_bytes())].into_iter().chain(memory)
+        };
+        let asked = candidates.iter().flat_map(sized).collect();
+        let mut sizes = self.ask_about(&nobody, server, asked, slots).await?.into_iter();
         let mut small = Vec::new();
-        for ((candidate, shape), size) in candidates.into_iter().zip(sizes) {
+        for (candidate, shape) in candidates {
+            let Some(size) = sizes.next() else { break };
+            let memory = if shape == Shape::Hash { sizes.next() } else { None };
+            let is_large = matches!(memory, Some(Ok(Value::Int(bytes))) if size::largest(&candidate.key) < bytes);
             match (told(size, &mut inspected, (&candidate, shape))?, shape) {
-                (Some(Value::Int(1..=MOST_FIELDS)), Shape::Hash) => small.push((candidate, shape)),
+                (Some(Value::Int(1..=MOST_FIELDS)), Shape::Hash) if !is_large => small.push((candidate, shape)),
                 (Some(Value::Int(size)), Shape::String) if TOKEN.contains(&size) => small.push((candidate, shape)),
                 _ => {}
             }

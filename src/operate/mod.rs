@@ -30,7 +30,7 @@
 //!
 //! [`Client::inspect_key`], [`Client::inspect_job`] and [`Client::force_unlock_held`] need no more than locks do. With `+hlen +strlen` they
 //! ask how large a key is and read nothing of a large one; without, to name a stranger's key costs the server what it costs to read
-//! it. A key of the pattern that
+//! it. All of them see with `+memory\|usage` that a hash of few fields is a large one, too; without, such a one is read. A key of the pattern that
 //! the user may not read is none of those that are found, and leaves an entry in the server's ACL log.
 
 mod check;

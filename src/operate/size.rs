@@ -19,6 +19,19 @@ use crate::{
 /// The longest token that is read, in bytes: any that a library draws has some dozens.
 const LONGEST_TOKEN: i64 = 4096;
 
+/// What a hash of ours takes at the most, in bytes, beside its name.
+const LARGEST: i64 = 16 << 10;
+
+/// How many bytes a hash may take. Its name is counted, too, with as much room as a server sets aside for it.
+pub(super) fn largest(key: &str) -> i64 {
+    i64::try_from(key.len()).unwrap_or(i64::MAX / 4).saturating_mul(2).saturating_add(LARGEST)
+}
+
+/// How many bytes a hash takes. To look at the parts that one of ours has costs a server no more, however many there are.
+pub(super) fn memory(key: &str) -> Question {
+    questions::memory(key.as_bytes(), MOST_FIELDS)
+}
+
 impl Looker {
     /// Refuses what is too large to be a lock. Whether there may be tokens for it, so that their counter is worth a look.
     pub(super) async fn lock_is_small(
@@ -29,28 +42,32 @@ impl Looker {
     ) -> Result<bool> {
         let counter = keys::fence_counter(key);
         let sized = [(Shape::Hash, key.as_bytes()), (Shape::String, key.as_bytes()), (Shape::String, counter.bytes())];
-        let sizes = self.sizes(name, server, sized.map(|(shape, key)| questions::size(shape, key)).into()).await?;
-        match sizes[..] {
+        let asked = sized.map(|(shape, key)| questions::size(shape, key)).into_iter().chain([memory(key)]).collect();
+        match self.sizes(name, server, asked).await?[..] {
             [Some(fields), ..] if MOST_FIELDS < fields => Err(no_lock(name, format!("a hash of {fields} fields"))),
-            [_, Some(bytes), _] if LONGEST_TOKEN < bytes => Err(no_lock(name, format!("a string of {bytes} bytes"))),
-            [.., Some(digits)] => Ok(digits <= LONGEST_FENCE),
+            [Some(_), .., Some(bytes)] if largest(key) < bytes => {
+                Err(no_lock(name, format!("a hash of {bytes} bytes")))
+            }
+            [_, Some(bytes), ..] if LONGEST_TOKEN < bytes => Err(no_lock(name, format!("a string of {bytes} bytes"))),
+            [_, _, Some(digits), _] => Ok(digits <= LONGEST_FENCE),
             _ => Ok(true),
         }
     }
 
     /// Refuses what is too large to be the record of a job.
     pub(super) async fn job_is_small(&self, name: &Arc<str>, of: &str, server: Option<&Arc<dyn Server>>) -> Result<()> {
-        let record = keys::job_record(of);
-        match self.sizes(name, server, vec![questions::size(Shape::Hash, record.bytes())]).await?[..] {
-            [Some(fields)] if MOST_FIELDS < fields => {
-                Err(no_lock(name, format!("a hash of {fields} fields where a job's record would be")))
-            }
-            _ => Ok(()),
-        }
+        let record = keys::job_record(of).to_string();
+        let asked = vec![questions::size(Shape::Hash, record.as_bytes()), memory(&record)];
+        let what = match self.sizes(name, server, asked).await?[..] {
+            [Some(fields), _] if MOST_FIELDS < fields => format!("{fields} fields"),
+            [Some(_), Some(bytes)] if largest(&record) < bytes => format!("{bytes} bytes"),
+            _ => return Ok(()),
+        };
+        Err(no_lock(name, format!("a hash of {what} where a job's record would be")))
     }
 
-    /// The answers to questions of sizes; `None` where it is of another type, or where this user may not ask: then the look itself
-    /// says what the user may.
+    /// The answers to questions of sizes; `None` where it is of another type, or where this user may not ask, or the server does not know
+    /// what is asked: then the look itself says what the user may.
     async fn sizes(
         &self,
         name: &Arc<str>,
@@ -78,7 +95,7 @@ impl Looker {
                     match answer {
                         Ok(Value::Int(size)) => sizes[at] = Some(size),
                         Err(fault) if questions::is_elsewhere(&fault) => open.push(at),
-                        Err(fault) if !matches!(fault.kind, FaultKind::WrongType | FaultKind::Permission) => {
+                        Err(fault) if !is_of_no_use(&fault) => {
                             return Err(Error::from_fault(fault, name, Op::Inspect));
                         }
                         Ok(_) | Err(_) => {}
@@ -94,6 +111,11 @@ impl Looker {
             Error::from_fault(Fault::timeout(false, "no server that is known has the key now"), name, Op::Inspect)
         }))
     }
+}
+
+/// Whether a size is not known for want of a right, of the right type, or of the command.
+pub(super) fn is_of_no_use(fault: &Fault) -> bool {
+    matches!(fault.kind, FaultKind::WrongType | FaultKind::Permission | FaultKind::Other)
 }
 
 /// What the key holds is no lock.

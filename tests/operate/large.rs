@@ -90,6 +90,39 @@ fn a_name_whose_key_is_very_large_is_no_lock_and_nothing_is_read_of_it() {
     assert_eq!(reads(&server)[0], 0);
 }
 
+/// Few fields of what a lock or a job's record has, of which one is very large by itself.
+const FEW: [(&str, &str); 3] = [
+    ("v", "redis.call('HSET', KEYS[1], '8743c9c0-0795-4907-87fd-6c719a6b4586:1', string.rep('1', ARGV[1]))"),
+    ("w", "redis.call('HSET', KEYS[1], 'a', 1, string.rep('x', ARGV[1]), 1)"),
+    ("relatch_job:{z}", "redis.call('HSET', KEYS[1], 'start', 1, 'attempts', 1, 'by', string.rep('x', ARGV[1]))"),
+];
+
+#[test]
+fn a_hash_of_few_fields_of_which_one_is_very_large_is_no_lock_either() {
+    let (server, runtime) = (Server::own(), runtime());
+    for (key, fill) in FEW {
+        redis::cmd("EVAL").arg(fill).arg(1).arg(key).arg(BYTES).exec(&mut server.connection()).expect("it is taken");
+    }
+    let client = runtime.block_on(client(server.url()));
+    server.reset_counts();
+    runtime.block_on(async {
+        let is_refused = |told: Result<_, Error>| {
+            let Err(Error::Refused { kind: RefusedKind::WrongType, source, .. }) = told else { panic!("{told:?}") };
+            let bytes = source.to_string().split(' ').find_map(|word| word.parse().ok());
+            assert!(bytes.is_some_and(|bytes: u64| bytes > BYTES), "{source}");
+        };
+        for name in ["v", "w"] {
+            is_refused(client.inspect_key(name).await);
+            is_refused(client.force_unlock_held(name, &HOLDERS[0]).await.map(|_| None));
+        }
+        is_refused(client.inspect_job("z").await);
+        let (found, errors) = all(client.find("*")).await;
+        assert!(found.is_empty() && errors.is_empty(), "{found:?} {errors:?}");
+        assert_eq!(reads(&server), [0; 3]);
+        is_refused(client.inspect_key("z").await);
+    });
+}
+
 #[test]
 fn a_lock_beside_which_something_large_stands_where_its_tokens_are_counted_is_a_plain_one() {
     let (server, runtime) = (watched(), runtime());
@@ -134,6 +167,16 @@ async fn a_large_key_whose_slot_is_half_moved_is_not_read_either() {
     is_refused().await;
     cluster.end_migration(slot(&name), from, to);
     is_refused().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_what_a_key_takes_is_looked_at_all_the_same() {
+    let server = Server::builder().line("rename-command MEMORY \"\"").start();
+    let client = client(server.url()).await;
+    let guard = client.lock("x").lock().await.expect("it is free");
+    assert_eq!(one(&client, "x").await.kind, Kind::Plain);
+    assert_eq!(names(client.find("x")).await, [("x".to_owned(), Kind::Plain)].into());
+    drop(guard);
 }
 
 /// The application's own user, who may take locks and no more.
