@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/matrix.sh: the suite of tests/it/conformance.rs on every server that tests/servers.sh knows, alone, by sentinels and on a
-# cluster, and on a cluster over TLS by either library. It takes a few minutes, and no part of tests/run.sh does it: that takes what
-# the system has.
+# cluster, and on a cluster over TLS by either library; and there, too, each command of the program, and what operators are told. It
+# takes some minutes, and no part of tests/run.sh does it: that takes what the system has.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . tests/packages.sh
@@ -17,7 +17,7 @@ suite() {
         shift
     done
     shift
-    said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet --test it "$@" 2>&1) && status=0 || status=1
+    said=$(env ${variables[@]+"${variables[@]}"} cargo test --quiet "$@" 2>&1) && status=0 || status=1
     # Who runs none has lost them.
     grep -q '^test result: ok. [1-9]' <<<"$said" || status=1
     printf '%-28s %s\n' "$name" "$(grep '^test result' <<<"$said" || tail -n 20 <<<"$said")"
@@ -33,11 +33,15 @@ for flavour in redis70 redis62 redis82 valkey91; do
         failed=1
         continue
     }
-    suite "$flavour" REDIS_SERVER="$server" RELATCH_FLAVOUR="$flavour" -- --features embedded conformance::
+    on=(REDIS_SERVER="$server" RELATCH_FLAVOUR="$flavour")
+    # The same features for all: they are built once.
+    suite "$flavour" "${on[@]}" -- --features embedded,cli --test it conformance::
+    suite "$flavour, program" "${on[@]}" -- --features embedded,cli --test cli -- deployments:: guide::
+    suite "$flavour, operate" "${on[@]}" -- --features embedded,cli --test operate -- diagnosing:: finding:: forcing:: rights::
 done
 # The other wheels come without TLS. Whom the tests trust they say themselves: OpenSSL would read all that the system trusts for each
 # connection, which takes many times as long as all the rest.
 for library in rustls native-tls; do
-    suite "redis70, cluster, $library" RELATCH_TLS=1 SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/dev/null -- --features "$library" conformance:: -- --skip ::plain:: --skip ::by_sentinels:: --skip ::with_forgotten_scripts::
+    suite "redis70, cluster, $library" RELATCH_TLS=1 SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/dev/null -- --features "$library" --test it conformance:: -- --skip ::plain:: --skip ::by_sentinels:: --skip ::with_forgotten_scripts::
 done
 exit "$failed"

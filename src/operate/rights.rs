@@ -43,9 +43,9 @@ impl Looker {
                 Severity::Warning,
                 subject,
                 "scripts.without",
-                "it runs no scripts, and can delete a key while it has a value".into(),
+                "no scripts run there for this user, and a key can be deleted while it has a value".into(),
                 "token locks work, and no others do",
-                "let it run scripts, if there are to be other locks",
+                "let it run scripts, if there are to be other locks, and give the user the rights `+eval +evalsha`",
             ),
             (_, Allowed::Yes | Allowed::NotHere) => {
                 finding(Severity::Ok, subject, "scripts.run", "it runs scripts".into(), "", "")

@@ -67,14 +67,17 @@ fn without_digits(text: &str) -> String {
     if shown == "Valkey" { "Redis".to_owned() } else { shown }
 }
 
-/// A busy machine's answers are slow, and there it says so.
-fn without_latency(lines: &mut Vec<Vec<String>>) {
+/// Without what is found of these subjects.
+fn without(subjects: &[&str], lines: &mut Vec<Vec<String>>) {
     let mut is_of_it = false;
     lines.retain(|line| {
         is_of_it = match line.iter().map(String::as_str).next() {
             // What stands below a finding.
             Some("may" | "to") => is_of_it,
-            _ => line.get(1).is_some_and(|code| code.starts_with("latency.")),
+            _ => line
+                .get(1)
+                .and_then(|code| code.split_once('.'))
+                .is_some_and(|(subject, _)| subjects.contains(&subject)),
         };
         !is_of_it
     });
@@ -122,8 +125,11 @@ fn the_guide_shows_what_is_printed() {
 
     let [mut printed, mut shown] =
         [printed, shown()].map(|lines| lines.iter().map(|line| alike(line)).collect::<Vec<_>>());
-    without_latency(&mut printed);
-    without_latency(&mut shown);
+    // A busy machine's answers are slow, and there it says so. Redis 6 cannot be asked for rights.
+    let is_old = printed.iter().flatten().any(|word| word == "rights.unchecked");
+    let subjects: &[_] = if is_old { &["latency", "rights"] } else { &["latency"] };
+    without(subjects, &mut printed);
+    without(subjects, &mut shown);
     for line in &printed {
         assert!(shown.contains(line), "not in the guide: {line:?}");
     }

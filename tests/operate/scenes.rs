@@ -8,8 +8,23 @@ use relatch::{
     operate::{Found, Kind, Search},
 };
 
+use crate::harness::Server;
+
 /// How long a look may take on a busy machine.
 pub(crate) const LOOK: Duration = Duration::from_secs(20);
+
+/// Whether the servers of these tests know a command, as from some version on.
+pub(crate) fn knows(command: &str) -> bool {
+    let mut asked = redis::cmd("COMMAND");
+    let known: Vec<redis::Value> =
+        asked.arg("INFO").arg(command).query(&mut Server::shared().connection()).expect("it answers");
+    known.iter().any(|it| !matches!(it, redis::Value::Nil))
+}
+
+/// Whether they can be asked what a user may do, without it being done: not before 7.0, as PEXPIRETIME.
+pub(crate) fn knows_dry_runs() -> bool {
+    knows("PEXPIRETIME")
+}
 
 pub(crate) async fn connected(builder: ClientBuilder) -> Client {
     builder.command_timeout(LOOK).watchdog_timeout(LOOK * 3).connect().await.expect("the server lets us in")
