@@ -3,9 +3,9 @@
 //! # Which server
 //!
 //! One Redis with Lua scripts, on its own or as a master with replicas, with or without sentinels, or a cluster:
-//! [`deployments`](super::deployments). All tests run on Redis 7.0. What every lock does is tested on Redis 6.2, 8.2 and
-//! Valkey 9.1 as well, alone, by sentinels and on a cluster: by `tests/matrix.sh`, which is run by hand. What they say when they
-//! refuse something is recorded.
+//! [`deployments`](super::deployments). All tests run on Redis 7.0. What every lock does, and each command of the program
+//! [`relatch`](super::command_line), is tested on Redis 6.2, 8.2 and Valkey 9.1 as well, alone, by sentinels and on a cluster: by
+//! `tests/matrix.sh`, which is run by hand. What they say when they refuse something is recorded.
 //!
 //! # Rights
 //!
