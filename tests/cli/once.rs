@@ -203,6 +203,24 @@ fn whoever_stands_by_waits_for_a_server_that_is_not_there_yet() {
 }
 
 #[test]
+fn whoever_stands_by_waits_for_a_replica_to_become_the_master() {
+    let (server, folder) = (Server::own(), Folder::new());
+    let follow = |words: [&str; 2]| {
+        redis::cmd("REPLICAOF").arg(&words).exec(&mut server.connection()).expect("it is taken");
+    };
+    follow(["127.0.0.1", "1"]);
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let words = ["--url", &server.url(), "once", "--every", YEAR, "--stand-by", "a", "echo", "ran"];
+    let running = Running::saying_to(said, &mut relatch(words));
+    let line = folder.read("said");
+    assert!(line.ends_with("; asked again until the period ends"), "{line}");
+    assert!(line.contains("READONLY") && !line.contains("script"), "{line}");
+    follow(["no", "one"]);
+    let came = running.came();
+    assert_eq!((came.status, &*came.out), (Some(0), "ran\n"));
+}
+
+#[test]
 fn whoever_waits_for_a_server_gives_up_with_the_period_or_by_a_signal() {
     let once = |every: &str, options: &[&str]| {
         let words = ["--url", "redis://127.0.0.1:1/", "once", "--every", every].into_iter();

@@ -34,8 +34,8 @@ enum Asked {
     Here(Outcome<(), ()>, Ending),
     /// It was, and it is not known whether the server has heard what came of it.
     Untold(Ending),
-    /// Nobody could be asked.
-    Unreachable(Error),
+    /// Nobody could be asked, for now.
+    NotNow(Error),
 }
 
 /// Asks for the period's work, and says with which status to end.
@@ -51,7 +51,7 @@ pub(crate) async fn run(server: &Server, once: Once) -> Result<u8, Failure> {
             signal = signals.asked_to_end() => return Ok(status::of_signal(signal.as_raw())),
             client = builder.clone().connect() => match client {
                 Ok(client) => break client,
-                Err(error @ Error::Unreachable { .. }) => error,
+                Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error.into()),
             },
         };
@@ -130,7 +130,7 @@ impl Asking {
             Asked::NotHere(outcome) => self.skipped(&outcome, quiet),
             Asked::Here(outcome, ending) => self.ran(&outcome, ending),
             Asked::Untold(ending) => self.untold(ending),
-            Asked::Unreachable(error) => return Err(error.into()),
+            Asked::NotNow(error) => return Err(error.into()),
         })
     }
 
@@ -142,7 +142,7 @@ impl Asking {
             let next = match self.ask().await? {
                 Asked::Ended(status) => return Ok(status),
                 Asked::NotHere(Outcome::Running { remaining_lease, .. }) => BETWEEN_LOOKS.min(remaining_lease),
-                Asked::Unreachable(error) => {
+                Asked::NotNow(error) => {
                     retries.after(&self.work.what, error)?;
                     BETWEEN_LOOKS
                 }
@@ -180,7 +180,7 @@ impl Asking {
             signal = self.signals.asked_to_end() => return Ok(Asked::Ended(status::of_signal(signal.as_raw()))),
             outcome = &mut asked => return match outcome {
                 Ok(outcome) => Ok(Asked::NotHere(outcome)),
-                Err(error @ Error::Unreachable { .. }) => Ok(Asked::Unreachable(error)),
+                Err(error) if error.is_transient() => Ok(Asked::NotNow(error)),
                 Err(error) => Err(error.into()),
             },
         };

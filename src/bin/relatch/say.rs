@@ -92,7 +92,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {
-        let more = source.to_string();
+        let more = without_script(&source.to_string());
         // Some repeat what is behind them.
         if !text.contains(&more) {
             text = format!("{text}: {more}");
@@ -100,6 +100,18 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         next = source.source();
     }
     text
+}
+
+/// What a server says without the script that ran into it, of which it tells a hash and a line. Before version 7.0 that stands in front.
+fn without_script(text: &str) -> String {
+    let is_of_number = |c: char| c.is_ascii_digit() || ": -".contains(c);
+    if text.starts_with("ERR Error running script ") {
+        return text.rsplit("user_script").next().unwrap_or(text).trim_start_matches(is_of_number).to_owned();
+    }
+    let Some((before, after)) = text.split_once(" script: ") else { return text.to_owned() };
+    let behind =
+        after.split_once(", on @user_script:").map(|(_, line)| line.trim_start_matches(|c: char| c.is_ascii_digit()));
+    behind.map_or_else(|| text.to_owned(), |behind| format!("{before}{}", behind.strip_prefix('.').unwrap_or(behind)))
 }
 
 /// A name for a line: in quotes, and with nothing in it that a terminal would obey.
@@ -160,6 +172,25 @@ mod tests {
             ("who? why", "who? why"),
         ] {
             assert_eq!(one_line(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_server_is_repeated_without_the_script_that_ran_into_it() {
+        for (text, shown) in [
+            ("READONLY You can't write. script: 07f0690be6b7, on @user_script:86.", "READONLY You can't write."),
+            (
+                "READONLY No script: 07f0, on @user_script:86.; the link was given up",
+                "READONLY No; the link was given up",
+            ),
+            (
+                "ERR Error running script (call to f_ce1a): @user_script:1: @user_script: 1: -OOM not allowed",
+                "OOM not allowed",
+            ),
+            ("ERR Error running script (call to f_18cb): @user_script:1: WRONGTYPE It is", "WRONGTYPE It is"),
+            ("a script: of ours", "a script: of ours"),
+        ] {
+            assert_eq!(without_script(text), shown);
         }
     }
 
