@@ -11,7 +11,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{HoldNumber, Note, reap::OldCopies, release::Why};
+use super::{
+    HoldNumber, Note,
+    reap::OldCopies,
+    why::{Missing, Why},
+};
 use crate::{
     backend::Fault,
     error::{Error, Op, Result},
@@ -70,6 +74,7 @@ pub(super) struct Rest {
     pub(super) then: Option<HoldNumber>,
     pub(super) until: Instant,
     pub(super) note: Note,
+    pub(super) missing: Missing,
 }
 
 impl Outcome {
@@ -105,8 +110,9 @@ impl Outcome {
 
     /// A release of what is left, for whoever asks first.
     pub(super) fn take_rest(&self, now: Instant) -> Option<Why> {
-        let Rest { number, then, until, note } = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Why { then, note, ..Why::ended(number, until.saturating_duration_since(now), OldCopies::None) })
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let Rest { number, then, until, note, missing } = rest;
+        Some(Why { then, note, missing, ..Why::ended(number, until.saturating_duration_since(now), OldCopies::None) })
     }
 
     /// `None` if there is none within the time.

@@ -17,6 +17,7 @@ use super::{
     registry::{Place, State},
     slice::{Listeners, Turn},
     wake::{Listening, OwnMessage},
+    why::Missing,
 };
 use crate::{
     backend::Fault,
@@ -55,17 +56,6 @@ pub(crate) struct Releasing {
     until: Instant,
 }
 
-/// What "not held" as its answer means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
-    /// The hold was lost before.
-    Lost,
-    /// A copy that was sent and not answered ran, and published.
-    Copy,
-    /// The first half of an abandoned hand-over freed it: there was nothing left to free.
-    Needless,
-}
-
 impl State {
     /// Decides a release. Dropped, the job starts in the background; not to be dropped under the entry's mutex.
     pub(super) fn release(&mut self, place: &Place, why: Why, outcome: Arc<Outcome>, now: Instant) -> ReleaseJob {
@@ -73,7 +63,8 @@ impl State {
         if why.old_copies != OldCopies::None {
             self.reaps.add(why.number, why.note, why.lease, place, now);
         }
-        let own = self.listening.expect_own();
+        // A copy's message is expected since that was sent.
+        let own = if why.missing == Missing::Copy { OwnMessage::None } else { self.listening.expect_own() };
         self.slice.released(now, why.turn);
         // Who sleeps already, while a hold that was lost is let go of, has no timer that stands for it.
         if why.turn == Turn::Yield && self.contender.is_none() {
@@ -85,7 +76,7 @@ impl State {
             moves_own: why.own,
             outcome: Arc::clone(&outcome),
             out_on: None,
-            missing: Missing::Lost,
+            missing: why.missing,
             note: why.note,
             turn: why.turn,
             own,
@@ -121,19 +112,20 @@ impl State {
             Letting::NotHeld | Letting::Expired => release.missing == Missing::Copy,
         };
         if let Some(then) = release.then.take() {
-            // What the first half freed, the second need not find.
             let freed = matches!(answer, Letting::Done { .. });
-            let missing = if freed { Missing::Needless } else { Missing::Lost };
             if freed && release.moves_own {
                 self.listening.unexpect_own(); // it never ran
             }
-            (release.number, release.out_on, release.missing) = (then, None, missing);
-            // The hand-over ran by now, or never will.
-            release.until = release.until.min(place.engine.clock().now() + release.lease);
-            if published {
+            if freed && published {
                 // The message that was expected is the first half's: the second may publish one of its own.
                 release.own = self.listening.expect_own();
             }
+            // What the first half freed, or a copy of it, the second need not find. Nobody knows whether a copy did: what is
+            // expected is right either way, since the hand-over's message comes if the second half finds something.
+            let missing = if freed || release.missing == Missing::Copy { Missing::Needless } else { Missing::Lost };
+            (release.number, release.out_on, release.missing) = (then, None, missing);
+            // The hand-over ran by now, or never will.
+            release.until = release.until.min(place.engine.clock().now() + release.lease);
             return Answered::Then(then);
         }
         let Some(release) = self.releases.remove(at) else { return Answered::Over(Ok(Released::Freed)) };
@@ -161,8 +153,8 @@ impl State {
     fn release_given_up(&mut self, place: &Place, number: HoldNumber) {
         let at = self.releases.iter().position(|release| release.number == number);
         if let Some(release) = at.and_then(|at| self.releases.remove(at)) {
-            let Releasing { number, then, until, note, .. } = release;
-            release.outcome.leave(Rest { number, then, until, note });
+            let Releasing { number, then, until, note, missing, .. } = release;
+            release.outcome.leave(Rest { number, then, until, note, missing });
             if release.own.is_expected() && release.missing != Missing::Copy {
                 self.listening.unexpect_own();
             }

@@ -21,6 +21,19 @@ pub(crate) struct Why {
     /// Those of its acquire may run later: released again for a while after the end.
     pub(super) old_copies: OldCopies,
     pub(super) note: Note,
+    /// What it means if it is not there: copies of it may have run.
+    pub(super) missing: Missing,
+}
+
+/// What "not held" as its answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The hold was lost before.
+    Lost,
+    /// A copy that was sent and not answered ran, and published.
+    Copy,
+    /// The first half of an abandoned hand-over freed it, or a copy of that half did: there was nothing left to free.
+    Needless,
 }
 
 impl Why {
@@ -32,6 +45,6 @@ impl Why {
 
     pub(super) fn ended(number: HoldNumber, lease: Duration, old_copies: OldCopies) -> Self {
         let (turn, late, note) = (Turn::Keep, Duration::ZERO, Note::Unused);
-        Self { number, then: None, own: false, turn, lease, late, old_copies, note }
+        Self { number, then: None, own: false, turn, lease, late, old_copies, note, missing: Missing::Lost }
     }
 }

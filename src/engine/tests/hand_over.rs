@@ -353,6 +353,27 @@ async fn a_hold_that_the_server_may_keep_for_longer_than_was_answered_is_handed_
     bench.nothing_is_left("a").await;
 }
 
+/// The hand-over never ran, and what lets go of the old number did, without an answer: nothing was lost.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_never_ran_is_freed_by_an_undoing_whose_answer_is_lost() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.unpassable("a"));
+    let mut waiter = lock.lock();
+    let guard = held_and_wanted(&lock, &mut waiter).await;
+    world.next(Verb::HandOver, [Fate::Never]);
+    world.next(Verb::Release, [Fate::Lost]);
+    let waiter = start(waiter).await;
+    let mut outcome = guard.unlock().await;
+    while let Err(error) = outcome {
+        assert!(error.is_transient(), "{error:?}");
+        outcome = guard.unlock().await;
+    }
+    assert_eq!(outcome.unwrap(), Released::Freed);
+    assert_eq!(world.sent(Verb::Release).len(), 3, "the first half twice");
+    drop((guard, waiter.await.unwrap().unwrap()));
+    bench.nothing_is_left("a").await;
+}
+
 /// An old copy of its acquire is watched for from the hand-over's end on: before, that would free what is handed over.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_that_waits_for_its_turn_is_not_overtaken_by_the_watch_for_old_copies() {

@@ -141,6 +141,21 @@ async fn a_release_that_is_asked_for_again_is_repeated_for_as_long_as_the_hold_m
     bench.nothing_is_left("a").await;
 }
 
+/// What was sent without an answer may have freed it, also where the server refuses the next sending.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_ran_unheard_and_was_then_refused_is_freed_when_it_is_asked_for_again() {
+    let bench = Bench::new();
+    let world = &bench.world;
+    let guard = bench.lock("a").lock().await.unwrap();
+    world.next(Verb::Release, [Fate::Lost, Fate::Refused(FaultKind::Permission)]);
+    assert!(matches!(guard.unlock().await, Err(Error::Unreachable { may_have_run: true, .. })));
+    sleep(SECOND).await;
+    assert_eq!(world.sent(Verb::Release).len(), 2, "it was given up");
+    assert_eq!(guard.unlock().await.unwrap(), Released::Freed);
+    drop(guard);
+    bench.nothing_is_left("a").await;
+}
+
 /// Of an abandoned hand-over both numbers are released, also where the server refuses the second at first.
 #[tokio::test(start_paused = true)]
 async fn what_a_refusal_left_of_an_abandoned_hand_over_is_released_when_it_is_asked_for_again() {
