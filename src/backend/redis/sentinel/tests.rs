@@ -128,10 +128,10 @@ async fn a_link_that_does_not_come_at_the_old_master_is_not_waited_for() {
 async fn a_server_that_says_that_it_is_no_master_is_not_worked_with_until_it_is_one() {
     let (server, port) = server(&["--replicaof", "127.0.0.1", "1"]);
     let sentinel = Sentinel::new(1, port);
-    let fault = connect(&by(&[&sentinel]), options(300)).await.map(|_| ()).unwrap_err();
+    let fault = connect(&by(&[&sentinel]), options(1000)).await.map(|_| ()).unwrap_err();
     assert!(fault.kind == FaultKind::ReadOnly && fault.source.to_string().contains(&port.to_string()), "{fault:?}");
     let sentinels = by(&[&sentinel]);
-    let (backend, ()) = tokio::join!(connect(&sentinels, options(700)), async {
+    let (backend, ()) = tokio::join!(connect(&sentinels, options(2000)), async {
         sleep(SECOND / 5).await;
         server.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
     });
