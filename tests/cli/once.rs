@@ -226,9 +226,9 @@ fn whoever_waits_for_a_server_gives_up_with_the_period_or_by_a_signal() {
         let words = ["--url", "redis://127.0.0.1:1/", "once", "--every", every].into_iter();
         relatch(words.chain(options.iter().copied()).chain(["a", "true"]))
     };
-    let (status, line) = done(&mut once(YEAR, &[])).with_a_line();
+    let (status, line) = Running::start(&mut once(YEAR, &[])).came().with_a_line();
     assert!(status == 69 && !line.contains("asked again"), "{line}");
-    let came = done(&mut once("3s", &["--stand-by"]));
+    let came = Running::start(&mut once("3s", &["--stand-by"])).came();
     assert_eq!(came.status, Some(69), "{came:?}");
     assert!(came.err.lines().last().is_some_and(|line| !line.contains("asked again")), "{came:?}");
     let folder = Folder::new();
@@ -240,8 +240,8 @@ fn whoever_waits_for_a_server_gives_up_with_the_period_or_by_a_signal() {
     // One that will never serve is not waited for.
     let locked = Server::builder().tcp().password("word").start();
     let url = format!("redis://127.0.0.1:{}/", locked.port());
-    let (status, line) =
-        done(&mut relatch(["--url", &url, "once", "--every", YEAR, "--stand-by", "a", "true"])).with_a_line();
+    let words = ["--url", &url, "once", "--every", YEAR, "--stand-by", "a", "true"];
+    let (status, line) = Running::start(&mut relatch(words)).came().with_a_line();
     assert!(status == 69 && line.contains("password"), "{line}");
 }
 
