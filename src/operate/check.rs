@@ -67,7 +67,8 @@ impl Looker {
             checked.findings.push(eviction(self.said(server, questions::info("memory")).await.as_ref()));
             let persistence = self.said(server, questions::info("persistence")).await;
             let save = self.said(server, questions::setting("save")).await;
-            checked.findings.push(self::persistence(persistence.as_ref(), save.as_ref()));
+            let forced = self.said(server, questions::setting("appendfsync")).await;
+            checked.findings.push(self::persistence(persistence.as_ref(), save.as_ref(), forced.as_ref()));
             let replication = self.said(server, questions::info("replication")).await;
             let least = self.said(server, questions::setting("min-replicas-to-write")).await;
             checked.findings.push(replicas(replication.as_ref(), least.as_ref(), deployment));
@@ -173,6 +174,16 @@ fn eviction(info: Option<&Value>) -> Finding {
         return unchecked(subject, "eviction.unchecked", "what it does when its memory is full", "+info");
     };
     let known = ["allkeys", "volatile", "noeviction"].into_iter().find(|known| policy.starts_with(known));
+    if known == Some("noeviction") && info.is_some_and(is_full) {
+        return finding(
+            Severity::Error,
+            subject,
+            "eviction.full",
+            "its memory is full".into(),
+            "it refuses what needs memory: no lock can be had, while those that are held are renewed and freed",
+            "let maxmemory be more, or look what fills it",
+        );
+    }
     let (is_bound, found) = (bytes != "0", format!("maxmemory-policy is of the kind {}", known.unwrap_or("unknown")));
     let (severity, code, may_happen) = match (known, is_bound) {
         (Some("noeviction"), _) => (Severity::Ok, "eviction.none", ""),
@@ -192,9 +203,16 @@ fn eviction(info: Option<&Value>) -> Finding {
     finding(severity, subject, code, found, may_happen, to_do)
 }
 
+/// Whether it has more than it may. What it sends to replicas and to its append-only file does not count.
+fn is_full(info: &Value) -> bool {
+    let bytes = |name| questions::field(info, name).and_then(|bytes| bytes.parse::<u64>().ok());
+    let (Some(bound @ 1..), Some(used)) = (bytes("maxmemory"), bytes("used_memory")) else { return false };
+    bound < used.saturating_sub(bytes("mem_not_counted_for_evict").unwrap_or(0))
+}
+
 const EVICTS: &str = "when memory is full, a lock that is held may be dropped, and somebody else gets in";
 
-fn persistence(info: Option<&Value>, save: Option<&Value>) -> Finding {
+fn persistence(info: Option<&Value>, save: Option<&Value>, forced: Option<&Value>) -> Finding {
     let subject = Subject::Persistence;
     let said = |name| info.and_then(|info| questions::field(info, name));
     let Some(appends) = said("aof_enabled") else {
@@ -213,8 +231,23 @@ fn persistence(info: Option<&Value>, save: Option<&Value>) -> Finding {
         );
     }
     if appends != "0" {
-        let found = "it writes an append-only file".to_owned();
-        return finding(Severity::Ok, subject, "persistence.aof", found, "", "");
+        return match forced.and_then(questions::set_to) {
+            None => {
+                let what = "whether what it appends is forced to its disk";
+                unchecked(subject, "persistence.unchecked", what, "+config|get")
+            }
+            Some("no") => finding(
+                Severity::Notice,
+                subject,
+                "persistence.aof-unforced",
+                "it writes an append-only file, and leaves to the system when that is on its disk".into(),
+                "when its machine fails, the locks of the last half a minute may be forgotten",
+                "let appendfsync be everysec",
+            ),
+            Some(_) => {
+                finding(Severity::Ok, subject, "persistence.aof", "it writes an append-only file".into(), "", "")
+            }
+        };
     }
     match save.and_then(questions::set_to) {
         None => unchecked(subject, "persistence.unchecked", "whether it takes snapshots", "+config|get"),
@@ -249,6 +282,20 @@ fn replicas(info: Option<&Value>, least: Option<&Value>, deployment: &Deployment
         return finding(Severity::Error, subject, "replicas.is-one", "it is a replica".into(), may_happen, to_do);
     }
     let least = least.and_then(questions::set_to).and_then(|least| least.parse::<u32>().ok());
+    // Told only where it counts them: with a lag of 0 it needs none, whatever their number is.
+    let good = said("min_slaves_good_slaves").and_then(|good| good.parse::<u32>().ok());
+    if let Some(good) = good.filter(|good| *good < least.unwrap_or(1)) {
+        let needs = least.map_or_else(|| "replicas".to_owned(), |least| format!("{least} replicas"));
+        return finding(
+            Severity::Error,
+            subject,
+            "replicas.missing",
+            format!("it needs {needs}, and {good} are there and in time"),
+            "it refuses to write: locks can be neither had nor renewed nor freed",
+            "look where its replicas are, or let min-replicas-to-write be less",
+        );
+    }
+    let least = if good.is_none() && least.is_some() { Some(0) } else { least };
     match (count, deployment, least) {
         (0, Deployment::Standalone | Deployment::Embedded, _) => {
             finding(Severity::Ok, subject, "replicas.alone", "it has no replicas".into(), "", "")
@@ -316,6 +363,8 @@ fn cluster(info: Option<&Value>, timeout: Option<&Value>) -> Vec<Finding> {
 mod tests {
     use super::*;
 
+    const APPENDS: &str = "aof_enabled:1\naof_last_write_status:ok\nrdb_last_bgsave_status:ok\n";
+
     fn text(text: &str) -> Value {
         Value::Bytes(text.replace('\n', "\r\n").into())
     }
@@ -346,34 +395,72 @@ mod tests {
     #[test]
     fn what_is_kept_on_disk_is_told_and_what_is_not() {
         let rows = [
-            ("aof_enabled:1\naof_last_write_status:ok\nrdb_last_bgsave_status:ok\n", None, "persistence.aof"),
-            ("aof_enabled:1\naof_last_write_status:err\n", None, "persistence.failing"),
-            ("aof_enabled:0\nrdb_last_bgsave_status:err\n", Some("3600 1"), "persistence.failing"),
-            ("aof_enabled:0\n", Some("3600 1"), "persistence.snapshots"),
-            ("aof_enabled:0\n", Some(""), "persistence.none"),
-            ("aof_enabled:0\n", None, "persistence.unchecked"),
-            ("", Some(""), "persistence.unchecked"),
+            (APPENDS, None, Some("everysec"), "persistence.aof"),
+            (APPENDS, Some(""), Some("always"), "persistence.aof"),
+            (APPENDS, Some("3600 1"), Some("no"), "persistence.aof-unforced"),
+            (APPENDS, None, None, "persistence.unchecked"),
+            ("aof_enabled:1\naof_last_write_status:err\n", None, Some("everysec"), "persistence.failing"),
+            ("aof_enabled:0\nrdb_last_bgsave_status:err\n", Some("3600 1"), None, "persistence.failing"),
+            ("aof_enabled:0\n", Some("3600 1"), Some("no"), "persistence.snapshots"),
+            ("aof_enabled:0\n", Some(""), Some("everysec"), "persistence.none"),
+            ("aof_enabled:0\n", None, None, "persistence.unchecked"),
+            ("", Some(""), Some("everysec"), "persistence.unchecked"),
         ];
-        for (info, save, code) in rows {
-            let save = save.map(setting);
-            assert_eq!(persistence(Some(&text(info)), save.as_ref()).code, code, "{info} {save:?}");
+        for (info, save, forced, code) in rows {
+            let [save, forced] = [save, forced].map(|value| value.map(setting));
+            let finding = persistence(Some(&text(info)), save.as_ref(), forced.as_ref());
+            assert_eq!(finding.code, code, "{info} {save:?} {forced:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_full_where_more_counts_than_there_may_be() {
+        let rows = [
+            ("used_memory:9\nmaxmemory:0\nmaxmemory_policy:noeviction\n", "eviction.none"),
+            ("used_memory:8\nmaxmemory:8\nmaxmemory_policy:noeviction\n", "eviction.none"),
+            ("used_memory:9\nmaxmemory:8\nmaxmemory_policy:noeviction\n", "eviction.full"),
+            ("used_memory:9\nmaxmemory:8\nmaxmemory_policy:noeviction\nmem_not_counted_for_evict:1\n", "eviction.none"),
+            // What is evicted makes room.
+            ("used_memory:9\nmaxmemory:8\nmaxmemory_policy:allkeys-lru\n", "eviction.allkeys"),
+            ("used_memory:9\nmaxmemory:8\nmaxmemory_policy:volatile-ttl\n", "eviction.volatile"),
+            ("used_memory:9\nmaxmemory:0\nmaxmemory_policy:allkeys-lru\n", "eviction.unbound"),
+            ("used_memory:9\n", "eviction.unchecked"),
+        ];
+        for (info, code) in rows {
+            assert_eq!(eviction(Some(&text(info))).code, code, "{info}");
         }
     }
 
     #[test]
     fn replicas_are_needed_where_there_shall_be_a_next_master() {
+        // How many it has, and how many of these are in time where it counts them.
+        let master = |count: u32, good: Option<u32>| {
+            let good = good.map(|good| format!("min_slaves_good_slaves:{good}\n")).unwrap_or_default();
+            format!("role:master\nconnected_slaves:{count}\n{good}")
+        };
+        let (one, sentinels) = (Deployment::Standalone, Deployment::Sentinel(3));
         let rows = [
-            ("role:master\nconnected_slaves:0\n", Deployment::Standalone, Some("0"), "replicas.alone"),
-            ("role:master\nconnected_slaves:0\n", Deployment::Cluster, Some("0"), "replicas.none"),
-            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), Some("0"), "replicas.not-needed"),
-            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), Some("1"), "replicas.needed"),
-            ("role:master\nconnected_slaves:2\n", Deployment::Sentinel(3), None, "replicas.unchecked"),
-            ("role:slave\nconnected_slaves:0\n", Deployment::Standalone, Some("0"), "replicas.is-one"),
-            ("", Deployment::Standalone, Some("0"), "replicas.unchecked"),
+            (master(0, None), &one, Some("0"), "replicas.alone"),
+            (master(0, None), &one, None, "replicas.alone"),
+            (master(0, Some(0)), &one, Some("1"), "replicas.missing"),
+            (master(0, Some(0)), &one, None, "replicas.missing"),
+            (master(0, None), &Deployment::Cluster, Some("0"), "replicas.none"),
+            (master(0, Some(0)), &Deployment::Cluster, Some("1"), "replicas.missing"),
+            (master(2, None), &sentinels, Some("0"), "replicas.not-needed"),
+            (master(2, Some(2)), &sentinels, Some("1"), "replicas.needed"),
+            (master(2, Some(2)), &sentinels, Some("2"), "replicas.needed"),
+            (master(2, Some(2)), &sentinels, Some("3"), "replicas.missing"),
+            (master(2, Some(1)), &sentinels, Some("2"), "replicas.missing"),
+            (master(2, Some(0)), &sentinels, None, "replicas.missing"),
+            // With a lag of 0 it counts none.
+            (master(2, None), &sentinels, Some("1"), "replicas.not-needed"),
+            (master(2, None), &sentinels, None, "replicas.unchecked"),
+            ("role:slave\nconnected_slaves:0\n".to_owned(), &one, Some("0"), "replicas.is-one"),
+            (String::new(), &one, Some("0"), "replicas.unchecked"),
         ];
         for (info, deployment, least, code) in rows {
             let least = least.map(setting);
-            assert_eq!(replicas(Some(&text(info)), least.as_ref(), &deployment).code, code, "{info} {deployment:?}");
+            assert_eq!(replicas(Some(&text(&info)), least.as_ref(), deployment).code, code, "{info} {deployment:?}");
         }
     }
 

@@ -274,7 +274,8 @@ impl Client {
 
     /// The same of those whose key has no TTL: nothing frees them if their holder dies. All that [`Client::find`] says holds.
     ///
-    /// No lock of this crate is ever like that, and none of Redisson's; a token lock of another library may be, by its user's will.
+    /// No lock of this crate is ever like that, and none of Redisson's; a token lock of another library may be, by its user's will. A
+    /// job's record among them keeps nobody out, since its attempt ends by what it says itself; it only stays for good.
     ///
     /// # Errors
     ///

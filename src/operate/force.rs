@@ -28,10 +28,13 @@ impl Looker {
         if is_over {
             return Ok(ForcedRelease::Ended);
         }
-        let mut now = self.now(&text, &key, server).await?;
-        Ok(match now.len() {
-            2.. => ForcedRelease::Several { holders: now },
-            _ => now.pop().map_or(ForcedRelease::Free, |now| ForcedRelease::Changed { now }),
+        let (mut holders, at_job) = self.now(&text, &key, server).await?;
+        Ok(match (holders.len(), &at_job) {
+            (2.., _) => ForcedRelease::Several { holders },
+            _ => match holders.pop().or_else(|| at_job.clone()) {
+                Some(now) => ForcedRelease::Changed { now, at_job },
+                None => ForcedRelease::Free,
+            },
         })
     }
 }

@@ -94,8 +94,10 @@ pub enum ForcedRelease {
     /// Somebody else holds it by now, and goes on doing so.
     #[non_exhaustive]
     Changed {
-        /// Who that is.
+        /// Who that is: of the lock, or of the attempt at the job where nobody holds a lock of this name.
         now: HolderId,
+        /// Who is at the job of this name, if anybody is.
+        at_job: Option<HolderId>,
     },
     /// Several hold it at once, which no lock lets anybody do: something else wrote to its key. None of them was ended, for all would
     /// be.

@@ -233,12 +233,15 @@ pub(super) fn token_lock(name: Arc<str>, key: &str, ttl: Option<Duration>, token
     Some(Draft { found, channel: keys::token_channel(key).to_string() })
 }
 
-/// A job by its record.
+/// A job by its record; none if somebody is at it who is no holder.
 pub(super) fn job(name: Arc<str>, of: &str, record: JobRecord) -> Option<Draft> {
     let holder = |id| Holder { id, count: 1, label: None };
     let at = record.running.as_ref();
-    let id = at.and_then(|at| HolderId::of_field(&format!("{}:{}", at.client_id, at.hold_id)));
-    let (holders, ttl) = (id.map(holder).into_iter().collect(), record.kept_for);
+    let holders = match at.map(|at| HolderId::of_field(&format!("{}:{}", at.client_id, at.hold_id))) {
+        Some(id) => vec![holder(id?)],
+        None => Vec::new(),
+    };
+    let ttl = record.kept_for;
     let found = Found { name, kind: Kind::Job, holders, listeners: None, ttl, fence: None, job: Some(record) };
     Some(Draft { found, channel: keys::job_channel(of).to_string() })
 }

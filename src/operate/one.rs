@@ -66,15 +66,22 @@ impl Looker {
         self.completed(draft, server.as_ref()).await
     }
 
-    /// Who holds it now, or is at the job.
+    /// Who holds the lock now, and who is at the job.
     pub(super) async fn now(
         &self,
         name: &Arc<str>,
         key: &str,
         server: Option<&Arc<dyn Server>>,
-    ) -> Result<Vec<HolderId>> {
-        let draft = self.draft(name, key, server).await?;
-        Ok(draft.into_iter().flat_map(|draft| draft.found.holders).map(|holder| holder.id).collect())
+    ) -> Result<(Vec<HolderId>, Option<HolderId>)> {
+        let ids =
+            |draft: Option<Draft>| draft.into_iter().flat_map(|draft| draft.found.holders).map(|holder| holder.id);
+        let lock = ids(self.lock_at(name, key, server, any_string).await?).collect::<Vec<_>>();
+        let job = match self.job_at(name, key, server).await {
+            // What is there is no record: that does not hide who holds the lock.
+            Err(Error::Refused { .. } | Error::Protocol { .. }) if !lock.is_empty() => None,
+            job => ids(job?).next(),
+        };
+        Ok((lock, job))
     }
 
     pub(super) fn server_of(&self, key: &str) -> Option<Arc<dyn Server>> {
@@ -151,7 +158,9 @@ impl Looker {
         })?;
         let read = locks::job_record(&answer);
         let record = read.ok_or_else(|| refused(Fault::unexpected(job::INSPECT.path, &answer)))?;
-        Ok(record.and_then(|record| look::job(Arc::clone(name), of, record)))
+        let Some(record) = record else { return Ok(None) };
+        let draft = look::job(Arc::clone(name), of, record);
+        draft.map(Some).ok_or_else(|| no_lock(name, "a job's record that says who is at it in words of somebody else"))
     }
 
     /// What each of these scripts says of its key.

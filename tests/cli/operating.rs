@@ -313,10 +313,10 @@ fn two_hundred_thousand_keys_cost_little_memory_and_no_long_command() {
     assert!(means.iter().all(|(_, micros)| *micros < 2_000.0), "{means:?}");
 
     // An interrupt ends them in the midst of it: nobody reads all that they say, so that they would not end by themselves.
-    for words in [&["inspect", "--json", "--pattern", "*"][..], &["doctor", "--scan"]] {
+    for words in [&["inspect", "--json", "--pattern", "*"][..], &["inspect", "--pattern", "*"], &["doctor", "--scan"]] {
         let mut child = call(&server, words).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::with_capacity(1, child.stdout.take().expect("it is piped")).lines();
-        let is_of_a_lock = |line: &std::io::Result<String>| line.as_ref().expect("it is text").contains("\"lock:");
+        let is_of_a_lock = |line: &std::io::Result<String>| line.as_ref().expect("it is text").contains("lock:");
         assert!(lines.any(|line| is_of_a_lock(&line)), "{words:?}");
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).expect("it runs");
         eventually(SOON, || child.try_wait().expect("it can be asked").is_some());
@@ -390,6 +390,54 @@ fn keys_without_a_ttl_are_found_if_that_is_wanted() {
         "{}",
         came.out
     );
+}
+
+#[test]
+fn a_jobs_record_without_a_ttl_keeps_nobody_out_and_is_no_warning() {
+    let (server, name) = (Server::own(), unique_name());
+    let words = ["once", "--every", "365days", &name, "true"];
+    assert_eq!(done(&mut call(&server, &words)).status, Some(0));
+    let _: bool = server.connection().persist(format!("relatch_job:{{{name}}}")).expect("it is there");
+    let came = done(&mut call(&server, &["doctor", "--scan", "--json"]));
+    let findings = objects(&came);
+    let found: Vec<_> = findings.iter().filter(|finding| finding["code"] == "keys.without_ttl").collect();
+    let [finding] = found[..] else { panic!("{came:?}") };
+    assert_eq!((&finding["key"], &finding["severity"]), (&name.clone().into(), &"notice".into()));
+    assert_eq!(finding["found"], format!("periodic job \"{name}\" has no TTL, and nobody is at it"));
+    assert!(finding["may_happen"].as_str().is_some_and(|text| text.starts_with("nobody is kept out")), "{finding}");
+    assert_eq!(came.status, done(&mut call(&server, &["doctor"])).status, "it is not the worst finding");
+}
+
+/// Something else wrote it: nobody could end that attempt.
+#[test]
+fn a_record_whose_attempt_is_no_holders_is_called_no_record() {
+    let (server, name) = (Server::own(), unique_name());
+    let record = [("start", "0"), ("attempts", "1"), ("run", "somebody"), ("until", "99999999999999"), ("since", "0")];
+    let _: () = server.connection().hset_multiple(format!("relatch_job:{{{name}}}"), &record).expect("taken");
+    let (status, line) = done(&mut call(&server, &["inspect", &name])).with_a_line();
+    assert!(status == 69 && line.contains("a job's record that says who is at it in words of somebody else"), "{line}");
+    let came = done(&mut call(&server, &["inspect", "--pattern", &name]));
+    assert_eq!(came.with_a_line(), (0, "nothing is held there".to_owned()));
+}
+
+#[test]
+fn who_holds_the_lock_and_who_is_at_the_job_of_its_name_are_both_told() {
+    let (server, name) = (Server::shared(), unique_name());
+    let (folder, stale) = (Folder::new(), "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42");
+    let script = "echo > began; exec sleep 60";
+    let once = ["once", "--every", "365days", &name, "sh", "-c", script];
+    let running = Running::start(call(server, &once).current_dir(folder.path()));
+    folder.read("began");
+    let job = server.hash(&format!("relatch_job:{{{name}}}")).remove("run").expect("somebody is at it");
+    let force = || done(&mut call(server, &["force-unlock", &name, "--holder", stale, "-y"])).with_a_line();
+    let said = format!("lock \"{name}\": nothing was done, {job} is at the job of this name now");
+    assert_eq!(force(), (1, said));
+    let holder = Holder::of(server, &name);
+    let lock = &holder.holder;
+    let said =
+        format!("lock \"{name}\": nothing was done, it is held by {lock} now, and {job} is at the job of this name");
+    assert_eq!(force(), (1, said));
+    drop(running);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relatch::{
-    Client,
+    Client, Error,
     operate::{Finding, Severity},
 };
 
@@ -73,6 +73,28 @@ async fn a_server_that_loses_locks_is_said_to() {
     }
     let server = Server::builder().line("save 3600 1").start();
     has(&findings(&client(server.url()).await).await, Severity::Notice, "persistence.snapshots");
+}
+
+#[tokio::test]
+async fn a_server_that_gives_no_lock_is_said_to() {
+    let rows = [
+        ("min-replicas-to-write 1", "replicas.missing"),
+        // It has more than that from the beginning.
+        ("maxmemory 100kb", "eviction.full"),
+    ];
+    for (line, code) in rows {
+        let server = Server::builder().line(line).line("maxmemory-policy noeviction").start();
+        let client = client(server.url()).await;
+        has(&findings(&client).await, Severity::Error, code);
+        let refused = client.lock("x").try_lock().await;
+        assert!(matches!(refused, Err(Error::Refused { .. } | Error::Unreachable { .. })), "{line}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_appended_and_not_forced_to_the_disk_is_said_to_be() {
+    let server = Server::builder().line("appendonly yes").line("appendfsync no").start();
+    has(&findings(&client(server.url()).await).await, Severity::Notice, "persistence.aof-unforced");
 }
 
 #[tokio::test]

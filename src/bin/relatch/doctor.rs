@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use relatch::{
     Client, Error, RefusedKind,
-    operate::{Finding, Found, Severity},
+    operate::{Finding, Found, Kind, Severity},
 };
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn tell(client: &Client, doctor: &Doctor) -> Result<u8, Failure> {
         let mut search = client.find_without_ttl("*");
         while let Some(found) = search.next().await {
             let (severity, text) = match found {
-                Ok(found) => (Severity::Warning, of_key(&found, doctor.json, say::in_colour())),
+                Ok(found) => of_key(&found, doctor.json, say::in_colour()),
                 Err(error @ Error::Invalid { .. }) => return Err(error.into()),
                 // Another server may be willing.
                 Err(error) => {
@@ -111,18 +111,28 @@ fn in_words(finding: &Finding, colour: bool) -> String {
 const FOREVER: &str = "if its holder is gone, the lock is never free again";
 const TAKE_AWAY: &str = "find the holder; if there is none any more, `relatch force-unlock` frees it";
 
-/// A key that looks like a lock and has no TTL.
-fn of_key(found: &Found, in_json: bool, colour: bool) -> String {
-    let holder = found.holders.first().map_or_else(|| "nobody".to_owned(), |holder| holder.id.to_string());
-    let text = format!("{} {} has no TTL, held by {holder}", found.kind, say::name(&found.name));
+const STAYS: &str = "nobody is kept out by it, but it stays on the server for good";
+const DELETE: &str = "the next attempt gives it a TTL; if there will be none, delete its key";
+
+/// A key that looks like a lock, or is a job's record, and has no TTL. An attempt at a job ends by what the record says, all the same.
+fn of_key(found: &Found, in_json: bool, colour: bool) -> (Severity, String) {
+    let (severity, may_happen, to_do, nobody) = match found.kind {
+        Kind::Job => (Severity::Notice, STAYS, DELETE, ", and nobody is at it".to_owned()),
+        _ => (Severity::Warning, FOREVER, TAKE_AWAY, ", held by nobody".to_owned()),
+    };
+    let by = found.holders.first().map_or(nobody, |holder| match found.kind {
+        Kind::Job => format!(", and {} is at it", holder.id),
+        _ => format!(", held by {}", holder.id),
+    });
+    let text = format!("{} {} has no TTL{by}", found.kind, say::name(&found.name));
     if in_json {
         let finding = json!({
-            "severity": Severity::Warning.code(), "subject": "keys", "code": "keys.without_ttl", "server": null,
-            "key": &*found.name, "found": text, "may_happen": FOREVER, "to_do": TAKE_AWAY,
+            "severity": severity.code(), "subject": "keys", "code": "keys.without_ttl", "server": null,
+            "key": &*found.name, "found": text, "may_happen": may_happen, "to_do": to_do,
         });
-        return format!("{finding}\n");
+        return (severity, format!("{finding}\n"));
     }
-    words(Severity::Warning, &format!("keys.without_ttl: {text}"), FOREVER, TAKE_AWAY, colour)
+    (severity, words(severity, &format!("keys.without_ttl: {text}"), may_happen, to_do, colour))
 }
 
 fn words(severity: Severity, found: &str, may_happen: &str, to_do: &str, colour: bool) -> String {

@@ -30,8 +30,13 @@ pub(crate) async fn run(server: &Server, force: ForceUnlock) -> Result<u8, Failu
             say::line(&format!("{what}: the hold {holder} is ended"));
             0
         }
-        ForcedRelease::Changed { now, .. } => {
-            say::line(&format!("{what}: nothing was done, it is held by {now} now"));
+        ForcedRelease::Changed { now, at_job, .. } => {
+            let by = match at_job {
+                Some(at_job) if at_job == now => format!("{now} is at the job of this name now"),
+                Some(at_job) => format!("it is held by {now} now, and {at_job} is at the job of this name"),
+                None => format!("it is held by {now} now"),
+            };
+            say::line(&format!("{what}: nothing was done, {by}"));
             CHANGED
         }
         ForcedRelease::Free => {

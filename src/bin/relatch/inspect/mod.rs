@@ -144,5 +144,8 @@ async fn of_name(client: &Client, name: &str) -> Vec<Result<Seen, Failure>> {
         _ => client.inspect_job(name).await.transpose(),
     };
     let lock = lock.transpose();
-    lock.into_iter().chain(job).map(|it| it.map(found).map_err(failed)).collect()
+    let mut seen: Vec<_> = lock.into_iter().chain(job).map(|it| it.map(found).map_err(failed)).collect();
+    // Where the lock is free, both looks run into the same record.
+    seen.dedup_by(|one, other| matches!((one, other), (Err(one), Err(other)) if one.why == other.why));
+    seen
 }
