@@ -1,6 +1,6 @@
 //! Each command against each deployment.
 
-use std::process::Command;
+use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn cluster() -> String {
 }
 
 /// All that the program does, once, against the servers there.
-fn all_commands(url: &str, mode: &str) {
+fn all_commands(url: &str, mode: &str, wrong: &[&str]) {
     let call = |words: &[&str]| -> Command { relatch(words.iter().copied()) };
     let with = |command: &mut Command| done(command.env("RELATCH_URL", url));
     let (name, folder) = (unique_name(), Folder::new());
@@ -54,24 +54,30 @@ fn all_commands(url: &str, mode: &str) {
     assert_eq!(running.came().status, Some(76));
     // Doctor.
     let came = with(&mut call(&["doctor", "--json"]));
-    assert!(matches!(came.status, Some(0..=2)), "{came:?}");
+    assert_eq!((came.status, &*came.err), (Some(1), ""), "{came:?}");
     let codes: Vec<Value> = came.out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let has = |code: &str| codes.iter().any(|finding: &Value| finding["code"] == code);
+    // A busy machine's answers are slow, and there it says so. Redis 6 cannot be asked for rights.
+    let is_of_here = |code: &&str| code.starts_with("latency.") || *code == "rights.unchecked";
+    let found = codes.iter().filter(|finding| finding["severity"] != "ok");
+    let found: BTreeSet<&str> =
+        found.filter_map(|finding| finding["code"].as_str()).filter(|it| !is_of_here(it)).collect();
+    assert_eq!(found, wrong.iter().copied().collect(), "{}", came.out);
     assert!(has(&format!("deployment.{mode}")) && has("scripts.run") && has("reachable.yes"), "{}", came.out);
     assert_eq!(with(&mut call(&["doctor", "--scan"])).err, "");
 }
 
 #[test]
 fn one_server() {
-    all_commands(&standalone(), "standalone");
+    all_commands(&standalone(), "standalone", &["persistence.none"]);
 }
 
 #[test]
 fn sentinels_and_their_master() {
-    all_commands(&sentinels(), "sentinel");
+    all_commands(&sentinels(), "sentinel", &["persistence.none", "replicas.not-needed"]);
 }
 
 #[test]
 fn a_cluster() {
-    all_commands(&cluster(), "cluster");
+    all_commands(&cluster(), "cluster", &["persistence.none", "replicas.not-needed"]);
 }
