@@ -132,7 +132,8 @@
 //! `--pattern 'invoice:*'` searches, a few keys at a time; a lock may be shown twice then. `--watch` draws the table anew every second,
 //! lines that are too long for the terminal without their ends.
 //!
-//! A holder that is stuck is ended, and no other one: the status is 1 if it is not that one any more. At a terminal `--yes` is asked for.
+//! A holder that is stuck is ended, and no other one: the status is 1 if it is not that one any more, and the line says who holds the
+//! lock now, and who is at the job of its name. At a terminal `--yes` is asked for.
 //!
 //! ```text
 //! $ relatch force-unlock nightly-backup --holder cdcd81f8-3fe1-4749-8eae-b7557052ba26:2 --yes
@@ -158,7 +159,7 @@
 //! ```
 //!
 //! The status is 0, 1 if the worst finding is a warning, 2 if it is an error, 69 if there is no server. `--scan` also looks for keys that look
-//! like locks and have no TTL; where it may not, that is a finding as well.
+//! like locks and have no TTL; where it may not, that is a finding as well. A job's record without one is a notice: it keeps nobody out.
 //!
 //! # For programs
 //!

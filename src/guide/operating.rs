@@ -128,8 +128,8 @@
 //! nothing, so it may tell of a lock twice. A lock whose key has no TTL is found by `client.find_without_ttl(pattern)`: nobody's death
 //! frees it.
 //!
-//! `client.diagnose()` looks at the deployment: whether its servers answer and how fast, eviction, persistence,
-//! replicas, a cluster's state, and what this user may do. It says what may happen, and what to do about it.
+//! `client.diagnose()` looks at the deployment: whether its servers answer and how fast, eviction and whether memory is full, persistence,
+//! replicas and whether as many are there as it needs, a cluster's state, and what this user may do. It says what may happen, and what to do about it.
 //!
 //! # Looking, and freeing by force
 //!

@@ -161,6 +161,23 @@ fn a_command_is_over_when_its_time_is() {
     assert!(last < over_by, "last {last:?}, its time is over {over_by:?}");
 }
 
+#[test]
+fn a_command_with_a_token_is_over_when_its_time_is_and_the_next_has_a_greater_one() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let options = ["--fenced", "--max-hold", "2s"];
+    let script = format!("echo $RELATCH_FENCE > fence; {STUBBORN}");
+    let here = Running::start(&mut run(&folder, &server.url(), &options, &name, &script));
+    folder.pid("pid");
+    let over_by = now() + Duration::from_secs(2);
+    let then = "date +%s%N > began; echo $RELATCH_FENCE > next";
+    let there = Running::start(&mut run(&folder, &server.url(), &["--fenced"], &name, then));
+    assert_eq!(here.came().status, Some(76));
+    assert_eq!(there.came().in_silence(), 0);
+    let [told, last, other] = ["told", "alive", "began"].map(|name| folder.time(name));
+    assert!(told < last && last < other && last < over_by, "told {told:?}, last {last:?}, the other {other:?}");
+    assert_eq!((folder.read("fence"), folder.read("next")), ("1".to_owned(), "2".to_owned()));
+}
+
 /// How many connections it has refused.
 fn refused(proxy: &Proxy) -> usize {
     proxy.log().iter().filter(|entry| matches!(entry.event, Event::Refused)).count()
