@@ -3,6 +3,7 @@
 
 mod ledger;
 mod node;
+mod reach;
 mod record;
 
 use std::{
@@ -30,6 +31,9 @@ use super::{COMMAND, Outcome, Servers, nothing_is_seen_that_must_not_be, panics}
 use crate::harness::random::Random;
 
 const NAME: &str = "report";
+
+/// There and back: some commands take longer than is waited for them, or nearly so.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// How the job is done, by all of the fleet alike.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +231,7 @@ impl Fleet {
             drop(self.store.heal(&node.client).and_then(|()| self.store.thaw(&node.client)));
         }
         self.store.set_weather(Weather::fair());
+        self.ledger.up_to_date().reach.is_slow(false, self.ledger.now());
         // What waits for a next command is to have had it.
         for node in &self.nodes {
             for _ in 0..8 {
@@ -248,6 +253,7 @@ impl Fleet {
     async fn stops(&mut self) {
         self.ledger.tell("the end".to_owned());
         self.ledger.calm(false);
+        self.ledger.up_to_date().reach.all_leave();
         for node in &self.nodes {
             node.stop.cancel();
         }
@@ -291,6 +297,7 @@ impl Fleet {
         let random = &mut self.random;
         let (there, back) = (random.pick(&[0, 5, 40, 250]), random.pick(&[0, 5, 40, 250]));
         let (zero, ms) = (Duration::ZERO, Duration::from_millis);
+        self.ledger.up_to_date().reach.is_slow(SLOW <= ms(there + back), self.ledger.now());
         let share = |random: &mut Random| random.pick(&[0, 0, 5, 20, 100]) as f64 / 1000.0;
         let weather = Weather::fair()
             .request_delay(zero..=ms(there))
@@ -309,6 +316,8 @@ impl Fleet {
         let (long, parted) = (self.random.millis(20, 1_800), self.random.once_in_a_while(600));
         let (store, client) = (self.store.clone(), client.clone());
         let storm = Arc::clone(&self.storm);
+        let until = self.ledger.now() + long;
+        self.ledger.up_to_date().reach.is_hurt(client.id(), until);
         drop(if parted { store.partition(&client) } else { store.freeze(&client) });
         tokio::spawn(async move {
             sleep(long).await;
@@ -356,6 +365,7 @@ impl Fleet {
     /// A process ends where it is, and nothing of it is heard again.
     async fn crashes(&mut self, which: usize) -> &'static str {
         let node = self.nodes.swap_remove(which);
+        self.ledger.up_to_date().reach.leaves(node.client.id());
         drop(self.store.partition(&node.client));
         node.dropped.store(true, Ordering::Relaxed);
         if let Some(task) = node.task {
@@ -369,6 +379,7 @@ impl Fleet {
     async fn closes(&mut self, which: usize) -> &'static str {
         let shuts_down = self.random.once_in_a_while(500);
         let client = self.nodes[which].client.clone();
+        self.ledger.up_to_date().reach.leaves(client.id());
         if shuts_down {
             drop(client.shutdown(self.random.millis(0, 1_000)).await);
         } else {
@@ -383,6 +394,7 @@ impl Fleet {
     /// Whatever a node is at is dropped, and it sets out again.
     async fn drops(&mut self, which: usize) -> &'static str {
         let node = &mut self.nodes[which];
+        self.ledger.up_to_date().reach.leaves(node.client.id());
         node.dropped.store(true, Ordering::Relaxed);
         if let Some(task) = node.task.take() {
             task.abort();

@@ -16,6 +16,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Terms,
+    reach::Reach,
     record::{Fact, Millis, Record, millis},
 };
 use crate::simulation::referee::Complaint;
@@ -56,6 +57,10 @@ pub(super) struct Book {
     pub(super) successes: usize,
     /// Nodes that go on by themselves.
     pub(super) scheduled: usize,
+    pub(super) reach: Reach,
+    /// The newest period that was tried, and since when one is not that might be.
+    tried_ms: Option<Millis>,
+    untried: Option<(Millis, Duration)>,
 }
 
 /// An attempt, as the server granted it.
@@ -139,7 +144,13 @@ impl Ledger {
                 Ok(None) => {}
                 Err((rule, what)) => book.complains(rule, what, traced.at),
             }
+            book.reach.hears(&traced);
             book.lines.push((traced.at, Line::Traced(traced)));
+        }
+        let now = self.now();
+        let now_ms = book.server_ms(now);
+        if let Some(what) = book.is_untried(&self.terms, now, now_ms) {
+            book.complains("a period goes by without a try, and a node reaches the server", what, now);
         }
         if book.complaint.is_some() {
             self.complained.notify_one();
@@ -232,6 +243,8 @@ impl Ledger {
         let now = self.now();
         let mut book = self.up_to_date();
         book.record.is_wiped();
+        book.tried_ms = None;
+        book.reach.all_are_hurt(now);
         book.excuses.push(now);
     }
 
@@ -242,6 +255,8 @@ impl Ledger {
         book.stepped[usize::from(!forward)] += by;
         book.excuses.push(now);
         book.leapt = Some(now);
+        book.reach.all_are_hurt(now);
+        book.untried = None;
     }
 
     /// Whether the server's clock is a year ahead.
@@ -314,6 +329,7 @@ impl Book {
         let era = self.record.era;
         match fact {
             Fact::Began { field, start_ms, attempt } => {
+                self.tried_ms = Some(start_ms);
                 self.grants.push(Grant { era, field, start_ms, attempt, body: None });
             }
             Fact::Succeeded { field, start_ms } => {
@@ -331,7 +347,10 @@ impl Book {
                 }
                 self.bodies[done].recorded = true;
             }
-            Fact::Forced => self.excuses.push(at),
+            Fact::Forced => {
+                self.excuses.push(at);
+                self.reach.all_are_hurt(at);
+            }
         }
     }
 
@@ -387,6 +406,24 @@ impl Book {
         let apart = (terms.every / 20).min(Duration::from_secs(1));
         (now > since + AT_ONCE && begun > apart + AT_ONCE)
             .then(|| format!("since {since:?}, {begun:?} after its beginning, {:?}", self.record.kept))
+    }
+
+    /// Whether the present period has had time enough for a try, with a node that reaches the server, and has none.
+    fn is_untried(&mut self, terms: &Terms, now: Duration, now_ms: Millis) -> Option<String> {
+        let present_ms = terms.present(now_ms);
+        let tried = self.tried_ms.is_some_and(|tried_ms| present_ms <= tried_ms);
+        let late = now_ms.saturating_sub(present_ms) > terms.within_ms();
+        if tried || late || self.record.running(now_ms).is_some() {
+            self.untried = None;
+            return None;
+        }
+        let (_, since) = *self.untried.take_if(|(of_ms, _)| *of_ms == present_ms).get_or_insert((present_ms, now));
+        self.untried = Some((present_ms, since));
+        let reached = self.reach.since(now)?;
+        // When a period begins they come one by one; who was told that somebody is at it comes within the lease.
+        let apart = (terms.every / 20).min(Duration::from_secs(1));
+        (since.max(reached) + apart + terms.lease + AT_ONCE < now)
+            .then(|| format!("{present_ms}, since {since:?}, reached since {reached:?}, {:?}", self.record.kept))
     }
 
     pub(super) fn story(&mut self) -> Vec<(Duration, String)> {

@@ -104,6 +104,11 @@ impl Ship {
             }
             async move { ship.works(ctx, at_work, random).await }
         };
+        // Who is not polled for a while is not bound to come in time.
+        if !parks {
+            let now = self.ledger.now();
+            self.ledger.up_to_date().reach.follows(self.client.id(), now);
+        }
         let scheduled = job.schedule(stop, work);
         if parks { self.by_halves(scheduled, &mut random).await } else { scheduled.await }
     }
