@@ -54,6 +54,15 @@ impl NotedGuard {
     }
 }
 
+impl LockGuard {
+    /// What was to be done under it was not begun.
+    pub(crate) fn note_unbegun(&self) {
+        if let Some(share) = self.only() {
+            share.tenure.never_began();
+        }
+    }
+}
+
 impl Drop for NotedGuard {
     fn drop(&mut self) {
         if let Some(share) = self.0.only() {

@@ -50,6 +50,9 @@ struct Joint {
     of: Arc<[usize]>,
     stop: CancellationToken,
 }
+
+/// Nothing was done under it.
+const UNUSED: u8 = 0;
 /// Something is done under it, and is not over.
 const BEGAN: u8 = 1;
 /// What was done under it is done.
@@ -135,6 +138,11 @@ impl Tenure {
     /// Something is done under it from now on: it came to nothing until it is said to have succeeded.
     pub(super) fn begins(&self) {
         self.more().done.store(BEGAN, Ordering::Release);
+    }
+
+    /// Nothing was done under it after all, unless that has succeeded.
+    pub(super) fn never_began(&self) {
+        let _ = self.more().done.compare_exchange(BEGAN, UNUSED, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     pub(super) fn succeeds(&self) {

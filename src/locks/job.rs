@@ -285,6 +285,41 @@ impl PeriodicJob {
         self.handle.name()
     }
 
+    /// How long it is until the next period begins after the one in which the server answered last, by its clock; zero once that has
+    /// begun, `None` before the first answer and for a bad name or option. No I/O.
+    ///
+    /// It is for a timer of your own that fires at a period's start: on a machine whose clock is ahead it fires in the period before,
+    /// whose work is done. Whoever hears that, and sees the next period come in a moment, asks again then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use std::{convert::Infallible, time::Duration};
+    ///
+    /// use relatch::{Client, Outcome};
+    ///
+    /// let job = Client::embedded().periodic_job("report", Duration::from_secs(3600));
+    /// assert_eq!(job.until_next_period(), None);
+    /// let work = || job.run(|ctx| async move { Ok::<_, Infallible>(ctx.period()) });
+    /// let Outcome::Ran(first) = work().await? else { panic!("nobody else is there") };
+    /// tokio::time::sleep(job.until_next_period().expect("it has answered")).await;
+    /// let Outcome::Ran(second) = work().await? else { panic!("nobody else is there") };
+    /// assert_eq!(second.duration_since(first), Ok(Duration::from_secs(3600)));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    #[must_use]
+    pub fn until_next_period(&self) -> Option<Duration> {
+        let job = self.job.as_ref().ok()?;
+        let told = job.board().since(0)?;
+        Some(job.left_when_told(&told).saturating_sub(told.age()))
+    }
+
     fn job(&self) -> Result<&Arc<JobHash>> {
         self.job.as_ref().map_err(Error::clone)
     }

@@ -101,8 +101,7 @@ impl JobHash {
 
     /// How a job stands of which this is known.
     pub(super) fn standing(&self, kept: Option<&Kept>, now_ms: Millis) -> Told {
-        let (every, offset) = (ms(self.terms.every), ms(self.terms.offset));
-        let start_ms = now_ms.saturating_sub(offset) / every * every + offset;
+        let (every, start_ms) = (ms(self.terms.every), self.start_ms(now_ms));
         let told = |standing, start_ms, attempt| Told::new(standing, start_ms, attempt, now_ms);
         let Some(kept) = kept else { return told(Standing::Open, start_ms, 0) };
         if let Some((by, until_ms, since_ms)) = kept.run.as_ref().filter(|(_, until_ms, _)| now_ms < *until_ms) {
@@ -119,6 +118,17 @@ impl JobHash {
             None => Standing::Open,
         };
         told(standing, kept.start_ms, kept.attempts)
+    }
+
+    /// When the period began that this time is in.
+    fn start_ms(&self, now_ms: Millis) -> Millis {
+        let (every, offset) = (ms(self.terms.every), ms(self.terms.offset));
+        now_ms.saturating_sub(offset) / every * every + offset
+    }
+
+    /// How much was left, when the server answered, of the period that it was in.
+    pub(super) fn left_when_told(&self, told: &Told) -> Duration {
+        Duration::from_millis((self.start_ms(told.now_ms) + ms(self.terms.every)).saturating_sub(told.now_ms))
     }
 
     fn field(&self, number: HoldNumber) -> HoldField {

@@ -163,6 +163,33 @@ impl JobContext {
         u32::try_from((since / every).saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
+    /// Says that the work could not be begun here, for want of something that has nothing to do with it, such as a process to do it in.
+    /// If it ends as a failure then, the attempt is given back: it does not count. [`Outcome::Failed`] is told all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> relatch::Result<()> {
+    /// use std::{io, time::Duration};
+    ///
+    /// let job = relatch::Client::embedded().periodic_job("report", Duration::from_secs(3600));
+    /// let began = |ctx: relatch::JobContext| async move {
+    ///     ctx.give_back();
+    ///     Err::<(), _>(io::Error::from(io::ErrorKind::OutOfMemory))
+    /// };
+    /// let _ = job.run(began).await?;
+    /// assert_eq!(job.inspect().await?.map(|record| record.attempts), Some(0));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub fn give_back(&self) {
+        self.guard.note_unbegun();
+    }
+
     /// How long the attempt lasts unless it is renewed, by what is known here; `None` once it is over. No I/O.
     ///
     /// It is for work that something else does, such as another process, and that must be over by then.

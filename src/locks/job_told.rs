@@ -101,6 +101,11 @@ impl Told {
         (self.start_ms / 1000) << ATTEMPT_BITS | u64::from(self.attempt)
     }
 
+    /// How long ago that was.
+    pub(super) fn age(&self) -> Duration {
+        self.heard.elapsed()
+    }
+
     /// When the next period begins, by the monotonic clock: not before the server's clock says so.
     pub(super) fn next_period(&self, every: Duration) -> Instant {
         let next = Duration::from_millis(self.start_ms) + every;

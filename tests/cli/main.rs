@@ -13,6 +13,8 @@ mod losing;
 mod once;
 #[cfg(target_os = "linux")]
 mod operating;
+#[cfg(target_os = "linux")]
+mod periods;
 mod program;
 mod running;
 #[cfg(target_os = "linux")]

@@ -69,7 +69,7 @@ fn not_searched(error: &Error, severity: Severity, in_json: bool, colour: bool) 
             "severity": severity.code(), "subject": "keys", "code": "keys.not_searched", "server": null, "key": null,
             "found": text, "may_happen": may_happen, "to_do": to_do,
         });
-        return format!("{finding}\n");
+        return format!("{}\n", say::json(&finding));
     }
     words(severity, &format!("keys.not_searched: {text}"), may_happen, to_do, colour)
 }
@@ -94,7 +94,7 @@ fn in_json(finding: &Finding) -> String {
         "may_happen": text(&finding.may_happen),
         "to_do": text(&finding.to_do),
     });
-    format!("{finding}\n")
+    format!("{}\n", say::json(&finding))
 }
 
 fn in_words(finding: &Finding, colour: bool) -> String {
@@ -130,7 +130,8 @@ fn of_key(found: &Found, in_json: bool, colour: bool) -> (Severity, String) {
             "severity": severity.code(), "subject": "keys", "code": "keys.without_ttl", "server": null,
             "key": &*found.name, "found": text, "may_happen": may_happen, "to_do": to_do,
         });
-        return (severity, format!("{finding}\n"));
+        return (severity, format!("{}
+", say::json(&finding)));
     }
     (severity, words(severity, &format!("keys.without_ttl: {text}"), may_happen, to_do, colour))
 }

@@ -1,6 +1,7 @@
 //! The program `relatch`: from the command line to the exit status. Each command has a file of its own.
 
 mod address;
+mod aim;
 mod args;
 mod child;
 mod completions;

@@ -4,14 +4,18 @@ use std::{
     ffi::OsString,
     io,
     pin::pin,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use relatch::{Error, JobContext, Outcome, PeriodicJob};
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
 use crate::{
     Failure,
+    aim::{Aim, Answered},
     args::{Keep, OnLoss, Once, Server},
     child::{Ending, Group, Held, Plan, Signals, supervise},
     connect,
@@ -29,9 +33,9 @@ enum Asked {
     /// A signal came first: the status.
     Ended(u8),
     /// The command was not run.
-    NotHere(Outcome<(), ()>),
+    NotHere(Outcome<(), ()>, Answered),
     /// It was.
-    Here(Outcome<(), ()>, Ending),
+    Here(Outcome<(), ()>, Ending, Answered),
     /// It was, and it is not known whether the server has heard what came of it.
     Untold(Ending),
     /// Nobody could be asked, for now.
@@ -64,14 +68,15 @@ pub(crate) async fn run(server: &Server, once: Once) -> Result<u8, Failure> {
     if let Some(within) = once.start_within {
         job = job.start_within(within);
     }
-    let mut asking = Asking { job, work: Work { name, what, command, keep: once.keep.clone() }, signals };
-    let status = if once.stand_by { asking.stand_by(once.quiet, retries).await } else { asking.once(once.quiet).await };
+    let work = Work { name, what, command, keep: once.keep.clone() };
+    let mut asking = Asking { job, every: once.every, aim: None, work, signals };
+    let status = asking.serve(once.stand_by, once.quiet, retries).await;
     releasing::until_done(&mut asking.signals, client.close()).await;
     status
 }
 
-/// For how long a server that does not answer is asked again: with `--stand-by` until the period ends, by this machine's clock, since
-/// no server is there to say.
+/// For how long a server that does not answer is asked again: with `--stand-by` until the period ends, by this machine's clock where
+/// no server has said yet.
 struct Retries {
     until: Option<Instant>,
     is_told: bool,
@@ -83,6 +88,11 @@ impl Retries {
         let passed = since_1970.saturating_sub(once.offset).as_nanos() % once.every.as_nanos().max(1);
         let left = once.every.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(u64::MAX)));
         Self { until: Instant::now().checked_add(left).filter(|_| once.stand_by), is_told: false }
+    }
+
+    /// Once a server has said when the period ends.
+    fn end_with(&mut self, aim: Aim) {
+        self.until = self.until.map(|_| aim.ends());
     }
 
     /// After a try that failed: says once that the server is asked again, or gives up.
@@ -110,6 +120,9 @@ async fn pause(signals: &mut Signals, pause: Duration) -> Option<u8> {
 /// What is asked for, and what is heard meanwhile.
 struct Asking {
     job: PeriodicJob,
+    every: Duration,
+    /// Once the server has answered.
+    aim: Option<Aim>,
     work: Work,
     signals: Signals,
 }
@@ -124,45 +137,75 @@ struct Work {
 }
 
 impl Asking {
-    async fn once(&mut self, quiet: bool) -> Result<u8, Failure> {
-        Ok(match self.ask().await? {
-            Asked::Ended(status) => status,
-            Asked::NotHere(outcome) => self.skipped(&outcome, quiet),
-            Asked::Here(outcome, ending) => self.ran(&outcome, ending),
-            Asked::Untold(ending) => self.untold(ending),
-            Asked::NotNow(error) => return Err(error.into()),
-        })
-    }
-
-    /// Asks until the period's work is done, here or elsewhere, or given up. A server that does not answer is asked again until the
-    /// period ends: whoever was at it may be gone by then.
-    async fn stand_by(&mut self, quiet: bool, mut retries: Retries) -> Result<u8, Failure> {
+    /// Asks for the period that this call is for. Answers of the one before, a moment before its end, are no answers: the clock of this
+    /// machine is ahead, and nobody might ask in the next one.
+    ///
+    /// Whoever stands by asks until the work is done, here or elsewhere, or given up, or the period is over: the next one is for other
+    /// calls. A server that does not answer is asked again until then: whoever was at it may be gone.
+    async fn serve(&mut self, stands_by: bool, quiet: bool, mut retries: Retries) -> Result<u8, Failure> {
+        // What failed here, and nobody has done better, is ours to tell.
         let mut failed = None;
         loop {
-            let next = match self.ask().await? {
+            let asked = self.ask().await?;
+            if let Some(aim) = self.aim {
+                retries.end_with(aim);
+            }
+            let (next, running) = match asked {
                 Asked::Ended(status) => return Ok(status),
-                Asked::NotHere(Outcome::Running { remaining_lease, .. }) => BETWEEN_LOOKS.min(remaining_lease),
+                Asked::Untold(ending) => return Ok(self.untold(ending)),
                 Asked::NotNow(error) => {
                     retries.after(&self.work.what, error)?;
-                    BETWEEN_LOOKS
+                    (BETWEEN_LOOKS, None)
                 }
-                // What failed here, and nobody has done better, is ours to tell.
-                Asked::NotHere(outcome @ Outcome::Exhausted { .. }) => {
+                Asked::NotHere(_, Answered::Before(next)) => (next.saturating_duration_since(Instant::now()), None),
+                Asked::NotHere(outcome @ Outcome::Running { remaining_lease, .. }, Answered::Within) if stands_by => {
+                    (BETWEEN_LOOKS.min(remaining_lease), Some(outcome))
+                }
+                Asked::NotHere(outcome @ Outcome::Exhausted { .. }, _) | Asked::NotHere(outcome, Answered::After) => {
                     let skipped = self.skipped(&outcome, quiet);
                     return Ok(failed.unwrap_or(skipped));
                 }
-                Asked::NotHere(outcome) => return Ok(self.skipped(&outcome, quiet)),
-                Asked::Here(outcome @ Outcome::Failed { .. }, ending) => {
-                    failed = Some(self.ran(&outcome, ending));
-                    continue;
+                Asked::NotHere(outcome, _) => return Ok(self.skipped(&outcome, quiet)),
+                Asked::Here(outcome, ending, answered) => {
+                    let status = self.ran(&outcome, ending);
+                    let goes_on = match (&outcome, answered) {
+                        _ if self.signals.were_to_end() || ending.ended.is_on_request() => false,
+                        (Outcome::Ran(()) | Outcome::Failed { .. }, Answered::Before(_)) => true,
+                        (Outcome::Failed { .. }, Answered::Within) => stands_by,
+                        _ => false,
+                    };
+                    if !goes_on || self.is_over() {
+                        return Ok(status);
+                    }
+                    failed = (status != 0).then_some(status);
+                    match answered {
+                        Answered::Before(next) => (next.saturating_duration_since(Instant::now()), None),
+                        _ => (Duration::ZERO, None),
+                    }
                 }
-                Asked::Here(outcome, ending) => return Ok(self.ran(&outcome, ending)),
-                Asked::Untold(ending) => return Ok(self.untold(ending)),
             };
-            if let Some(status) = pause(&mut self.signals, next).await {
+            let left = self.aim.map_or(next, |aim| aim.ends().saturating_duration_since(Instant::now()));
+            if let Some(status) = pause(&mut self.signals, next.min(left)).await {
                 return Ok(status);
             }
+            if let Some(outcome) = running.filter(|_| self.is_over()) {
+                if !quiet {
+                    say::line(&format!("{}: {}, and the period is over", self.work.what, why_not(&outcome)));
+                }
+                return Ok(failed.unwrap_or(0));
+            }
         }
+    }
+
+    /// Whether the period is over that this call is for.
+    fn is_over(&self) -> bool {
+        self.aim.is_some_and(|aim| aim.ends() <= Instant::now())
+    }
+
+    /// How an answer that came just now stands to the period that this call is for: the first one says which that is.
+    fn answered(&mut self) -> Answered {
+        let (left, now) = (self.job.until_next_period().unwrap_or(self.every), Instant::now());
+        self.aim.get_or_insert_with(|| Aim::of(self.every, left, now)).answered(left, now)
     }
 
     /// Asks, and runs the command if it is this machine's turn.
@@ -173,21 +216,26 @@ impl Asking {
             drop(give.send(context));
             if told.await == Ok(true) { Ok(()) } else { Err(()) }
         };
-        let mut asked = pin!(self.job.run(body));
+        let job = self.job.clone();
+        let mut asked = pin!(job.run(body));
         let context = tokio::select! {
             biased;
             Ok(context) = given => context,
             signal = self.signals.asked_to_end() => return Ok(Asked::Ended(status::of_signal(signal.as_raw()))),
             outcome = &mut asked => return match outcome {
-                Ok(outcome) => Ok(Asked::NotHere(outcome)),
+                Ok(outcome) => {
+                    let answered = self.answered();
+                    Ok(Asked::NotHere(outcome, answered))
+                }
                 Err(error) if error.is_transient() => Ok(Asked::NotNow(error)),
                 Err(error) => Err(error.into()),
             },
         };
+        let answered = self.answered();
         // Not in the work itself, which is dropped when the attempt is lost: the command has its grace even then.
         let mut early = None;
         let ending = {
-            let mut beside = pin!(self.work.run(context, &mut self.signals));
+            let mut beside = pin!(self.work.run(&context, &mut self.signals));
             loop {
                 tokio::select! {
                     biased;
@@ -204,7 +252,7 @@ impl Asking {
         };
         let ending = ending.map_err(Failure::system)?;
         Ok(match outcome {
-            Released::Done(outcome) => Asked::Here(outcome?, ending),
+            Released::Done(outcome) => Asked::Here(outcome?, ending, answered),
             Released::GivenUp => Asked::Untold(ending),
         })
     }
@@ -227,7 +275,11 @@ impl Asking {
                 }
                 return status::LOST;
             }
-            Outcome::Failed { attempt, .. } if !ending.for_loss => {
+            // The command went on, and nobody may have heard of it.
+            Outcome::Lost { error, .. } if ending.is_success() => {
+                say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+            }
+            Outcome::Failed { attempt, .. } | Outcome::Lost { attempt, .. } if !ending.for_loss => {
                 say::line(&format!("{what}: attempt {attempt} failed, with status {}", ending.ended.status()));
             }
             _ => {}
@@ -245,14 +297,17 @@ impl Asking {
 }
 
 impl Work {
-    async fn run(&self, context: JobContext, signals: &mut Signals) -> io::Result<Ending> {
+    async fn run(&self, context: &JobContext, signals: &mut Signals) -> io::Result<Ending> {
         if context.expires_in().is_none() {
             say::line(&format!("{} was lost before the command began: nothing was run", self.what));
+            context.give_back();
             return Ok(Ending { ended: Ended::Exited(status::LOST.into()), for_loss: true });
         }
         let plan = Plan::new(self.keep.on_loss, self.keep.grace, self.keep.lease);
-        let mut group = Group::start(&self.command, &variables(&self.name, &context))?;
-        supervise(&mut group, &Held::Attempt(&context), &plan, signals, &self.what).await
+        let mut group = Group::start(&self.command, &variables(&self.name, context))
+            // Others may have what this machine lacks.
+            .inspect_err(|_| context.give_back())?;
+        supervise(&mut group, &Held::Attempt(context), &plan, signals, &self.what).await
     }
 }
 
@@ -260,7 +315,7 @@ fn variables(name: &str, context: &JobContext) -> Vec<(&'static str, String)> {
     let since_1970 = context.period().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     vec![
         ("RELATCH_JOB", name.to_owned()),
-        ("RELATCH_PERIOD", humantime::format_rfc3339_seconds(context.period()).to_string()),
+        ("RELATCH_PERIOD", say::time(context.period())),
         ("RELATCH_PERIOD_MS", since_1970.as_millis().to_string()),
         ("RELATCH_ATTEMPT", context.attempt().to_string()),
         ("RELATCH_FENCE", context.fence().to_string()),
@@ -269,7 +324,7 @@ fn variables(name: &str, context: &JobContext) -> Vec<(&'static str, String)> {
 
 /// Why a command was not run.
 fn why_not(outcome: &Outcome<(), ()>) -> String {
-    let at = |time: &SystemTime| humantime::format_rfc3339_seconds(*time);
+    let at = |time: &SystemTime| say::time(*time);
     match outcome {
         Outcome::AlreadyDone { client_id, at: when, .. } => {
             format!("not run, it was done at {} by client {client_id}", at(when))

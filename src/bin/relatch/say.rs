@@ -9,8 +9,10 @@ use std::{
         mpsc::{self, Receiver, Sender},
     },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
+
+use serde_json::Value;
 
 use crate::{Failure, child::masks::as_if_in_front, status};
 
@@ -18,6 +20,8 @@ use crate::{Failure, child::masks::as_if_in_front, status};
 static WAITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 /// The end waits so long for somebody who reads them.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Dates have four digits until then.
+const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
 /// One line for whoever called. It is written by a thread of its own: nobody may be there to read it, and the work waits for nobody.
 pub(crate) fn line(text: &str) {
@@ -27,17 +31,27 @@ pub(crate) fn line(text: &str) {
     });
     let line = format!("relatch: {}\n", one_line(text));
     change_waiting(|count| count + 1);
-    if WRITER.as_ref().is_none_or(|writer| writer.send(line).is_err()) {
+    let unsent = match &*WRITER {
+        Some(writer) => writer.send(line).err().map(|unsent| unsent.0),
+        None => Some(line),
+    };
+    // The system gives no thread: better that we wait than that nobody hears.
+    if let Some(line) = unsent {
+        write(&line);
         change_waiting(|count| count - 1);
     }
 }
 
 fn write_all(lines: &Receiver<String>) {
     for line in lines {
-        // A terminal may stop whoever writes from behind.
-        let _ = as_if_in_front(|| stderr().lock().write_all(line.as_bytes()));
+        write(&line);
         change_waiting(|count| count - 1);
     }
+}
+
+fn write(line: &str) {
+    // A terminal may stop whoever writes from behind.
+    let _ = as_if_in_front(|| stderr().lock().write_all(line.as_bytes()));
 }
 
 fn change_waiting(by: impl FnOnce(usize) -> usize) {
@@ -119,6 +133,29 @@ pub(crate) fn name(text: &str) -> String {
     format!("\"{}\"", text.escape_debug())
 }
 
+/// A time of a server, to the second. One that has no date, beyond the year 9999, is shown as it came.
+pub(crate) fn time(time: SystemTime) -> String {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    if since_1970 < YEAR_10000 {
+        humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since_1970).to_string()
+    } else {
+        format!("{}ms after 1970", since_1970.as_millis())
+    }
+}
+
+/// JSON in which there is nothing that a terminal would obey: by itself it lets some through.
+pub(crate) fn json(value: &Value) -> String {
+    let mut shown = String::new();
+    for letter in value.to_string().chars() {
+        match letter {
+            // They stand in strings alone, and all of them have four digits.
+            _ if letter.is_control() => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
 /// Without line breaks, without what a terminal would obey, and without secrets.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
@@ -192,6 +229,22 @@ mod tests {
         ] {
             assert_eq!(without_script(text), shown);
         }
+    }
+
+    #[test]
+    fn a_time_that_has_no_date_is_shown_too() {
+        let at = |secs| time(SystemTime::UNIX_EPOCH + Duration::from_secs(secs));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(253_402_300_799), "9999-12-31T23:59:59Z");
+        assert_eq!(at(253_402_300_800), "253402300800000ms after 1970");
+    }
+
+    #[test]
+    fn json_has_nothing_that_a_terminal_obeys() {
+        let value = serde_json::json!({ "a": "\u{9b}31m\u{7f}\n\u{1b}é" });
+        let shown = json(&value);
+        assert_eq!(shown, r#"{"a":"\u009b31m\u007f\n\u001bé"}"#);
+        assert_eq!(serde_json::from_str::<Value>(&shown).expect("it is JSON"), value);
     }
 
     #[test]

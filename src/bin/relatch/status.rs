@@ -1,6 +1,7 @@
 //! Exit statuses: which number says what.
 
 use relatch::Error;
+use rustix::process::Signal;
 
 /// The call is wrong: an option, a duration, an address.
 pub(crate) const MISUSE: u8 = 64;
@@ -17,6 +18,9 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command.
 pub(crate) const NOT_FOUND: u8 = 127;
 
+/// Whoever sends these wants an end of all of it, not of one attempt.
+pub(crate) const ON_REQUEST: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
 /// The status of a command that ended by itself, or by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
@@ -31,6 +35,11 @@ impl Ended {
             Self::Exited(code) => u8::try_from(code & 0xff).unwrap_or(u8::MAX),
             Self::Killed(signal) => of_signal(signal),
         }
+    }
+
+    /// Whether it is how a command ends that a terminal or a service tells to; some exit with a shell's word for it.
+    pub(crate) fn is_on_request(self) -> bool {
+        ON_REQUEST.into_iter().any(|signal| self.status() == of_signal(signal.as_raw()))
     }
 }
 
@@ -61,6 +70,16 @@ mod tests {
     #[test]
     fn a_command_that_is_killed_gives_128_and_the_signal() {
         assert_eq!([2, 9, 15].map(|signal| Ended::Killed(signal).status()), [130, 137, 143]);
+    }
+
+    #[test]
+    fn a_command_that_was_told_to_end_is_known_by_its_status() {
+        for ended in [Ended::Killed(2), Ended::Killed(15), Ended::Exited(129), Ended::Exited(131), Ended::Exited(143)] {
+            assert!(ended.is_on_request(), "{ended:?}");
+        }
+        for ended in [Ended::Killed(9), Ended::Killed(11), Ended::Exited(1), Ended::Exited(2), Ended::Exited(15)] {
+            assert!(!ended.is_on_request(), "{ended:?}");
+        }
     }
 
     #[test]

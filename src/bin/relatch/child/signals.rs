@@ -17,6 +17,7 @@ use tokio::signal::unix::{self, SignalKind};
 #[cfg(target_os = "linux")]
 use super::masks;
 use super::terminal;
+use crate::status::ON_REQUEST;
 
 /// They are passed on to the command.
 const PASSED: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
@@ -30,6 +31,8 @@ pub(crate) struct Signals {
     stop: Option<Stop>,
     /// How often we were asked to end since the command was over.
     asked: u32,
+    /// One of those that end whoever hears them came.
+    was_ended: bool,
 }
 
 /// One that was heard.
@@ -53,7 +56,14 @@ impl Signals {
         let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
         let passed = heard.map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
         let stop = if is_in(ignored, Signal::TSTP) { None } else { Stop::listen()? };
-        Ok(Self { passed, children: listen(Signal::CHILD)?, going_on: listen(Signal::CONT)?, stop, asked: 0 })
+        Ok(Self {
+            passed,
+            children: listen(Signal::CHILD)?,
+            going_on: listen(Signal::CONT)?,
+            stop,
+            asked: 0,
+            was_ended: false,
+        })
     }
 
     /// The next one. Dropped, none is missed.
@@ -61,6 +71,7 @@ impl Signals {
         poll_fn(|cx| {
             for (signal, stream) in &mut self.passed {
                 if stream.poll_recv(cx).is_ready() {
+                    self.was_ended |= ON_REQUEST.contains(signal);
                     return Poll::Ready(Heard::Passed(*signal));
                 }
             }
@@ -87,6 +98,11 @@ impl Signals {
                 Heard::Child | Heard::GoOn => {}
             }
         }
+    }
+
+    /// Whether one came by now that is for all that we do, whoever it was passed on to.
+    pub(crate) fn were_to_end(&self) -> bool {
+        self.was_ended
     }
 
     /// One that came when the command was over already was for us.

@@ -61,7 +61,7 @@ pub(crate) async fn run(server: &Server, inspect: Inspect) -> Result<u8, Failure
 async fn in_lines(client: &Client, wanted: &Wanted) -> Result<u8, Failure> {
     let mut status = 0;
     look(client, wanted, |seen| match seen {
-        Ok(seen) => say::out(&format!("{}\n", json::of(&seen))),
+        Ok(seen) => say::out(&format!("{}\n", say::json(&json::of(&seen)))),
         Err(failure) => Ok(told(failure, &mut status)),
     })
     .await?;

@@ -7,7 +7,7 @@ use relatch::{
 };
 
 use super::Seen;
-use crate::duration;
+use crate::{duration, say};
 
 const HEADER: [&str; 7] = ["NAME", "KIND", "HOLDER", "LABEL", "COUNT", "FREE IN", "LISTENERS"];
 /// So many rows are in memory at a time.
@@ -94,7 +94,7 @@ fn row(found: &Found, holder: Option<&Holder>) -> [String; HEADER.len()] {
 fn of_job(job: &JobRecord) -> String {
     match (&job.running, &job.success) {
         (Some(running), _) => format!("{}, attempt {}", duration::shown(running.remaining_lease), job.attempts),
-        (None, Some(success)) => format!("now, done {}", humantime::format_rfc3339_seconds(success.at)),
+        (None, Some(success)) => format!("now, done {}", say::time(success.at)),
         (None, None) => format!("now, failed, attempt {}", job.attempts),
     }
 }
