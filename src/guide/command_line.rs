@@ -13,6 +13,9 @@
 //! */5 * * * *  relatch run -n -q  /var/lock/sync.lock  rsync -a /data backup:
 //! ```
 //!
+//! Cron looks for programs in `/usr/bin` and `/bin` alone: write the path there, `~/.cargo/bin/relatch`, or a line `PATH=` above.
+//! The address goes into a line `RELATCH_URL=`.
+//!
 //! The file's name is a name like any other, and no file. Options end at the name. Taken as `flock` has them: `-n`, `-w SECONDS`,
 //! `-E STATUS`, `-x`, `-e`, `-o`, `-c STRING` after the name, and their long forms. A busy lock is status 75 rather than 1 (`-E 1` makes
 //! it so), with a line unless there is `-q`. What has no counterpart (`-s`, `-u`, `-F`, a descriptor) is refused with a line that says
@@ -55,8 +58,8 @@
 //! | status | of `run` and `once` |
 //! | --- | --- |
 //! | the command's | it was run; 128 and the signal's number, if a signal ended it |
-//! | 75, or `-E` | somebody else has the lock |
-//! | 76 | the lock was lost, or about to be, and the command was ended for it |
+//! | 75, or `-E` | of `run`: somebody else has the lock; `once` has 0 where it is not to be run |
+//! | 76 | the lock, or the attempt, was lost, or about to be, and the command was ended for it |
 //! | 69 | no server, or one that refuses |
 //! | 64 | a wrong call |
 //! | 127, 126 | there is no such command, or it cannot be run |
@@ -98,8 +101,12 @@
 //! The [periodic job](super::once_an_hour), for cron. On every machine:
 //!
 //! ```text
-//! 0 * * * *  relatch once --every 1h hourly-report report.sh
+//! 1 * * * *  relatch once --every 1h hourly-report report.sh
 //! ```
+//!
+//! A period begins by the server's clock, and the line is for a minute after that: a machine whose clock is ahead of the server's would
+//! ask in the period before. One that is up to 10 s ahead, or a quarter of a period if that is less, does not lose its turn at the full
+//! hour either: whoever asks so shortly before a period does what may be left to do of the old one, and asks again when the new one begins.
 //!
 //! One of them runs it, and the others say why they do not, with status 0 (`-q`: without the line):
 //!
@@ -109,11 +116,14 @@
 //! ```
 //!
 //! Any status but 0 is a failure: whoever asks next tries again, `--attempts` times a period, 3 unless it is said. With `--stand-by` a machine
-//! waits while another one is at it, and goes on where that fails or dies. It asks again where the server does not answer, at the beginning,
-//! too, until the period ends by this machine's clock, and says so once; without `--stand-by` that is status 69. `--offset` and `--start-within` are
+//! waits while another one is at it, and goes on where that fails or dies, until the period is over: the next one is for the next
+//! call. One that is told to end (INT, TERM, HUP, QUIT), or whose command is ended so, begins nothing any more; the attempt has failed, and
+//! another machine may go on. It asks again where the server does not answer, at the beginning,
+//! too, until the period ends (by this machine's clock until a server has said), and says so once; without `--stand-by` that is status 69. `--offset` and `--start-within` are
 //! those of the job. The command is told `RELATCH_JOB`, `RELATCH_PERIOD` (when the period began, as `2026-11-30T01:00:00Z`),
 //! `RELATCH_PERIOD_MS` (the same in milliseconds since 1970), `RELATCH_ATTEMPT` and `RELATCH_FENCE`. When the attempt is lost, the
-//! command ends as above.
+//! command ends as above; with `--on-loss ignore` it goes on, and may be done again, which is said. Where the system gives no process for
+//! it, that is status 71, and the attempt is given back.
 //!
 //! # Who holds it
 //!

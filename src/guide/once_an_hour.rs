@@ -58,8 +58,8 @@
 //! ```
 //!
 //! - **The period is the server's.** An hour begins at its full hour, a day at midnight UTC, by the clock of the server, and later by an
-//!   [`offset`](crate::PeriodicJob::offset). A replica whose clock is five seconds ahead asks five seconds early, and hears that the hour's
-//!   work is done.
+//!   [`offset`](crate::PeriodicJob::offset). A replica whose clock is five seconds ahead asks five seconds early, and hears that the old
+//!   hour's work is done: it has to ask again in the new one, or nobody may. `schedule` sleeps by the server's clock, so that it asks in each.
 //! - **A failure frees it at once**, for whoever asks next, up to [`max_attempts`](crate::PeriodicJob::max_attempts) times a period. After
 //!   that it is [`Outcome::Exhausted`](crate::Outcome::Exhausted).
 //! - **A process that dies** with it keeps it for one lease, 30 s, and has had its attempt: a job that kills its process does not kill
@@ -93,7 +93,9 @@
 //! # }
 //! ```
 //!
-//! With a scheduler of your own, `tokio-cron-scheduler` say, call [`run`](crate::PeriodicJob::run) from its job, in every replica.
+//! With a scheduler of your own, `tokio-cron-scheduler` say, call [`run`](crate::PeriodicJob::run) from its job, in every replica, and not at the
+//! full hour but some time after it, by more than clocks may be ahead of the server's. Where it is to be the full hour, and
+//! [`until_next_period`](crate::PeriodicJob::until_next_period) says that this one is about to end, sleep for that, and call it again.
 //!
 //! # What a period's work is told
 //!

@@ -1,15 +1,20 @@
-//! The guide's page shows what is printed, and nothing else.
+//! The guide's page shows what is printed, and nothing else; the README's crontab works.
 
-use std::process::Command;
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
+};
 
 use crate::{
     harness::{
         Server,
         proxy::{Door, Proxy},
     },
-    program::{Came, Folder, Running, done, relatch},
+    program::{Came, Folder, PROGRAM, Running, done, relatch, shell},
 };
 
+const README: &str = include_str!("../../README.md");
 const PAGE: &str = include_str!("../../src/guide/command_line.rs");
 
 /// What stands on the page as the program's output: all below a call, and lines that begin with its name.
@@ -136,4 +141,44 @@ fn the_guide_shows_what_is_printed() {
     for line in &shown {
         assert!(printed.contains(line), "in the guide alone: {line:?}");
     }
+}
+
+/// The crontab of the README: its variables, and its commands without the times.
+fn crontab() -> (Vec<(&'static str, &'static str)>, Vec<&'static str>) {
+    let blocks = README.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.filter(|block| block.contains("* * * *")).flat_map(str::lines);
+    let (commands, variables): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains("* * * *"));
+    let variables = variables.into_iter().filter_map(|line| line.split_once('='));
+    let commands = commands.into_iter().filter_map(|line| line.splitn(6, ' ').last());
+    (variables.collect(), commands.collect())
+}
+
+#[test]
+fn the_crontab_of_the_readme_works_as_it_stands_and_sends_no_mail() {
+    let (server, home) = (Server::own(), Folder::new());
+    let bin = home.at(".cargo/bin");
+    std::fs::create_dir_all(&bin).expect("there is room");
+    symlink(PROGRAM, bin.join("relatch")).expect("it is made");
+    // Cron has another path for what was called before already.
+    let (report, path) = (home.at("make-report"), format!("{}:/usr/bin:/bin", home.path().display()));
+    std::fs::write(&report, "#!/bin/sh\necho made\n").expect("it is written");
+    std::fs::set_permissions(&report, Permissions::from_mode(0o755)).expect("it is made a program");
+    let (variables, commands) = crontab();
+    assert_eq!(variables.len(), 1);
+    let [run, once] = commands[..] else { panic!("{commands:?}") };
+    let cron = |line: &str| {
+        let mut command = shell(line);
+        command.env_clear().env("HOME", home.path()).env("PATH", &path);
+        command.envs(variables.iter().copied()).env("RELATCH_URL", server.url());
+        command
+    };
+    assert_eq!(variables[0].0, "RELATCH_URL");
+    for line in [run, once] {
+        let came = done(&mut cron(line));
+        assert_eq!((came.status, &*came.out, &*came.err), (Some(0), "made\n", ""), "{line}");
+    }
+    assert_eq!(done(&mut cron(once)).in_silence(), 0);
+    let folder = Folder::new();
+    let _held = going_on(&server.url(), &["run", "report"], &folder);
+    assert_eq!(done(&mut cron(run)).in_silence(), 75);
 }

@@ -229,3 +229,23 @@ fn a_record_with_a_time_that_has_no_date_is_shown_and_obeyed() {
     let came = done(&mut relatch(["--url", &url, "inspect", &name]));
     assert!(came.status == Some(0) && came.out.contains(&format!("done {at_ms}ms after 1970")), "{came:?}");
 }
+
+#[test]
+fn the_help_of_once_speaks_of_attempts_and_has_all_statuses() {
+    let help = |command: &str| {
+        let text = done(&mut relatch([command, "--help"])).out;
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (run, once) = (help("run"), help("once"));
+    for word in ["RELATCH_JOB", "-c STRING", "71 ", "76 ", "69 ", "64 ", "127 ", "126 "] {
+        assert!(once.contains(word), "{word}: {once}");
+    }
+    assert!(!once.contains("the lock"), "{once}");
+    assert!(run.contains("71 the system"), "{run}");
+    let (status, line) = done(&mut once_every("1M")).with_a_line();
+    assert!(status == 64 && line.contains("write m for minutes"), "{line}");
+}
+
+fn once_every(every: &str) -> Command {
+    once(&["--every", every], "a", &["true"])
+}

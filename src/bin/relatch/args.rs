@@ -66,7 +66,8 @@ pub(crate) enum Command {
 #[command(
     override_usage = "relatch run [OPTIONS] NAME [--] COMMAND...\n       relatch run [OPTIONS] NAME -c STRING",
     after_help = "Statuses: 75 (or -E) somebody else has the lock, 76 the lock was lost, 69 no server, 64 wrong call,\n\
-                  127 no such command, 126 it cannot be run, 128+N the command was ended by signal N.\n\n\
+                  127 no such command, 126 it cannot be run, 128+N the command was ended by signal N,\n\
+                  71 the system gives no process.\n\n\
                   In the command's environment: RELATCH_LOCK, RELATCH_HOLDER, with --fenced RELATCH_FENCE.\n\n\
                   Examples:\n  relatch run -n -E 0 nightly-backup backup.sh --all\n  \
                   relatch run -w 10m deploy -c 'make deploy && make smoke-test'"
@@ -102,10 +103,10 @@ pub(crate) struct Run {
 /// How a command and its lock hang together.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Keep {
-    /// How soon the lock is free if this machine dies; it is renewed every third of this, so a busy machine loses a short one
+    /// How soon others may begin if this machine dies; renewed every third of this, so a busy machine loses a short one
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = duration::with_unit)]
     pub(crate) lease: Duration,
-    /// What becomes of the command if the lock is lost
+    /// What becomes of the command if others may begin before it is over
     #[arg(long, value_name = "WHAT", default_value = "term")]
     pub(crate) on_loss: OnLoss,
     /// How long the command has between TERM and KILL; half of the lease at most [default: 5s, or a third of the lease]
@@ -113,12 +114,12 @@ pub(crate) struct Keep {
     pub(crate) grace: Option<Duration>,
 }
 
-/// What becomes of the command whose lock is lost.
+/// What becomes of the command whose lock or attempt is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLoss {
-    /// TERM in time, and KILL before the lock is somebody else's
+    /// TERM in time, and KILL before somebody else may begin
     Term,
-    /// KILL before the lock is somebody else's
+    /// KILL before somebody else may begin
     Kill,
     /// It goes on
     Ignore,
@@ -146,13 +147,18 @@ pub(crate) struct Flock {
 /// Run a command once a period, on one of many machines.
 ///
 /// For cron, on every machine at the same time: one of them runs the command, the others say why they do not, with status
-/// 0. A command that fails may be run again, by whoever asks next. Periods are those of the server's clock.
+/// 0. A command that fails may be run again, by whoever asks next. Periods are those of the server's clock. Whoever asks
+/// within 10s before a period, or a quarter of one, asks again when it begins.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "relatch once --every DURATION [OPTIONS] NAME [--] COMMAND...",
-    after_help = "In the command's environment: RELATCH_PERIOD (when the period began), RELATCH_PERIOD_MS, RELATCH_ATTEMPT,\n\
-                  RELATCH_FENCE.\n\n\
-                  Example, in the crontab of every machine:\n  0 * * * *  relatch once --every 1h hourly-report report.sh"
+    override_usage = "relatch once --every DURATION [OPTIONS] NAME [--] COMMAND...\n       relatch once --every DURATION [OPTIONS] NAME -c STRING",
+    after_help = "Statuses: 0 it was done here, or is not to be done here, 76 the attempt was lost, 69 no server, 64 wrong call,\n\
+                  127 no such command, 126 it cannot be run, 128+N the command was ended by signal N,\n\
+                  71 the system gives no process; any other is the command's own.\n\n\
+                  In the command's environment: RELATCH_JOB, RELATCH_PERIOD (when the period began), RELATCH_PERIOD_MS,\n\
+                  RELATCH_ATTEMPT, RELATCH_FENCE.\n\n\
+                  Example, in the crontab of every machine, a minute after the hour, when all their clocks are past it:\n  \
+                  1 * * * *  relatch once --every 1h hourly-report report.sh"
 )]
 pub(crate) struct Once {
     /// How long a period is, in whole seconds (1h, 1day)

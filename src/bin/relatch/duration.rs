@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// `500ms`, `30s`, `1h 30m`.
 pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
+    // A slip of the shift key makes a month of a minute.
+    if text.contains('M') {
+        return Err("M is months: write m for minutes, or months".to_owned());
+    }
     humantime::parse_duration(text).map_err(|error| match error {
         humantime::DurationError::Empty => "a duration is missing, such as 30s or 1h".to_owned(),
         _ if text.trim().parse::<f64>().is_ok() => {
@@ -46,6 +50,16 @@ mod tests {
         for text in ["", "h", "-1s", "10 parsecs", "99999999999999999999s"] {
             assert!(with_unit(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_month_is_not_meant_by_one_letter() {
+        for text in ["1M", "2h 30M", "5 M"] {
+            assert!(with_unit(text).is_err_and(|why| why.contains("write m for minutes")), "{text}");
+            assert!(wait(text).is_err(), "{text}");
+        }
+        assert_eq!(with_unit("30m"), Ok(Duration::from_secs(1800)));
+        assert!(with_unit("2months").is_ok());
     }
 
     #[test]

@@ -95,6 +95,8 @@ fn of_job(job: &JobRecord) -> String {
     match (&job.running, &job.success) {
         (Some(running), _) => format!("{}, attempt {}", duration::shown(running.remaining_lease), job.attempts),
         (None, Some(success)) => format!("now, done {}", say::time(success.at)),
+        // The only ones were given back.
+        (None, None) if job.attempts == 0 => "now".to_owned(),
         (None, None) => format!("now, failed, attempt {}", job.attempts),
     }
 }
