@@ -147,7 +147,7 @@
 //!
 //! ```text
 //! $ relatch force-unlock nightly-backup --holder cdcd81f8-3fe1-4749-8eae-b7557052ba26:2 --yes
-//! relatch: lock "nightly-backup": the hold cdcd81f8-3fe1-4749-8eae-b7557052ba26:2 is ended
+//! relatch: "nightly-backup": the hold cdcd81f8-3fe1-4749-8eae-b7557052ba26:2 is ended
 //! ```
 //!
 //! # Whether a server is fit

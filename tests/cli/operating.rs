@@ -69,10 +69,10 @@ fn a_stuck_locks_holder_is_found_with_one_command_and_ended_with_another() {
     assert_eq!((shown, kind, id, holds), (&*name, "plain", &*holder.holder, "1"));
     assert!(label.ends_with(&format!(":{}", holder.pid)), "the process is named: {label}");
     let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", id, "--yes"])).with_a_line();
-    assert_eq!((status, line), (0, format!("lock \"{name}\": the hold {id} is ended")));
+    assert_eq!((status, line), (0, format!("\"{name}\": the hold {id} is ended")));
     assert_eq!(row(&done(&mut call(server, &["inspect", &name])), &name)[1], "free");
     let again = done(&mut call(server, &["force-unlock", &name, "--holder", id, "--yes"])).with_a_line();
-    assert_eq!(again, (1, format!("lock \"{name}\": nothing was done, nobody holds it")));
+    assert_eq!(again, (1, format!("\"{name}\": nothing was done, nobody holds it")));
     drop(holder.running);
 }
 
@@ -82,7 +82,7 @@ fn nobody_elses_hold_is_ended() {
     let holder = Holder::of(server, &name);
     let other = "6d1f4c1e-5b3c-4d58-9b0a-3f6f7f0d2f11:42";
     let came = done(&mut call(server, &["force-unlock", &name, "--holder", other, "-y"])).with_a_line();
-    assert_eq!(came, (1, format!("lock \"{name}\": nothing was done, it is held by {} now", holder.holder)));
+    assert_eq!(came, (1, format!("\"{name}\": nothing was done, it is held by {} now", holder.holder)));
     let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", &holder.holder])).with_a_line();
     assert_eq!((status, &*line), (64, "nobody is there to be asked: write --yes if you are sure"));
     let (status, line) = done(&mut call(server, &["force-unlock", &name, "--holder", "42", "-y"])).with_a_line();

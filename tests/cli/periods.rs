@@ -169,7 +169,9 @@ fn a_command_that_went_on_without_its_attempt_may_be_done_again_and_that_is_said
         let running = Running::saying_to(said, here.current_dir(folder.path()));
         folder.read("began");
         Server::shared().delete(&format!("relatch_job:{{{name}}}"));
-        assert!(folder.read("said").ends_with(": the command goes on"));
+        let loss = folder.read("said");
+        assert!(loss.starts_with(&format!("relatch: job \"{name}\" was lost: ")), "{loss}");
+        assert!(loss.ends_with(": the command goes on"), "{loss}");
         std::fs::write(folder.at("end"), "").expect("it is written");
         assert_eq!(running.came().status, Some(status));
         let said = folder.read("said");

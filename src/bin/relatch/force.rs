@@ -16,7 +16,8 @@ const CHANGED: u8 = 1;
 /// Ends it, and says with which status to end.
 pub(crate) async fn run(server: &Server, force: ForceUnlock) -> Result<u8, Failure> {
     let holder: HolderId = force.holder.parse()?;
-    let what = format!("lock {}", say::name(&force.name));
+    // It may be a lock or a job.
+    let what = say::name(&force.name);
     let builder = connect::builder(server)?;
     if !force.yes && !may(&what, &holder)? {
         say::line("nothing was done");

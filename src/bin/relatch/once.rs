@@ -101,7 +101,7 @@ impl Retries {
             return Err(error.into());
         }
         if !self.is_told {
-            say::line(&format!("{what}: {}; asked again until the period ends", say::chain(&error)));
+            say::line(&format!("{what}: {}; asked again until the period ends", say::chain_of(what, &error)));
             self.is_told = true;
         }
         Ok(())
@@ -267,17 +267,17 @@ impl Asking {
         let what = &self.work.what;
         match outcome {
             Outcome::Unrecorded((), error) => {
-                say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+                say::line(&format!("{what} was done, and may be done again: {}", say::chain_of(what, error)));
             }
             Outcome::Lost { error, .. } if self.work.keep.on_loss != OnLoss::Ignore => {
                 if !ending.for_loss {
-                    say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+                    say::line(&format!("{what} was done, and may be done again: {}", say::chain_of(what, error)));
                 }
                 return status::LOST;
             }
             // The command went on, and nobody may have heard of it.
             Outcome::Lost { error, .. } if ending.is_success() => {
-                say::line(&format!("{what} was done, and may be done again: {}", say::chain(error)));
+                say::line(&format!("{what} was done, and may be done again: {}", say::chain_of(what, error)));
             }
             Outcome::Failed { attempt, .. } | Outcome::Lost { attempt, .. } if !ending.for_loss => {
                 say::line(&format!("{what}: attempt {attempt} failed, with status {}", ending.ended.status()));

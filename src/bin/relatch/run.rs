@@ -173,7 +173,7 @@ fn end(ending: Ending, released: Result<()>, on_loss: OnLoss, what: &str, lease:
         Err(_) if ending.for_loss => ending.status(),
         Ok(()) | Err(Error::Lost { .. }) => ending.status(),
         Err(error) => {
-            say::line(&format!("{}; {what}: {}", say::chain(&error), by_itself(lease)));
+            say::line(&format!("{}; {what}: {}", say::chain_of(what, &error), by_itself(lease)));
             ending.status()
         }
     }

@@ -20,6 +20,8 @@ use crate::{Failure, child::masks::as_if_in_front, status};
 static WAITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 /// The end waits so long for somebody who reads them.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What the library says of an answer that did not come. To a user of ours the command is another one.
+const MAY_HAVE_RUN: &str = ", yet the command may have run";
 /// Dates have four digits until then.
 const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
@@ -116,6 +118,15 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// The same, of what is called so in our lines. The library calls a job a lock, and what a server is asked to do a command.
+pub(crate) fn chain_of(what: &str, error: &dyn Error) -> String {
+    let text = chain(error).replace(MAY_HAVE_RUN, ", which may have been done all the same");
+    match what.strip_prefix("job ") {
+        Some(name) => text.replacen(&format!("lock {name}"), what, 1),
+        None => text,
+    }
+}
+
 /// What a server says without the script that ran into it, of which it tells a hash and a line. Before version 7.0 that stands in front.
 fn without_script(text: &str) -> String {
     let is_of_number = |c: char| c.is_ascii_digit() || ": -".contains(c);
@@ -158,8 +169,10 @@ pub(crate) fn json(value: &Value) -> String {
 
 /// Without line breaks, without what a terminal would obey, and without secrets.
 pub(crate) fn one_line(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    let text: String = words.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    // Spaces in a line may be those of a name.
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text: String =
+        lines.join(" ").replace('\t', " ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     without_secrets(&text)
 }
 
@@ -248,8 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn what_befalls_a_job_is_not_said_of_a_lock() {
+        let error: io::Error =
+            io::Error::other("could not release lock \"a\": it is away, yet the command may have run");
+        let said = |what| chain_of(what, &error);
+        assert_eq!(said("job \"a\""), "could not release job \"a\": it is away, which may have been done all the same");
+        assert_eq!(
+            said("lock \"a\""),
+            "could not release lock \"a\": it is away, which may have been done all the same"
+        );
+    }
+
+    #[test]
     fn whatever_is_said_is_one_line_that_no_terminal_obeys() {
-        assert_eq!(one_line("a\nb\u{1b}[31m  c"), "a b\u{fffd}[31m c");
+        assert_eq!(one_line("a\n  b\u{1b}[31m\tc"), "a b\u{fffd}[31m c");
+        assert_eq!(one_line("lock \"a  b\""), "lock \"a  b\"");
         assert_eq!(name("a\n\u{1b}\"b"), r#""a\n\u{1b}\"b""#);
     }
 }

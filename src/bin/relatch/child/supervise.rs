@@ -128,7 +128,7 @@ pub(crate) async fn supervise(
             },
             error = &mut lost, if loss.is_none() => {
                 if plan.step(None) == Step::Nothing {
-                    say::line(&format!("{error}: the command goes on"));
+                    say::line(&format!("{}: the command goes on", say::chain_of(what, &error)));
                 }
                 loss = Some(error);
             }
@@ -146,7 +146,7 @@ async fn at(when: Option<Instant>) {
 
 fn why(loss: Option<&Error>, held: &Held<'_>, what: &str) -> String {
     match (loss, held.expires_in()) {
-        (Some(error), _) => error.to_string(),
+        (Some(error), _) => say::chain_of(what, error),
         (None, Some(left)) => format!("{what} ends in {}", duration::shown(left)),
         (None, None) => format!("{what} was lost"),
     }
