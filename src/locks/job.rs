@@ -307,7 +307,7 @@ impl PeriodicJob {
     /// let Outcome::Ran(first) = work().await? else { panic!("nobody else is there") };
     /// tokio::time::sleep(job.until_next_period().expect("it has answered")).await;
     /// let Outcome::Ran(second) = work().await? else { panic!("nobody else is there") };
-    /// assert_eq!(second.duration_since(first), Ok(Duration::from_secs(3600)));
+    /// assert_eq!(second.duration_since(first).ok(), Some(Duration::from_secs(3600)));
     /// # Ok(())
     /// # }
     /// # #[cfg(not(feature = "embedded"))]
