@@ -213,6 +213,8 @@ fn an_attempt_for_which_the_system_has_no_process_is_given_back() {
     }
     let (status, line) = done(&mut with_little_room(&words, most, &folder)).with_a_line();
     assert!(status == 71 && line.starts_with("the system does not give what is needed: "), "{status} {line}");
+    let seen = done(&mut relatch(["--url", &url, "inspect", &name])).out;
+    assert!(seen.contains(" now ") && !seen.contains("failed"), "{seen}");
     let elsewhere =
         done(&mut once(&["--every", YEAR, "--attempts", "1"], &name, &["sh", "-c", "echo $RELATCH_ATTEMPT"]));
     assert_eq!((elsewhere.status, &*elsewhere.out, &*elsewhere.err), (Some(0), "1\n", ""));
