@@ -220,3 +220,11 @@ fn what_cannot_be_written_is_told() {
         );
     }
 }
+
+#[test]
+fn a_name_drives_no_terminal_by_way_of_json() {
+    let url = Server::shared().url();
+    let came = done(&mut relatch(["--url", &url, "inspect", "--json", "a\u{9b}31mb"]));
+    assert_eq!(came.status, Some(0));
+    assert!(came.out.contains(r#""name":"a\u009b31mb""#), "{came:?}");
+}
