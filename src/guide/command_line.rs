@@ -27,7 +27,7 @@
 //!
 //! `--url`, or else `--url-file`, or else the variables `RELATCH_URL` and `RELATCH_URL_FILE`, or else `redis://127.0.0.1:6379`. All addresses
 //! of [`deployments`](super::deployments) will do. What stands on a command line others can see: keep an address with a password in
-//! a file. No message shows a password. `--prefix` or `RELATCH_PREFIX` is the
+//! a file. No message shows a password, nor what stands between `://` and `@` in a name. `--prefix` or `RELATCH_PREFIX` is the
 //! [`name_prefix`](crate::ClientBuilder::name_prefix).
 //!
 //! # A command under a lock

@@ -77,6 +77,22 @@ fn a_stuck_locks_holder_is_found_with_one_command_and_ended_with_another() {
 }
 
 #[test]
+fn a_stuck_job_is_ended_and_called_no_lock() {
+    let (server, name, folder) = (Server::shared(), unique_name(), Folder::new());
+    let (script, url) = (["sh", "-c", "echo x > began; exec sleep 60"], server.url());
+    let words = [&["--url", &*url, "once", "--every", "365days", "--lease", "3s", &name], &script[..]].concat();
+    let stuck = Running::start(relatch(words).current_dir(folder.path()));
+    folder.read("began");
+    let came = done(&mut call(server, &["inspect", &name]));
+    let id = row(&came, &name)[2];
+    let force = || done(&mut call(server, &["force-unlock", &name, "--holder", id, "--yes"])).with_a_line();
+    assert_eq!(force(), (0, format!("\"{name}\": the hold {id} is ended")));
+    assert_eq!(force(), (1, format!("\"{name}\": nothing was done, nobody holds it")));
+    let (status, line) = stuck.came().with_a_line();
+    assert!(status == 76 && line.starts_with(&format!("job \"{name}\" was lost: ")), "{line}");
+}
+
+#[test]
 fn nobody_elses_hold_is_ended() {
     let (server, name) = (Server::shared(), unique_name());
     let holder = Holder::of(server, &name);

@@ -159,6 +159,8 @@ fn a_key_that_is_no_lock_is_told() {
         fails(&words, 69, &line);
         let (_, said) = done(&mut relatch(&words)).with_a_line();
         assert!(said.ends_with(&line), "nothing is said of scripts: {said}");
+        let job = format!("the server refused to acquire job \"{name}\": ");
+        assert_eq!(words.contains(&"once"), said.starts_with(&job), "it is called what it is: {said}");
     }
 }
 

@@ -38,15 +38,24 @@ impl Failure {
     pub(crate) fn system(error: impl fmt::Display) -> Self {
         Self { why: format!("the system does not give what is needed: {error}"), status: status::SYSTEM }
     }
+
+    /// Of what is called so here, as in `job "a"`.
+    pub(crate) fn of(what: &str, error: &relatch::Error) -> Self {
+        Self::said(error, || say::chain_of(what, error))
+    }
+
+    fn said(error: &relatch::Error, chain: impl FnOnce() -> String) -> Self {
+        let why = match error {
+            relatch::Error::Invalid { what, why, .. } => format!("{}: {why}", misuse::as_written(what)),
+            _ => chain(),
+        };
+        Self { why, status: status::of_error(error) }
+    }
 }
 
 impl From<relatch::Error> for Failure {
     fn from(error: relatch::Error) -> Self {
-        let why = match &error {
-            relatch::Error::Invalid { what, why, .. } => format!("{}: {why}", misuse::as_written(what)),
-            error => say::chain(error),
-        };
-        Self { why, status: status::of_error(&error) }
+        Self::said(&error, || say::chain(&error))
     }
 }
 

@@ -98,7 +98,7 @@ impl Retries {
     /// After a try that failed: says once that the server is asked again, or gives up.
     fn after(&mut self, what: &str, error: Error) -> Result<(), Failure> {
         if self.until.is_none_or(|until| until <= Instant::now()) {
-            return Err(error.into());
+            return Err(Failure::of(what, &error));
         }
         if !self.is_told {
             say::line(&format!("{what}: {}; asked again until the period ends", say::chain_of(what, &error)));
@@ -228,7 +228,7 @@ impl Asking {
                     Ok(Asked::NotHere(outcome, answered))
                 }
                 Err(error) if error.is_transient() => Ok(Asked::NotNow(error)),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(Failure::of(&self.work.what, &error)),
             },
         };
         let answered = self.answered();
