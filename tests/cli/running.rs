@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     ffi::{OsStr, OsString},
     fs,
     io::Write,
@@ -55,6 +56,25 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_run_126() {
         let name = unique_name();
         assert_eq!(done(&mut run(&[], &name, &[command])).with_a_line(), (status, says));
         assert_eq!(done(&mut run(&["-n"], &name, &["true"])).in_silence(), 0, "the lock is free again");
+    }
+}
+
+#[test]
+fn a_command_without_a_slash_is_looked_for_where_the_path_says_alone() {
+    let (here, path) = (Folder::new(), Folder::new());
+    for (folder, name) in [(&here, "report"), (&path, "no-report")] {
+        fs::write(folder.at(name), "#!/no/such/interpreter\n").expect("it is written");
+        fs::set_permissions(folder.at(name), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let around = env::var("PATH").expect("it is text");
+    for (command, status, says) in [
+        ("report", 127, "command \"report\" not found"),
+        ("./report", 126, "command \"./report\" cannot be run: what its first line names is not there"),
+        ("no-report", 126, "command \"no-report\" cannot be run: what its first line names is not there"),
+    ] {
+        let mut call = run(&[], &unique_name(), &[command]);
+        call.current_dir(here.path()).env("PATH", format!("{}:{around}", path.path().display()));
+        assert_eq!(done(&mut call).with_a_line(), (status, says.to_owned()));
     }
 }
 

@@ -2,9 +2,10 @@
 //! process is done here, since in a thread of the old one it could not be done safely.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     io,
-    os::unix::process::CommandExt,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     path::Path,
     process::{self, Command},
 };
@@ -26,7 +27,7 @@ pub(super) fn arguments(at_terminal: bool, command: &[OsString]) -> Vec<OsString
 
 /// The arguments of a shim, if this is one.
 pub(crate) fn asked_for() -> Option<Vec<OsString>> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = env::args_os().skip(1);
     (arguments.next().as_deref() == Some(OsStr::new(WORD))).then(|| arguments.collect())
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let error = Command::new(program).args(rest).exec();
     let shown = say::name(&program.to_string_lossy());
     match error.kind() {
-        io::ErrorKind::NotFound if Path::new(program).is_file() => {
+        io::ErrorKind::NotFound if is_there(program) => {
             say::line(&format!("command {shown} cannot be run: what its first line names is not there"));
             status::NOT_EXECUTABLE
         }
@@ -66,6 +67,16 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
             status::NOT_EXECUTABLE
         }
     }
+}
+
+/// Whether there is a file of a command that the system did not find: then it is the interpreter that is missing. A word without a `/`
+/// is looked for as the system does, and not in the current folder.
+fn is_there(program: &OsStr) -> bool {
+    if program.as_bytes().contains(&b'/') {
+        return Path::new(program).is_file();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// From now on this process is killed when that one ends.
