@@ -96,6 +96,26 @@ fn what_is_ignored_around_us_is_ignored_by_the_command_too() {
 }
 
 #[test]
+fn what_is_blocked_around_us_is_heard_all_the_same_and_blocked_for_the_command_too() {
+    const BLOCKING: &str = "exec env --block-signal=CHLD,CONT,INT,TERM,USR1";
+    const LOOK: &str = "grep SigBlk /proc/self/status";
+    let (name, url, folder) = (unique_name(), Server::shared().url(), Folder::new());
+    // With a lease of this length nothing else wakes us.
+    let ours = format!("'{PROGRAM}' --url '{url}' run --lease 5m --on-loss ignore");
+    let came = Running::start(&mut shell(&format!("{BLOCKING} {ours} '{name}' {LOOK}"))).came();
+    let without_us = Running::start(&mut shell(&format!("{BLOCKING} {LOOK}"))).came();
+    assert_eq!((came.status, &*came.out, &*came.err), (Some(0), &*without_us.out, ""));
+    let holder = Running::start(&mut run(&folder, &[], &name, "echo x > began; exec sleep 60"));
+    folder.read("began");
+    let waiting = Running::start(&mut shell(&format!("{BLOCKING} {ours} '{name}' echo never")));
+    eventually(SOON, || Server::shared().listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
+    waiting.signal(Signal::TERM);
+    assert_eq!(waiting.came().in_silence(), 143);
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.came().in_silence(), 143);
+}
+
+#[test]
 fn the_command_of_a_killed_run_is_gone_with_it_and_its_lock_within_the_lease() {
     let (server, name, folder) = (Server::shared(), unique_name(), Folder::new());
     let script = "trap '' TERM HUP; sleep 60 & echo $! > grandchild; echo $$ > pid; wait";

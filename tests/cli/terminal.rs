@@ -220,6 +220,27 @@ fn a_job_in_the_background_leaves_the_keyboard_alone() {
 }
 
 #[test]
+fn a_command_in_the_background_of_a_script_leaves_it_the_keyboard_and_its_interrupts() {
+    let (name, mut waiting) = (unique_name(), Waiting::new());
+    let (run, command) = (run(&name, ""), waiting.command());
+    let read = "read line; echo caller got $line";
+    // Without job control all of it is one group, and in front.
+    let mut terminal = Terminal::with(&format!("trap 'echo hit' INT; {run} {command} & {read}; {read}; {read}"));
+    terminal.shows("began");
+    terminal.types("one\n");
+    terminal.shows("caller got one");
+    terminal.types(INTERRUPT);
+    terminal.shows("hit");
+    assert!(!is_free(&name), "what is in the background of a script ignores interrupts");
+    waiting.may_end();
+    terminal.shows("over");
+    eventually(SOON, || is_free(&name));
+    terminal.types("two\n");
+    terminal.shows("caller got two");
+    terminal.is_over();
+}
+
+#[test]
 fn a_job_in_the_background_that_wants_the_keyboard_gets_it_in_front() {
     let (name, folder) = (unique_name(), Folder::new());
     let command = "sh -c 'echo $$ > pid; read line; echo command got $line'";

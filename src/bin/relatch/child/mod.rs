@@ -64,7 +64,7 @@ impl Group {
             shim.env_remove(name);
         }
         shim.envs(variables.iter().map(|(name, value)| (name, value))).process_group(0);
-        let child = shim.spawn()?;
+        let child = masks::as_around_us(|| shim.spawn())?;
         let id = Pid::from_child(&child);
         Ok(Self { child, id, ended: false })
     }
@@ -128,9 +128,17 @@ impl Group {
         let _ = kill_process_group(self.id, Signal::KILL);
     }
 
-    /// Gives it the terminal, if that is ours to give. Whether it was.
+    /// Gives it the terminal that it wants, if that is ours to give. Whether it was.
+    pub(crate) fn go_on_as_it_wants(&self) -> bool {
+        self.go_on_at(Terminal::ours())
+    }
+
+    /// Gives it the terminal, if that is ours to give and nobody else may want it. Whether it was.
     pub(crate) fn go_on_in_front(&self) -> bool {
-        let terminal = Terminal::ours();
+        self.go_on_at(Terminal::ours_alone())
+    }
+
+    fn go_on_at(&self, terminal: Option<Terminal>) -> bool {
         if let Some(terminal) = &terminal {
             terminal.give_to(self.id);
             self.signal(Signal::CONT);

@@ -14,9 +14,7 @@ use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
 
-#[cfg(target_os = "linux")]
-use super::masks;
-use super::terminal;
+use super::{masks, terminal};
 use crate::status::ON_REQUEST;
 
 /// They are passed on to the command.
@@ -54,16 +52,13 @@ impl Signals {
         let ignored = ignored();
         let heard = PASSED.into_iter().filter(|signal| !is_in(ignored, *signal));
         let listen = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
-        let passed = heard.map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
+        let passed = heard.clone().map(|signal| Ok((signal, listen(signal)?))).collect::<io::Result<_>>()?;
+        let children = listen(Signal::CHILD)?;
+        let going_on = listen(Signal::CONT)?;
+        // Not before they are listened to: one that waits for it would end us.
+        masks::unblock(heard.chain([Signal::CHILD, Signal::CONT]).map(Signal::as_raw))?;
         let stop = if is_in(ignored, Signal::TSTP) { None } else { Stop::listen()? };
-        Ok(Self {
-            passed,
-            children: listen(Signal::CHILD)?,
-            going_on: listen(Signal::CONT)?,
-            stop,
-            asked: 0,
-            was_ended: false,
-        })
+        Ok(Self { passed, children, going_on, stop, asked: 0, was_ended: false })
     }
 
     /// The next one. Dropped, none is missed.
@@ -163,6 +158,11 @@ impl Stop {
 /// The signals that are ignored, as bits; none where that cannot be known.
 fn ignored() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|status| ignored_by(&status)).unwrap_or_default()
+}
+
+/// Whether this process ignores it, which it does only if it was ignored around us.
+pub(super) fn is_ignored(signal: Signal) -> bool {
+    is_in(ignored(), signal)
 }
 
 fn ignored_by(status: &str) -> Option<u64> {

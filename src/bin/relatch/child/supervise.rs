@@ -85,7 +85,7 @@ pub(crate) async fn supervise(
         match group.change()? {
             Change::None => {}
             Change::Ended(ended) => return Ok(Ending { ended, for_loss: end_group(group, course).await }),
-            Change::WantsTerminal if group.go_on_in_front() => continue,
+            Change::WantsTerminal if group.go_on_as_it_wants() => continue,
             Change::Stopped | Change::WantsTerminal => {
                 group.stop_too();
                 course = go_on(group, held, plan, course, what, GoesOn::InFront);

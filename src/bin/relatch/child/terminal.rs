@@ -9,7 +9,10 @@ use std::{
     },
 };
 
-use super::masks::{as_if_in_front, while_stoppable};
+use super::{
+    masks::{as_if_in_front, while_stoppable},
+    signals::is_ignored,
+};
 use rustix::{
     io::Errno,
     process::{Pid, Signal, getpgrp, kill_current_process_group, test_kill_process_group},
@@ -32,10 +35,13 @@ impl Terminal {
         (tcgetpgrp(&terminal.0).ok()? == getpgrp()).then_some(terminal)
     }
 
-    /// The same, if nobody else may want it while our command runs: in a pipeline that may be a pager.
+    /// The same, if nobody else may want it while our command runs: in a pipeline that may be a pager. In the background of a script
+    /// without job control we are in front with the script, which may read meanwhile: there our input is another one, or interrupts
+    /// are ignored.
     pub(super) fn ours_alone() -> Option<Self> {
-        let in_pipeline = is_pipe(stdin().as_fd()) || is_pipe(stdout().as_fd());
-        Self::ours().filter(|_| !in_pipeline)
+        let is_input = tcgetpgrp(stdin()).is_ok_and(|front| front == getpgrp());
+        let is_alone = is_input && !is_pipe(stdout().as_fd()) && !is_ignored(Signal::INT);
+        Self::ours().filter(|_| is_alone)
     }
 
     /// A group has the keyboard from now on, and what is typed there ends or stops it.
