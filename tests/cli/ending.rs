@@ -64,6 +64,47 @@ fn a_command_that_ignores_term_is_waited_for_while_its_lock_is_held() {
 }
 
 #[test]
+fn the_lock_of_a_command_that_is_told_to_end_is_held_until_all_of_its_group_has_tidied_up() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let inner = "trap \"until [ -e end ]; do sleep 0.01; done; date +%s%N > tidied; exit\" TERM; echo x > began; while :; do sleep 0.01; done";
+    let here = Running::start(&mut run(&folder, &[], &name, &format!("sh -c '{inner}'; echo next")));
+    folder.read("began");
+    let there = Running::start(&mut run(&folder, &[], &name, "date +%s%N > there"));
+    eventually(SOON, || Server::shared().listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
+    here.signal(Signal::TERM);
+    // It says so once that takes a while.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!folder.at("there").exists());
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    let came = here.came();
+    assert_eq!((came.status, &*came.out), (Some(143), ""), "{}", came.err);
+    let said = format!("relatch: lock \"{name}\" is held until the end of what the command has left at work");
+    // A shell may have a word of its own about what was ended.
+    assert_eq!(came.err.lines().filter(|line| *line == said).count(), 1, "{}", came.err);
+    assert_eq!(there.came().in_silence(), 0);
+    assert!(folder.time("tidied") < folder.time("there"));
+}
+
+#[test]
+fn two_more_signals_end_the_wait_for_what_a_command_has_left() {
+    let (name, folder) = (unique_name(), Folder::new());
+    let inner = "trap \"\" TERM; echo $$ > pid; while [ ! -e end ]; do sleep 0.01; done";
+    let mut running =
+        Running::start(&mut run(&folder, &[], &name, &format!("sh -c '{inner}' & echo $$ > shell; wait")));
+    let (rest, command) = (folder.pid("pid"), folder.pid("shell"));
+    running.signal(Signal::TERM);
+    eventually(SOON, || !runs(command));
+    running.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!running.is_over() && runs(rest));
+    running.signal(Signal::TERM);
+    eventually(SOON, || running.is_over());
+    assert!(runs(rest));
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(running.came().status, Some(143));
+}
+
+#[test]
 fn whoever_waits_is_ended_by_a_signal_and_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (name, folder) = (unique_name(), Folder::new());

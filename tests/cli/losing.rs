@@ -204,6 +204,32 @@ fn a_network_that_comes_back_in_time_ends_nothing() {
 }
 
 #[test]
+fn whoever_waits_waits_on_through_an_outage() {
+    let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
+    let proxy = Proxy::to(&server);
+    let script = "echo x > began; while [ ! -e end ]; do sleep 0.05; done";
+    let here = Running::start(&mut run(&folder, &server.url(), &[], &name, script));
+    folder.read("began");
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let there = Running::saying_to(said, &mut run(&folder, &proxy.url(), &["-w", "5m"], &name, "echo in"));
+    let bounded = Running::start(&mut run(&folder, &proxy.url(), &["-w", "12s"], &name, "echo never"));
+    eventually(SOON, || server.listeners(&format!("redisson_lock__channel:{{{name}}}")) == 2);
+    println!("both wait");
+    proxy.door(Door::Refusing);
+    proxy.cut_all();
+    let line = folder.read("said");
+    assert!(line.starts_with(&format!("relatch: lock \"{name}\": ")) && line.ends_with("; waiting on"), "{line}");
+    let came = bounded.came();
+    assert_eq!((came.status, &*came.out), (Some(69), ""), "{}", came.err);
+    std::fs::write(folder.at("end"), "").expect("it is written");
+    assert_eq!(here.came().in_silence(), 0);
+    proxy.door(Door::Open);
+    let came = there.came();
+    assert_eq!((came.status, &*came.out), (Some(0), "in\n"));
+    assert_eq!(folder.read("said"), line, "that was all");
+}
+
+#[test]
 fn whoever_cannot_say_that_the_lock_is_free_says_when_it_is() {
     let (server, name, folder) = (Server::own(), unique_name(), Folder::new());
     let proxy = Proxy::to(&server);

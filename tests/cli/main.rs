@@ -1,5 +1,7 @@
 //! The program `relatch`, as a shell calls it, on real servers.
 
+#[cfg(target_os = "linux")]
+mod container;
 mod deployments;
 #[cfg(target_os = "linux")]
 mod ending;

@@ -51,7 +51,7 @@ fn is_free(name: &str) -> bool {
 }
 
 #[test]
-fn an_interrupt_ends_the_command_and_not_whoever_called() {
+fn an_interrupt_that_ends_the_command_is_seen_by_whoever_called() {
     let name = unique_name();
     let script = format!("trap 'echo hit' INT; {} sh -c 'echo began; exec sleep 60'; echo status $?", run(&name, ""));
     let mut terminal = Terminal::with(&script);
@@ -59,8 +59,33 @@ fn an_interrupt_ends_the_command_and_not_whoever_called() {
     terminal.types(INTERRUPT);
     terminal.shows("status 130");
     terminal.is_over();
-    assert!(!terminal.screen().contains("hit"), "{}", terminal.screen());
+    assert!(terminal.screen().contains("hit"), "{}", terminal.screen());
     assert!(is_free(&name));
+}
+
+#[test]
+fn an_interrupt_ends_the_loop_around_a_command_that_runs_or_waits() {
+    for shell in ["sh", "bash"].into_iter().filter(|shell| std::path::Path::new("/bin").join(shell).exists()) {
+        for input in ["", "</dev/null"] {
+            let (name, folder) = (unique_name(), Folder::new());
+            let rounds = |command: &str| {
+                let run = run(&name, "");
+                format!("for n in 1 2 3; do echo round $n; {run} {command} {input}; done; echo after")
+            };
+            std::fs::write(folder.at("runs"), rounds("sh -c 'echo began; exec sleep 60'")).expect("it is written");
+            std::fs::write(folder.at("waits"), rounds("true")).expect("it is written");
+            let mut holder = Terminal::with(&format!("{shell} '{}'", folder.at("runs").display()));
+            holder.shows("began");
+            let mut waiting = Terminal::with(&format!("{shell} '{}'", folder.at("waits").display()));
+            eventually(SOON, || Server::shared().listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
+            for terminal in [&mut waiting, &mut holder] {
+                terminal.types(INTERRUPT);
+                terminal.is_over();
+                let screen = terminal.screen();
+                assert!(!screen.contains("round 2") && !screen.contains("after"), "{shell} {input}: {screen}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -68,13 +93,15 @@ fn a_command_that_takes_an_interrupt_for_something_else_goes_on() {
     let name = unique_name();
     let command =
         "sh -c 'trap \"echo taken; hit=1\" INT; echo began; until [ $hit ]; do sleep 0.05; done; echo after; exit 3'";
-    let mut terminal = Terminal::with(&format!("{} {command}; echo status $?", run(&name, "")));
+    let script = format!("trap 'echo hit' INT; {} {command}; echo status $?", run(&name, ""));
+    let mut terminal = Terminal::with(&script);
     terminal.shows("began");
     terminal.types(INTERRUPT);
     terminal.shows("taken");
     terminal.shows("after");
     terminal.shows("status 3");
     terminal.is_over();
+    assert!(!terminal.screen().contains("hit"), "{}", terminal.screen());
 }
 
 #[test]

@@ -17,11 +17,18 @@ mod run;
 mod say;
 mod status;
 
-use std::{env, fmt, process::ExitCode};
+use std::{
+    env, fmt,
+    process::{self, ExitCode},
+};
 
 use clap::Parser;
+use rustix::process::Signal;
 
-use crate::args::{Cli, Command};
+use crate::{
+    args::{Cli, Command},
+    child::Signals,
+};
 
 /// Why a call comes to nothing: one line, and the status.
 #[derive(Debug)]
@@ -60,6 +67,7 @@ impl From<relatch::Error> for Failure {
 }
 
 fn main() -> ExitCode {
+    child::interrupt::end_if_asked_for();
     if let Some(arguments) = child::shim::asked_for() {
         let status = child::shim::run(&arguments);
         say::finish();
@@ -77,7 +85,23 @@ fn main() -> ExitCode {
         failure.status
     });
     say::finish();
+    if status == status::of_signal(Signal::INT.as_raw()) {
+        child::interrupt::end_so();
+    }
     status.into()
+}
+
+/// As the first process of a container we are ended by no signal that we do not listen to.
+async fn until_told(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+    if process::id() != 1 {
+        return work.await;
+    }
+    let mut signals = Signals::listen().map_err(Failure::system)?;
+    tokio::select! {
+        biased;
+        signal = signals.asked_to_end() => Ok(status::of_signal(signal.as_raw())),
+        status = work => status,
+    }
 }
 
 /// All of it happens on this thread: commands that it starts end with it.
@@ -90,9 +114,9 @@ fn begin(cli: Cli) -> Result<u8, Failure> {
         match cli.command {
             Command::Run(run) => run::run(&cli.server, *run).await,
             Command::Once(once) => once::run(&cli.server, *once).await,
-            Command::Inspect(inspect) => inspect::run(&cli.server, inspect).await,
-            Command::ForceUnlock(force) => force::run(&cli.server, force).await,
-            Command::Doctor(doctor) => doctor::run(&cli.server, doctor).await,
+            Command::Inspect(inspect) => until_told(inspect::run(&cli.server, inspect)).await,
+            Command::ForceUnlock(force) => until_told(force::run(&cli.server, force)).await,
+            Command::Doctor(doctor) => until_told(doctor::run(&cli.server, doctor)).await,
             Command::Completions(completions) => completions::print(&completions),
         }
     });

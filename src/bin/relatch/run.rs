@@ -3,7 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use relatch::{Acquire, Client, Error, FencedLock, LockGuard, Mutex, Result, TryAcquire};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     Failure,
@@ -17,6 +17,9 @@ use crate::{
 
 /// The part of a lease that a look at the server may take before the command begins.
 const PART_FOR_A_LOOK: u32 = 4;
+
+/// Whoever waits asks a server again that does not answer, so often.
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 /// The lock, with tokens or without.
 enum Lock {
@@ -79,7 +82,7 @@ pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Fa
             client.close().await;
             return Ok(status::of_signal(signal.as_raw()));
         }
-        taken = take(&lock, &run) => taken,
+        taken = take(&lock, &run, &name) => taken,
     };
     let status = match taken {
         Ok(Some(guard)) => under(&client, &lock, guard, &name, &command, &run, &mut signals).await,
@@ -95,15 +98,36 @@ pub(crate) async fn run(server: &Server, run: Run) -> std::result::Result<u8, Fa
     status
 }
 
-async fn take(lock: &Lock, run: &Run) -> Result<Option<LockGuard>> {
-    if !run.no_wait && run.wait.is_none() {
+/// Waits for the lock, through an outage as well: whoever waits for it wants the command to run, and not a server.
+async fn take(lock: &Lock, run: &Run, name: &str) -> Result<Option<LockGuard>> {
+    let until = run.wait.and_then(|wait| Instant::now().checked_add(wait));
+    let mut is_told = false;
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let error = match ask(lock, run, left.or(run.wait)).await {
+            Err(error) if error.is_transient() && !run.no_wait => error,
+            taken => return taken,
+        };
+        if until.is_some_and(|until| until <= Instant::now() + BETWEEN_TRIES) {
+            return Err(error);
+        }
+        if !is_told {
+            say::line(&format!("lock {}: {}; waiting on", say::name(name), say::chain(&error)));
+            is_told = true;
+        }
+        sleep(BETWEEN_TRIES).await;
+    }
+}
+
+async fn ask(lock: &Lock, run: &Run, wait: Option<Duration>) -> Result<Option<LockGuard>> {
+    if !run.no_wait && wait.is_none() {
         let asked = lock.lock();
         return match run.max_hold {
             Some(bound) => asked.max_hold(bound).await.map(Some),
             None => asked.await.map(Some),
         };
     }
-    let asked = lock.try_lock().wait(run.wait.unwrap_or_default());
+    let asked = lock.try_lock().wait(wait.unwrap_or_default());
     match run.max_hold {
         Some(bound) => asked.max_hold(bound).await,
         None => asked.await,

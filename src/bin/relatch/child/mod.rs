@@ -1,6 +1,8 @@
 //! The command that runs under a lock: a process group of its own, which ends with us.
 
+pub(crate) mod interrupt;
 pub(crate) mod masks;
+mod others;
 mod plan;
 pub(crate) mod shim;
 mod signals;
@@ -16,7 +18,7 @@ use std::{
     process::{Child, Command},
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use self::terminal::Terminal;
 pub(crate) use self::{
@@ -103,29 +105,35 @@ impl Group {
         Ok(waitid(WaitId::Pid(self.id), options)?.is_some())
     }
 
-    /// Lets go of a command that has ended, and takes the terminal back. What of its group is left goes on.
-    pub(crate) fn let_go(&mut self) {
-        if !self.ended {
-            self.take_back();
-            self.ended = true;
-            drop(self.child.wait());
+    /// Lets go of a command that has ended, and takes the terminal back: whether it had that. What of its group is left goes on.
+    pub(crate) fn let_go(&mut self) -> bool {
+        if self.ended {
+            return false;
         }
+        let was_in_front = self.take_back();
+        self.ended = true;
+        drop(self.child.wait());
+        was_in_front
     }
 
-    fn take_back(&self) {
-        if let Some(terminal) = Terminal::open() {
-            terminal.take_back_from(self.id);
-        }
+    fn take_back(&self) -> bool {
+        Terminal::open().is_some_and(|terminal| terminal.take_back_from(self.id))
     }
 
-    /// Whether anybody of the group is left, once the command itself was let go.
+    /// Whether anybody of the group still works, once the command itself was let go.
     pub(crate) fn leaves_others(&self) -> bool {
-        test_kill_process_group(self.id).is_ok()
+        others::collect(self.id);
+        others::any_works(self.id)
     }
 
-    /// Ends those as well.
-    pub(crate) fn kill_others(&self) {
-        let _ = kill_process_group(self.id, Signal::KILL);
+    /// Collects those whom nobody else will, where we are the first process.
+    pub(crate) fn collect_orphans(&self) {
+        others::collect(self.id);
+    }
+
+    /// Tells all of the group, also those who are left when the command has ended.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        let _ = kill_process_group(self.id, signal);
     }
 
     /// Gives it the terminal that it wants, if that is ours to give. Whether it was.
@@ -167,7 +175,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.ended {
             self.signal(Signal::KILL);
-            self.let_go();
+            let _ = self.let_go();
         }
     }
 }

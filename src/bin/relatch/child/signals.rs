@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
 
-use super::{masks, terminal};
+use super::{interrupt, masks, terminal};
 use crate::status::ON_REQUEST;
 
 /// They are passed on to the command.
@@ -88,7 +88,12 @@ impl Signals {
     pub(crate) async fn asked_to_end(&mut self) -> Signal {
         loop {
             match self.next().await {
-                Heard::Passed(signal) => return signal,
+                Heard::Passed(signal) => {
+                    if signal == Signal::INT {
+                        interrupt::note(true);
+                    }
+                    return signal;
+                }
                 Heard::Stop => terminal::stop(),
                 Heard::Child | Heard::GoOn => {}
             }
@@ -105,9 +110,14 @@ impl Signals {
         self.asked += 1;
     }
 
+    /// Whether we were asked to end twice since the command was over.
+    pub(crate) fn is_asked_twice(&self) -> bool {
+        self.asked >= 2
+    }
+
     /// Once we were asked to end for the second time since the command was over. Dropped, it goes on counting where it was.
     pub(crate) async fn asked_twice(&mut self) {
-        while self.asked < 2 {
+        while !self.is_asked_twice() {
             self.asked_to_end().await;
             self.count_one();
         }

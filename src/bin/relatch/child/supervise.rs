@@ -4,20 +4,18 @@ use std::{future::pending, io, pin::pin, time::Duration};
 
 use relatch::{Error, JobContext, LockGuard};
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Change, Group, Plan,
+    Change, Group, Plan, interrupt,
     plan::Step,
     signals::{Heard, Signals},
+    terminal,
 };
 use crate::{
     duration, say,
     status::{self, Ended},
 };
-
-/// How often is looked whether anybody of a group is left, of which nothing is heard.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// What a command runs under.
 #[derive(Debug)]
@@ -71,7 +69,27 @@ enum Course {
     Killed,
 }
 
+/// What was left of a group when its command had ended is looked for so often.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// For so long nothing is said of it.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Ends a command, unless it says something else.
+fn ends(signal: Signal) -> bool {
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
+}
+
+/// Signals that were passed on, as far as it matters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    /// One that ends a command.
+    to_end: bool,
+    interrupt: bool,
+}
+
 /// Waits for the command's end. What is said of it names `what`, as in `lock "a"`.
+///
+/// One that was told to end may leave others of its group that still tidy up: its end is theirs. So it is with `flock`.
 pub(crate) async fn supervise(
     group: &mut Group,
     held: &Held<'_>,
@@ -80,17 +98,38 @@ pub(crate) async fn supervise(
     what: &str,
 ) -> io::Result<Ending> {
     let mut lost = pin!(held.lost());
-    let (mut course, mut loss) = (Course::Runs, None);
+    let (mut course, mut loss, mut passed, mut over) = (Course::Runs, None, Passed::default(), None);
     loop {
-        match group.change()? {
-            Change::None => {}
-            Change::Ended(ended) => return Ok(Ending { ended, for_loss: end_group(group, course).await }),
-            Change::WantsTerminal if group.go_on_as_it_wants() => continue,
-            Change::Stopped | Change::WantsTerminal => {
-                group.stop_too();
-                course = go_on(group, held, plan, course, what, GoesOn::InFront);
-                continue;
+        match over {
+            Some(Over { ended, .. }) if !waits_for_others(group, course, ended, passed, signals) => {
+                let for_loss = !matches!(course, Course::Runs);
+                if for_loss {
+                    group.signal_all(Signal::KILL);
+                }
+                return Ok(Ending { ended, for_loss });
             }
+            Some(Over { since, is_told: false, ended }) if since.elapsed() >= SILENCE => {
+                say::line(&format!("{what} is held until the end of what the command has left at work"));
+                over = Some(Over { since, is_told: true, ended });
+            }
+            Some(_) => {}
+            None => match group.change()? {
+                Change::None => {}
+                Change::Ended(ended) => {
+                    let was_in_front = group.let_go();
+                    if ended == Ended::Killed(Signal::INT.as_raw()) {
+                        interrupt::note(!was_in_front || passed.interrupt);
+                    }
+                    over = Some(Over { since: Instant::now(), is_told: false, ended });
+                    continue;
+                }
+                Change::WantsTerminal if group.go_on_as_it_wants() => continue,
+                Change::Stopped | Change::WantsTerminal => {
+                    group.stop_too();
+                    course = go_on(group, held, plan, course, what, GoesOn::InFront);
+                    continue;
+                }
+            },
         }
         let wake_at = match course {
             Course::Runs => match plan.step(held.expires_in()) {
@@ -116,15 +155,26 @@ pub(crate) async fn supervise(
             Course::Stops(until) => Some(until),
             Course::Killed => None,
         };
+        let look_at = over.map(|_| Instant::now() + BETWEEN_LOOKS);
         tokio::select! {
             biased;
             heard = signals.next() => match heard {
+                Heard::Passed(signal) if over.is_some() => {
+                    signals.count_one();
+                    group.signal_all(signal);
+                }
                 // The command would not hear it any more.
                 Heard::Passed(_) if group.has_ended()? => signals.count_one(),
-                Heard::Passed(signal) => group.signal(signal),
+                Heard::Passed(signal) => {
+                    passed.to_end |= ends(signal);
+                    passed.interrupt |= signal == Signal::INT;
+                    group.signal(signal);
+                }
+                Heard::GoOn if over.is_some() => group.signal_all(Signal::CONT),
                 Heard::GoOn => course = go_on(group, held, plan, course, what, GoesOn::Anywhere),
+                Heard::Stop if over.is_some() => terminal::stop(),
                 Heard::Stop => group.signal(Signal::TSTP),
-                Heard::Child => {}
+                Heard::Child => group.collect_orphans(),
             },
             error = &mut lost, if loss.is_none() => {
                 if plan.step(None) == Step::Nothing {
@@ -133,8 +183,32 @@ pub(crate) async fn supervise(
                 loss = Some(error);
             }
             () = at(wake_at) => {}
+            () = at(look_at) => {}
         }
     }
+}
+
+/// A command that has ended, and was let go.
+#[derive(Clone, Copy, Debug)]
+struct Over {
+    ended: Ended,
+    since: Instant,
+    /// That others are waited for.
+    is_told: bool,
+}
+
+/// Whether others of a group are waited for whose command has ended: they were told to end as well, by us or by the terminal.
+fn waits_for_others(group: &Group, course: Course, ended: Ended, passed: Passed, signals: &Signals) -> bool {
+    let by_signal = match ended {
+        Ended::Killed(number) => Signal::from_named_raw(number).is_some_and(ends),
+        Ended::Exited(_) => false,
+    };
+    let waits = match course {
+        Course::Runs => (by_signal || passed.to_end) && !signals.is_asked_twice(),
+        Course::Stops(until) => Instant::now() < until,
+        Course::Killed => false,
+    };
+    waits && group.leaves_others()
 }
 
 async fn at(when: Option<Instant>) {
@@ -153,14 +227,14 @@ fn why(loss: Option<&Error>, held: &Held<'_>, what: &str) -> String {
 }
 
 fn tell_to_stop(group: &Group, kill_in: Duration) -> Course {
-    group.signal(Signal::TERM);
+    group.signal_all(Signal::TERM);
     // One that stands still would hear it only when it is too late.
-    group.signal(Signal::CONT);
+    group.signal_all(Signal::CONT);
     Course::Stops(Instant::now() + kill_in)
 }
 
 fn kill(group: &Group) -> Course {
-    group.signal(Signal::KILL);
+    group.signal_all(Signal::KILL);
     Course::Killed
 }
 
@@ -185,19 +259,4 @@ fn go_on(group: &mut Group, held: &Held<'_>, plan: &Plan, course: Course, what: 
         GoesOn::InFront => drop(group.go_on_in_front()),
     }
     course
-}
-
-/// Lets go of a command that has ended; of one that was to stop the others of its group as well, by the same time. Whether it was.
-async fn end_group(group: &mut Group, course: Course) -> bool {
-    group.let_go();
-    if let Course::Stops(until) = course {
-        while group.leaves_others() && Instant::now() < until {
-            sleep(BETWEEN_LOOKS).await;
-        }
-    }
-    if matches!(course, Course::Runs) {
-        return false;
-    }
-    group.kill_others();
-    true
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{stdin, stdout},
+    io::{stderr, stdin, stdout},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::FileTypeExt,
@@ -52,13 +52,20 @@ impl Terminal {
         });
     }
 
-    /// We have it again, if that group had it, or one that is no more.
-    pub(super) fn take_back_from(&self, group: Pid) {
+    /// We have it again, if that group had it, or one that is no more. Whether it was that group.
+    pub(super) fn take_back_from(&self, group: Pid) -> bool {
         let has = tcgetpgrp(&self.0);
         if has.is_ok_and(|has| has == group || test_kill_process_group(has) == Err(Errno::SRCH)) {
             self.give_to(getpgrp());
         }
+        has == Ok(group)
     }
+}
+
+/// Whether somebody at a terminal sees us in front.
+pub(super) fn is_before_us() -> bool {
+    let in_front = |end: BorrowedFd<'_>| tcgetpgrp(end).is_ok_and(|front| front == getpgrp());
+    in_front(stdin().as_fd()) || in_front(stdout().as_fd()) || in_front(stderr().as_fd())
 }
 
 fn is_pipe(end: BorrowedFd<'_>) -> bool {
