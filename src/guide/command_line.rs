@@ -21,7 +21,9 @@
 //! it so), with a line unless there is `-q`. What has no counterpart (`-s`, `-u`, `-F`, a descriptor) is refused with a line that says
 //! what to write.
 //!
-//! Unlike with `flock`, the lock ends with the command itself: what that leaves in the background goes on without it.
+//! Unlike with `flock`, the lock ends with the command itself: what that leaves in the background goes on without it. If the command was
+//! told to end, though (by INT, TERM, HUP or QUIT), the lock is held until all of its group is over, who may have been told as well and
+//! tidy up: of `-c 'a && b'` the shell ends at once, and `a` later. After a second that is said, and two more signals end that wait.
 //!
 //! # Where the server is
 //!
@@ -36,15 +38,17 @@
 //! $ relatch run -w 10m --lease 20s nightly-backup -- backup.sh --all
 //! ```
 //!
-//! It waits for ten minutes at most (without `-w` for ever, with `-n` not at all), runs the command, and frees the lock. The lock is
+//! It waits for ten minutes at most (without `-w` for ever, with `-n` not at all), runs the command, and frees the lock. Once it is
+//! connected it waits on through an outage, too, and says so once; no server at the beginning is status 69. The lock is
 //! the one of [`Client::mutex`](crate::Client::mutex), shared with services that use this crate, and with Redisson; with `--fenced` that
 //! of [`Client::fenced_lock`](crate::Client::fenced_lock). It is renewed every third of `--lease`, 30 s unless it is said.
 //!
-//! The command has our input, output and errors, and its own process group, which is the terminal's while it runs: Ctrl-C is the
-//! command's, and Ctrl-Z stops both of us. In a pipeline the terminal stays with the pipeline, where a pager may want it, until the
-//! command asks for it. INT, TERM, HUP, QUIT, USR1 and USR2 that we are sent go on to the group; whoever signals all processes of a
-//! service reaches the command twice. What was ignored around us, as HUP is under `nohup`, stays ignored, but for PIPE, which does to a
-//! command what it usually does. When the command is over, the release has 10 s, and a second signal ends the wait for it.
+//! The command has our input, output and errors (one that is closed is `/dev/null`), and its own process group, which is the terminal's
+//! while it runs: Ctrl-C is the command's, and Ctrl-Z stops both of us. If Ctrl-C ends the command, it ends us in the same way, and so
+//! the script or the loop around us; Ctrl-\ ends the command alone. In a pipeline, with another input and in the background of a
+//! script the terminal stays where it is, until the command asks for it. INT, TERM, HUP, QUIT, USR1 and USR2 that we are sent go on to the group; whoever signals all processes of a
+//! service reaches the command twice. What was ignored around us, as HUP is under `nohup`, stays ignored, but for PIPE, CHLD and CONT,
+//! which do to a command what they usually do. When the command is over, the release has 10 s, and a second signal ends the wait for it.
 //!
 //! `relatch` asks the server for `RELATCH_HOLDER` before the command begins, for a quarter of the lease at most. Where that is not
 //! enough, it says so, and the variable is not set. If the lock ended meanwhile, nothing is run, and the status is 76.
@@ -87,12 +91,15 @@
 //!
 //! What this does not reach:
 //!
-//! - A process that has left the command's group (`setsid`, a daemon), or that the kernel cannot end.
+//! - A process that has left the command's group, or that the kernel cannot end: `setsid`, a daemon, what stands behind a `relatch run` of
+//!   the command's, and `timeout` within a script, which makes a group of its own. Write `timeout --foreground 60 sync.sh` there, or
+//!   rather `--max-hold 60s` in the place of `timeout`.
 //! - `relatch` itself, if it is stopped (SIGSTOP): the command goes on, and is ended when `relatch` goes on. On a machine that was asleep
 //!   both go on when it wakes, and the command may do a little more before it is ended. With Ctrl-Z both are stopped, and nobody
 //!   renews; a command that stood still for longer than its lease is killed when it is to go on.
 //! - If `relatch` is killed (SIGKILL), Linux kills the command at once, but not the processes that the command started; nor a command
-//!   that changes its user (setuid). The lock is free within the lease. Elsewhere than on Linux the command goes on.
+//!   that changes its user (setuid). The lock is free within the lease. Elsewhere than on Linux the command goes on. A command that was
+//!   in front leaves the terminal to nobody: a shell takes it back at its prompt, while a script that reads from it gets an error.
 //!
 //! Where a late write would do harm, use `RELATCH_FENCE`.
 //!

@@ -211,16 +211,12 @@ fn whoever_waits_waits_on_through_an_outage() {
     let here = Running::start(&mut run(&folder, &server.url(), &[], &name, script));
     folder.read("began");
     let said = std::fs::File::create(folder.at("said")).expect("it is written");
-    let there = Running::saying_to(said, &mut run(&folder, &proxy.url(), &["-w", "5m"], &name, "echo in"));
-    let bounded = Running::start(&mut run(&folder, &proxy.url(), &["-w", "12s"], &name, "echo never"));
-    eventually(SOON, || server.listeners(&format!("redisson_lock__channel:{{{name}}}")) == 2);
-    println!("both wait");
+    let there = Running::saying_to(said, &mut run(&folder, &proxy.url(), &[], &name, "echo in"));
+    eventually(SOON, || server.listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
     proxy.door(Door::Refusing);
     proxy.cut_all();
     let line = folder.read("said");
     assert!(line.starts_with(&format!("relatch: lock \"{name}\": ")) && line.ends_with("; waiting on"), "{line}");
-    let came = bounded.came();
-    assert_eq!((came.status, &*came.out), (Some(69), ""), "{}", came.err);
     std::fs::write(folder.at("end"), "").expect("it is written");
     assert_eq!(here.came().in_silence(), 0);
     proxy.door(Door::Open);
