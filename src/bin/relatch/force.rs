@@ -19,7 +19,10 @@ pub(crate) async fn run(server: &Server, force: ForceUnlock) -> Result<u8, Failu
     // It may be a lock or a job.
     let what = say::name(&force.name);
     let builder = connect::builder(server)?;
-    if !force.yes && !may(&what, &holder)? {
+    // Not on this thread, which has to hear what ends us.
+    let asked = (what.clone(), holder.clone());
+    let ask = move || may(&asked.0, &asked.1);
+    if !force.yes && !tokio::task::spawn_blocking(ask).await.map_err(Failure::system)?? {
         say::line("nothing was done");
         return Ok(CHANGED);
     }

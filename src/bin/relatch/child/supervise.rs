@@ -131,30 +131,8 @@ pub(crate) async fn supervise(
                 }
             },
         }
-        let wake_at = match course {
-            Course::Runs => match plan.step(held.expires_in()) {
-                Step::Nothing => None,
-                Step::LookIn(pause) => Some(Instant::now() + pause),
-                Step::Term { kill_in } => {
-                    let why = why(loss.as_ref(), held, what);
-                    course = tell_to_stop(group, kill_in);
-                    say::line(&format!("{why}: the command is told to stop"));
-                    continue;
-                }
-                Step::Kill => {
-                    let why = why(loss.as_ref(), held, what);
-                    course = kill(group);
-                    say::line(&format!("{why}: the command is killed"));
-                    continue;
-                }
-            },
-            Course::Stops(until) if until <= Instant::now() => {
-                course = kill(group);
-                continue;
-            }
-            Course::Stops(until) => Some(until),
-            Course::Killed => None,
-        };
+        let wake_at;
+        (course, wake_at) = decide(group, held, plan, course, loss.as_ref(), what);
         let look_at = over.map(|_| Instant::now() + BETWEEN_LOOKS);
         tokio::select! {
             biased;
@@ -185,6 +163,38 @@ pub(crate) async fn supervise(
             () = at(wake_at) => {}
             () = at(look_at) => {}
         }
+    }
+}
+
+/// What is done about a command by now, and when that is to be thought over.
+fn decide(
+    group: &Group,
+    held: &Held<'_>,
+    plan: &Plan,
+    course: Course,
+    loss: Option<&Error>,
+    what: &str,
+) -> (Course, Option<Instant>) {
+    match course {
+        Course::Runs => match plan.step(held.expires_in()) {
+            Step::Nothing => (course, None),
+            Step::LookIn(pause) => (course, Some(Instant::now() + pause)),
+            Step::Term { kill_in } => {
+                let why = why(loss, held, what);
+                let until = tell_to_stop(group, kill_in);
+                say::line(&format!("{why}: the command is told to stop"));
+                (Course::Stops(until), Some(until))
+            }
+            Step::Kill => {
+                let why = why(loss, held, what);
+                let course = kill(group);
+                say::line(&format!("{why}: the command is killed"));
+                (course, None)
+            }
+        },
+        Course::Stops(until) if until <= Instant::now() => (kill(group), None),
+        Course::Stops(until) => (course, Some(until)),
+        Course::Killed => (course, None),
     }
 }
 
@@ -226,11 +236,11 @@ fn why(loss: Option<&Error>, held: &Held<'_>, what: &str) -> String {
     }
 }
 
-fn tell_to_stop(group: &Group, kill_in: Duration) -> Course {
+fn tell_to_stop(group: &Group, kill_in: Duration) -> Instant {
     group.signal_all(Signal::TERM);
     // One that stands still would hear it only when it is too late.
     group.signal_all(Signal::CONT);
-    Course::Stops(Instant::now() + kill_in)
+    Instant::now() + kill_in
 }
 
 fn kill(group: &Group) -> Course {
