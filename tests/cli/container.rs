@@ -8,7 +8,7 @@ use crate::{
     screen::{INTERRUPT, Terminal},
 };
 
-const CONTAINER: &str = "unshare --pid --fork --mount-proc";
+const CONTAINER: &str = "unshare --pid --fork --kill-child --mount-proc";
 
 /// Whether this user may have one.
 fn may() -> bool {
