@@ -130,8 +130,7 @@ fn of_key(found: &Found, in_json: bool, colour: bool) -> (Severity, String) {
             "severity": severity.code(), "subject": "keys", "code": "keys.without_ttl", "server": null,
             "key": &*found.name, "found": text, "may_happen": may_happen, "to_do": to_do,
         });
-        return (severity, format!("{}
-", say::json(&finding)));
+        return (severity, format!("{}\n", say::json(&finding)));
     }
     (severity, words(severity, &format!("keys.without_ttl: {text}"), may_happen, to_do, colour))
 }
