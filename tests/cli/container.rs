@@ -48,3 +48,17 @@ fn what_a_command_leaves_is_collected_while_it_runs() {
     let came = Running::start(shell(&text).arg(script).current_dir(folder.path())).came();
     assert_eq!((came.status, &*came.out), (Some(0), "collected\n"), "{}", came.err);
 }
+
+#[test]
+fn an_interrupt_that_ends_the_command_is_status_130_where_it_does_not_end_us() {
+    if !may() {
+        return;
+    }
+    let run = format!("'{PROGRAM}' --url '{}' run '{}'", Server::shared().url(), unique_name());
+    let script = format!("trap : INT; {CONTAINER} {run} sh -c 'echo began; exec sleep 60'; echo status $?");
+    let mut terminal = Terminal::with(&script);
+    terminal.shows("began");
+    terminal.types(INTERRUPT);
+    terminal.shows("status 130");
+    terminal.is_over();
+}

@@ -67,7 +67,9 @@ impl From<relatch::Error> for Failure {
 }
 
 fn main() -> ExitCode {
-    child::interrupt::end_if_asked_for();
+    if child::interrupt::end_if_asked_for() {
+        return status::of_signal(Signal::INT.as_raw()).into();
+    }
     if let Some(arguments) = child::shim::asked_for() {
         let status = child::shim::run(&arguments);
         say::finish();

@@ -45,13 +45,16 @@ pub(crate) fn end_so() {
     }
 }
 
-/// Ends this process so, if that is what it was begun for.
-pub(crate) fn end_if_asked_for() {
+/// Ends this process so, if that is what it was begun for. Whether it was: the first process of a container, and one that ignores
+/// interrupts, are there still.
+pub(crate) fn end_if_asked_for() -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|word| word == WORD) {
+    let is_asked_for = arguments.next().is_some_and(|word| word == WORD);
+    if is_asked_for {
         let _ = match arguments.next().is_some_and(|who| who == ALL_OF_US) {
             true => kill_current_process_group(Signal::INT),
             false => kill_process(getpid(), Signal::INT),
         };
     }
+    is_asked_for
 }
