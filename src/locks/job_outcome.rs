@@ -166,6 +166,9 @@ impl JobContext {
     /// Says that the work could not be begun here, for want of something that has nothing to do with it, such as a process to do it in.
     /// If it ends as a failure then, the attempt is given back: it does not count. [`Outcome::Failed`] is told all the same.
     ///
+    /// Nothing may have been written under its [`fence`](Self::fence): the next attempt has the same. A
+    /// [`schedule`](crate::PeriodicJob::schedule) asks again at once: wait, before you give back, for what may be missing for a while.
+    ///
     /// # Examples
     ///
     /// ```

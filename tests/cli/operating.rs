@@ -446,12 +446,11 @@ fn who_holds_the_lock_and_who_is_at_the_job_of_its_name_are_both_told() {
     folder.read("began");
     let job = server.hash(&format!("relatch_job:{{{name}}}")).remove("run").expect("somebody is at it");
     let force = || done(&mut call(server, &["force-unlock", &name, "--holder", stale, "-y"])).with_a_line();
-    let said = format!("lock \"{name}\": nothing was done, {job} is at the job of this name now");
+    let said = format!("\"{name}\": nothing was done, {job} is at the job of this name now");
     assert_eq!(force(), (1, said));
     let holder = Holder::of(server, &name);
     let lock = &holder.holder;
-    let said =
-        format!("lock \"{name}\": nothing was done, it is held by {lock} now, and {job} is at the job of this name");
+    let said = format!("\"{name}\": nothing was done, it is held by {lock} now, and {job} is at the job of this name");
     assert_eq!(force(), (1, said));
     drop(running);
 }
