@@ -55,7 +55,8 @@ fn an_interrupt_that_ends_the_command_is_status_130_where_it_does_not_end_us() {
         return;
     }
     let run = format!("'{PROGRAM}' --url '{}' run '{}'", Server::shared().url(), unique_name());
-    let script = format!("trap : INT; {CONTAINER} {run} sh -c 'echo began; exec sleep 60'; echo status $?");
+    let script =
+        format!("trap : INT; {CONTAINER} setsid --ctty {run} sh -c 'echo began; exec sleep 60'; echo status $?");
     let mut terminal = Terminal::with(&script);
     terminal.shows("began");
     terminal.types(INTERRUPT);
