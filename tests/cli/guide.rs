@@ -4,6 +4,7 @@ use std::{
     fs::Permissions,
     os::unix::fs::{PermissionsExt, symlink},
     process::Command,
+    time::Duration,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
         Server,
         proxy::{Door, Proxy},
     },
-    program::{Came, Folder, PROGRAM, Running, done, relatch, shell},
+    program::{Came, Folder, PROGRAM, Running, done, in_the_midst_of_a_period, relatch, shell},
 };
 
 const README: &str = include_str!("../../README.md");
@@ -173,6 +174,7 @@ fn the_crontab_of_the_readme_works_as_it_stands_and_sends_no_mail() {
         command
     };
     assert_eq!(variables[0].0, "RELATCH_URL");
+    in_the_midst_of_a_period(Duration::from_secs(3600), Duration::ZERO);
     for line in [run, once] {
         let came = done(&mut cron(line));
         assert_eq!((came.status, &*came.out, &*came.err), (Some(0), "made\n", ""), "{line}");

@@ -10,7 +10,7 @@ use crate::{
         proxy::{Door, Proxy},
         unique_name,
     },
-    program::{Folder, Running, SOON, done, now, relatch},
+    program::{Folder, Running, SOON, done, in_the_midst_of_a_period, now, relatch},
 };
 
 /// A period that no test lives to see the end of.
@@ -61,6 +61,8 @@ fn a_command_that_fails_is_run_again_until_its_attempts_are_over() {
 fn a_command_knows_its_period_by_its_environment() {
     let name = unique_name();
     let url = Server::shared().url();
+    let (minute, day) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
+    in_the_midst_of_a_period(day, 90 * minute);
     let words = ["--url", &url, "once", "--every", "1day", "--offset", "90m", &name, "env"];
     let came = done(relatch(words).env("RELATCH_HOLDER", "of somebody around it"));
     let told: std::collections::BTreeMap<_, _> = came.out.lines().filter_map(|line| line.split_once('=')).collect();

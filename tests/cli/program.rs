@@ -223,3 +223,13 @@ pub(crate) fn now() -> Duration {
 pub(crate) fn after(instant: Instant, a_while: Duration) {
     thread::sleep((instant + a_while).saturating_duration_since(Instant::now()));
 }
+
+/// Waits for the next period where this one is about to end: whoever asks in its last moments asks in the next one, too.
+pub(crate) fn in_the_midst_of_a_period(every: Duration, offset: Duration) {
+    const ENOUGH: Duration = Duration::from_secs(30);
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
+    let left = every.as_secs() - (since_1970 - offset).as_secs() % every.as_secs();
+    if left < ENOUGH.as_secs() {
+        thread::sleep(Duration::from_secs(left));
+    }
+}

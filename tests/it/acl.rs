@@ -319,8 +319,8 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
         Err(error) => note(Some(error)),
     }
     note(guard.extend(LOOK * 2).await.err());
-    let successor = tokio::spawn(mutex.lock().lease(LOOK));
-    let waiting = tokio::spawn(other.mutex(name).try_lock().wait(COMMAND * 4));
+    let mut successor = tokio::spawn(mutex.lock().lease(LOOK));
+    let mut waiting = tokio::spawn(other.mutex(name).try_lock().wait(COMMAND * 4));
     // Long enough for a waiter's link to be asked whether it lives.
     let _ = timeout(COMMAND * 3, async {
         while denied(server).is_empty() {
@@ -329,12 +329,21 @@ async fn try_all(server: &Server, (one, other): (&Client, &Client), name: &str, 
     })
     .await;
     note(guard.unlock().await.err());
-    match successor.await.expect("no panic") {
+    let (entered, waits) = tokio::select! {
+        biased;
+        entered = &mut successor => (entered, true),
+        // Where a hand-over is refused the other client may come first, and then makes room.
+        held = &mut waiting => {
+            drop(held);
+            (successor.await, false)
+        }
+    };
+    match entered.expect("no panic") {
         Ok(guard) => note(guard.unlock().await.err()),
         Err(error) => note(Some(error)),
     }
     // Kept: a lock that is free has nobody to be looked at.
-    let _held = waiting.await;
+    let _held = if waits { Some(waiting.await) } else { None };
     note(lock.inspect().await.err());
     note(lock.force_unlock().await.err());
     let fenced = one.fenced_lock(format!("{name}:fenced"));
