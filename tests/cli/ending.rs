@@ -67,20 +67,20 @@ fn a_command_that_ignores_term_is_waited_for_while_its_lock_is_held() {
 fn the_lock_of_a_command_that_is_told_to_end_is_held_until_all_of_its_group_has_tidied_up() {
     let (name, folder) = (unique_name(), Folder::new());
     let inner = "trap \"until [ -e end ]; do sleep 0.01; done; date +%s%N > tidied; exit\" TERM; echo x > began; while :; do sleep 0.01; done";
-    let here = Running::start(&mut run(&folder, &[], &name, &format!("sh -c '{inner}'; echo next")));
+    let said = std::fs::File::create(folder.at("said")).expect("it is written");
+    let here = Running::saying_to(said, &mut run(&folder, &[], &name, &format!("sh -c '{inner}'; echo next")));
     folder.read("began");
     let there = Running::start(&mut run(&folder, &[], &name, "date +%s%N > there"));
     eventually(SOON, || Server::shared().listeners(&format!("redisson_lock__channel:{{{name}}}")) == 1);
     here.signal(Signal::TERM);
-    // It says so once that takes a while.
-    std::thread::sleep(Duration::from_millis(1500));
+    // It says so once that takes a while. A shell may have a word of its own before, about what was ended.
+    let line = format!("relatch: lock \"{name}\" is held until the end of what the command has left at work");
+    let times = || folder.read("said").lines().filter(|said| *said == line).count();
+    eventually(SOON, || times() == 1);
     assert!(!folder.at("there").exists());
     std::fs::write(folder.at("end"), "").expect("it is written");
     let came = here.came();
-    assert_eq!((came.status, &*came.out), (Some(143), ""), "{}", came.err);
-    let said = format!("relatch: lock \"{name}\" is held until the end of what the command has left at work");
-    // A shell may have a word of its own about what was ended.
-    assert_eq!(came.err.lines().filter(|line| *line == said).count(), 1, "{}", came.err);
+    assert_eq!((came.status, &*came.out, times()), (Some(143), "", 1), "{}", folder.read("said"));
     assert_eq!(there.came().in_silence(), 0);
     assert!(folder.time("tidied") < folder.time("there"));
 }
@@ -88,15 +88,24 @@ fn the_lock_of_a_command_that_is_told_to_end_is_held_until_all_of_its_group_has_
 #[test]
 fn two_more_signals_end_the_wait_for_what_a_command_has_left() {
     let (name, folder) = (unique_name(), Folder::new());
-    let inner = "trap \"\" TERM; echo $$ > pid; while [ ! -e end ]; do sleep 0.01; done";
+    let inner = "trap \"echo >> heard\" TERM USR1; echo $$ > pid; while [ ! -e end ]; do sleep 0.01; done";
     let mut running =
         Running::start(&mut run(&folder, &[], &name, &format!("sh -c '{inner}' & echo $$ > shell; wait")));
     let (rest, command) = (folder.pid("pid"), folder.pid("shell"));
+    let heard = |times| {
+        eventually(SOON, || {
+            std::fs::read_to_string(folder.at("heard")).is_ok_and(|heard| heard.lines().count() == times)
+        });
+    };
     running.signal(Signal::TERM);
     eventually(SOON, || !runs(command));
-    running.signal(Signal::TERM);
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(!running.is_over() && runs(rest));
+    heard(1);
+    // What means something else to the command, and the first of the two, go on to the rest, and we wait.
+    for (signal, times) in [(Signal::USR1, 2), (Signal::USR1, 3), (Signal::TERM, 4)] {
+        running.signal(signal);
+        heard(times);
+        assert!(!running.is_over() && runs(rest), "{signal:?}");
+    }
     running.signal(Signal::TERM);
     eventually(SOON, || running.is_over());
     assert!(runs(rest));

@@ -1,4 +1,4 @@
-//! Acquisitions that come to nothing, ten thousand in two rounds: memory, tasks, descriptors, channels and keys are what
+//! Acquisitions that come to nothing, ten thousand at a time: memory, tasks, descriptors, channels and keys are what
 //! they were. They happen in a process of their own, so that nothing else blurs what it uses.
 
 use std::{process, thread, time::Duration};
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// So many, and so many before them.
-const ROUND: usize = 5_000;
+const ROUND: usize = 10_000;
 const WARM_UP: usize = 2_500;
 /// So many of them are under way at the same time.
 const AT_ONCE: usize = 125;
@@ -41,9 +41,9 @@ const LONG: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(30);
 /// Between two messages.
 const PACE: Duration = Duration::from_micros(200);
-/// What could leak is more than that in two rounds: an entry with a name and a queue, a hold, a task, a subscription
+/// What could leak is more than that in ten thousand: an entry with a name and a queue, a hold, a task, a subscription
 /// have some hundred bytes each.
-const GROWTH: usize = 40 * 2 * ROUND;
+const GROWTH: usize = 40 * ROUND;
 const ROUNDS: usize = 5;
 
 /// What an idle process has.
@@ -70,7 +70,7 @@ impl Uses {
     }
 }
 
-/// Tries in vain, five thousand times a round, in a way that the first argument names; the others are the server's url and
+/// Tries in vain, ten thousand times a round, in a way that the first argument names; the others are the server's url and
 /// the client's, what all names begin with, and how those who wait are told. Says what the process uses at rest after each round.
 pub(crate) fn try_in_vain(parent: &mut Parent, args: &[String]) {
     let [way, server, url, root, publish] = args else { panic!("five arguments") };

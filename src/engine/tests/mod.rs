@@ -89,7 +89,7 @@ const SLICE: Duration = Duration::from_millis(10);
 const HANGS: Duration = Duration::from_secs(20);
 
 /// How often something that must never happen is given the chance to.
-const MANY: u64 = 20_000;
+const MANY: u64 = 100_000;
 
 /// A client on a server of its own.
 struct Bench {

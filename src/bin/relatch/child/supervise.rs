@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     duration, say,
-    status::{self, Ended},
+    status::{self, Ended, ON_REQUEST},
 };
 
 /// What a command runs under.
@@ -73,11 +73,6 @@ enum Course {
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// For so long nothing is said of it.
 const SILENCE: Duration = Duration::from_secs(1);
-
-/// Ends a command, unless it says something else.
-fn ends(signal: Signal) -> bool {
-    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
-}
 
 /// Signals that were passed on, as far as it matters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,13 +133,16 @@ pub(crate) async fn supervise(
             biased;
             heard = signals.next() => match heard {
                 Heard::Passed(signal) if over.is_some() => {
-                    signals.count_one();
+                    // One that means something else to the command is for those alone who are left of it.
+                    if ON_REQUEST.contains(&signal) {
+                        signals.count_one();
+                    }
                     group.signal_all(signal);
                 }
                 // The command would not hear it any more.
                 Heard::Passed(_) if group.has_ended()? => signals.count_one(),
                 Heard::Passed(signal) => {
-                    passed.to_end |= ends(signal);
+                    passed.to_end |= ON_REQUEST.contains(&signal);
                     passed.interrupt |= signal == Signal::INT;
                     group.signal(signal);
                 }
@@ -210,7 +208,7 @@ struct Over {
 /// Whether others of a group are waited for whose command has ended: they were told to end as well, by us or by the terminal.
 fn waits_for_others(group: &Group, course: Course, ended: Ended, passed: Passed, signals: &Signals) -> bool {
     let by_signal = match ended {
-        Ended::Killed(number) => Signal::from_named_raw(number).is_some_and(ends),
+        Ended::Killed(number) => ON_REQUEST.into_iter().any(|signal| signal.as_raw() == number),
         Ended::Exited(_) => false,
     };
     let waits = match course {

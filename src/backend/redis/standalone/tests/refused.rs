@@ -235,13 +235,13 @@ async fn who_finds_something_else_at_the_key_is_told_what_it_is() {
         (&READ, "hash", "WRONGTYPE, the key holds a hash"),
         (&WRITE, "text", "WRONGTYPE, the key holds a string, as a lock of another library is"),
     ];
-    for (script, key, told) in rows {
+    for (script, key, shown) in rows {
         for _ in ["by source", "by hash"] {
             let call = Call { script, keys: &[key], args: &[], dispatch: None, polled: Polled::ByCaller };
             let fault = backend.run(&call).await.unwrap_err();
             assert_eq!((fault.kind, fault.may_have_run), (FaultKind::WrongType, true));
             let words = fault.source.to_string();
-            assert_eq!(words, told);
+            assert_eq!(words, shown);
             // Whoever may not ask hears what the server says of the key.
             let words = less.run(&call).await.unwrap_err().source.to_string();
             assert_eq!(words, "WRONGTYPE Operation against a key holding the wrong kind of value");

@@ -245,14 +245,14 @@ fn what_nobody_knows_is_refused_and_only_a_script_s_words_say_that_it_ran() {
 
 #[test]
 fn of_a_key_of_another_kind_it_is_told_without_the_script() {
-    let told = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    let refusal = "WRONGTYPE Operation against a key holding the wrong kind of value";
     for words in [
-        told.to_owned(),
-        format!("{told} script: 18cba4488128aba82fa56e01503e9bea8a471422, on @user_script:1."),
+        refusal.to_owned(),
+        format!("{refusal} script: 18cba4488128aba82fa56e01503e9bea8a471422, on @user_script:1."),
         format!(
-            "ERR Error running script (call to f_18cba4488128aba82fa56e01503e9bea8a471422): @user_script:1: {told}"
+            "ERR Error running script (call to f_18cba4488128aba82fa56e01503e9bea8a471422): @user_script:1: {refusal}"
         ),
     ] {
-        assert_eq!(of_the_key(&words), told);
+        assert_eq!(of_the_key(&words), refusal);
     }
 }
