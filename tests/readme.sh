@@ -26,11 +26,13 @@ block() {
 } >"$crate/Cargo.toml"
 block 'Testing your service' rust >"$crate/src/lib.rs"
 cp Cargo.lock "$crate"
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR
 
 cd "$crate"
 # With the versions that are known here; without a network what is already here must do.
-said=$(env -u REDIS_URL CARGO_TARGET_DIR="$project/target" cargo test --quiet --offline 2>&1) ||
-    said=$(env -u REDIS_URL CARGO_TARGET_DIR="$project/target" cargo test --quiet 2>&1) || {
+said=$(env -u REDIS_URL cargo test --quiet --offline 2>&1) ||
+    said=$(env -u REDIS_URL cargo test --quiet 2>&1) || {
     printf '%s\n' "$said"
     exit 1
 }

@@ -20,6 +20,7 @@ const FEATURES: &[(&str, bool)] = &[
     ("cluster", cfg!(feature = "cluster")),
     ("sentinel", cfg!(feature = "sentinel")),
     ("embedded", cfg!(feature = "embedded")),
+    ("operate", cfg!(feature = "operate")),
     ("cli", cfg!(feature = "cli")),
 ];
 
@@ -41,7 +42,13 @@ fn programs() -> &'static Path {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let on: Vec<&str> = FEATURES.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--offline", "--examples", "--features", &on.join(",")]);
+        build.args(["build", "--quiet", "--offline", "--examples"]);
+        if on.len() == FEATURES.len() {
+            // Then it is the build of everything, whose other members switch on more of what all need.
+            build.args(["--workspace", "--all-features"]);
+        } else {
+            build.args(["--features", &on.join(",")]);
+        }
         if !cfg!(debug_assertions) {
             build.arg("--release");
         }

@@ -1,6 +1,7 @@
 //! Where both sides meet: a deployment of Redis, and how each side is told of it. It knows nothing of what they do there.
 
 use std::{
+    env,
     io::{Write, stderr},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
@@ -28,7 +29,7 @@ use crate::{
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// Who runs beside a test, of the others that need Java.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
     /// Anybody.
     Any,
@@ -70,8 +71,13 @@ impl Site {
         Self::of(company, test, Server::builder(), |_| None)
     }
 
-    /// The same, found by a sentinel.
+    /// The same, found by a sentinel. Who measures does so there only if all is asked for: it takes minutes, and a sentinel has no
+    /// part in a lock that is held.
     pub(crate) fn sentinel(company: Company, test: &str) -> Option<Self> {
+        if company == Company::None && env::var("RELATCH_INTEROP").is_ok_and(|wanted| wanted != "all") {
+            skipped("all was not asked for", test);
+            return None;
+        }
         Self::of(company, test, Server::builder(), |server| Some(Server::builder().watching(server).start()))
     }
 
@@ -231,13 +237,17 @@ async fn start(peers: &Mutex<Vec<Arc<Peer>>>, address: &str, mode: &str, options
     peer
 }
 
-/// Where there is no Java it is said past the test runner, which would keep it to itself.
+/// What is skipped is said past the test runner, which would keep it to itself.
 fn turn(company: Company, test: &str) -> Option<Turn> {
     if !maven_is_there() {
-        let _ = writeln!(stderr(), "skipped, there is no Maven: {test}");
+        skipped("there is no Maven", test);
         return None;
     }
     Some(Turn::take(company))
+}
+
+fn skipped(why: &str, test: &str) {
+    let _ = writeln!(stderr(), "skipped, {why}: {test}");
 }
 
 impl Turn {
