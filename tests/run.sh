@@ -154,25 +154,18 @@ clients() {
     return "$status"
 }
 
-# Where the tests are built.
-built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-
-# What reads the sources, and builds what no test of the others is, goes on beside all else, in a folder of its own, and only while
-# a processor has nothing to do: so it takes no time from a test that watches the clock. Its words come in one piece at its end, and
-# its summary with the others'.
+# What reads the sources, and what takes long to build and no time when it runs, goes on beside all else as soon as the tests are
+# built, and only while a processor has nothing to do: so it takes no time from a test that watches the clock. It shares their
+# folder, since half of what it needs is there. Its words come in one piece at its end, and its summary with the others'.
 beside=
 beside_says=
 beside() {
     beside_says=$(mktemp -d) || exit 1
     (
         chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 "$BASHPID" >/dev/null
-        export CARGO_TARGET_DIR=$built/beside
         summary=()
         failed=0
         readings
-        # From here on in the folder of the tests, for whose builds nobody is to wait by now.
-        until [ -e "$beside_says/builds" ]; do sleep 0.2; done
-        export CARGO_TARGET_DIR=$built
         other_builds
         printf '%s\n' ${summary[@]+"${summary[@]}"} >"$beside_says/summary"
         printf '%s\n' "$failed" >"$beside_says/failed"
@@ -265,7 +258,7 @@ builds_for_tls() {
         cargo test --quiet --no-run --features "native-tls redis/tokio-rustls-comp" --test tls
 }
 
-# What is run later, so that no compiler takes time from a test that watches the clock.
+# What is run later, so that no compiler takes time from a test that watches the clock: tests, and examples beside them.
 builds() {
     cargo test --quiet --no-run "${tested[@]}" && cargo test --quiet --no-run "${tested[@]}" --bench allocations
 }
@@ -274,9 +267,8 @@ step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
 step "openssl is installed" openssl_program
 step "the library for a stepped clock is installed" clock_library
-beside
 step "builds" builds
-touch "$beside_says/builds"
+beside
 unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
@@ -284,7 +276,8 @@ fi
 step "the lock clients of Python" clients python tokens::redis_py
 step "the lock clients of Go" clients go tokens::redsync tokens::redislock
 step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
-step "the quick start without a server" env -u REDIS_URL "$built/debug/examples/quickstart"
+export RELATCH_EXAMPLES="${CARGO_TARGET_DIR:-target}/debug/examples"
+step "the quick start without a server" env -u REDIS_URL "$RELATCH_EXAMPLES/quickstart"
 step "doc tests" tests/with-redis.sh cargo test "${tested[@]}" --doc
 
 # The storm, the long simulation and Java are left out of the others' company: they are to have the machine for themselves.
