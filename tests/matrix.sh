@@ -42,6 +42,6 @@ done
 # The other wheels come without TLS. Whom the tests trust they say themselves: OpenSSL would read all that the system trusts for each
 # connection, which takes many times as long as all the rest.
 for library in rustls native-tls; do
-    suite "redis70, cluster, $library" RELATCH_TLS=1 SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/dev/null -- --features "$library" --test it conformance:: -- --skip ::plain:: --skip ::by_sentinels:: --skip ::with_forgotten_scripts::
+    suite "redis70, cluster, $library" RELATCH_TLS=1 SSL_CERT_FILE=/dev/null SSL_CERT_DIR=/dev/null -- --features "embedded,$library" --test it conformance:: -- --skip ::plain:: --skip ::by_sentinels:: --skip ::with_forgotten_scripts::
 done
 exit "$failed"
