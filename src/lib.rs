@@ -45,6 +45,10 @@ mod spare;
 #[cfg(relatch_mutants)]
 pub use rules::mutants;
 
+#[cfg(relatch_engine_bench)]
+#[path = "../benches/engine/at_once.rs"]
+pub mod at_once;
+
 pub use redis;
 pub use tokio_util::sync::CancellationToken;
 pub use uuid::Uuid;

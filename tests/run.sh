@@ -219,6 +219,8 @@ readings() {
     # The package that ships is without this member.
     # `inside` is the library's own sources once more.
     [ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --benches --test cron --test examples --test fencing --test public_api -- -D warnings
+    # Nor has it this one, which is the library's own sources once more, too.
+    [ ! -d benches/engine ] || step "clippy of the engine's own bench" cargo clippy --quiet -p engine --benches -- -D warnings
     for set in "${features[@]}"; do
         step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
     done

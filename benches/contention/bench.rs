@@ -6,6 +6,7 @@ use relatch::{
     Client,
     redis::{self, aio::MultiplexedConnection},
 };
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -98,4 +99,10 @@ impl Bench {
             load.split(' ').next().unwrap_or("unknown"),
         )
     }
+}
+
+/// Seconds of CPU that this process has spent, the system's on its behalf included.
+pub(crate) fn own_cpu() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

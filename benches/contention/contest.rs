@@ -110,7 +110,12 @@ impl Contest {
 
     /// The median over the rounds of the ratio of two rates of the same round.
     pub(crate) fn ratio(&self, who: Who, base: Who) -> Option<f64> {
-        let ratios: Vec<f64> = self.of(who).zip(self.of(base)).map(|(who, base)| who.rate() / base.rate()).collect();
+        self.ratio_of(Run::rate, who, base)
+    }
+
+    /// The same of another figure.
+    pub(crate) fn ratio_of(&self, figure: fn(&Run) -> f64, who: Who, base: Who) -> Option<f64> {
+        let ratios: Vec<f64> = self.of(who).zip(self.of(base)).map(|(who, base)| figure(who) / figure(base)).collect();
         (!ratios.is_empty()).then(|| median(ratios))
     }
 

@@ -36,6 +36,9 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     findings.maybe("pairs a second to two raw EVALSHA's", Unit::Ratio, ratio, Bound::AtLeast(0.95));
     let ratio = contest.ratio(Who::Ours, Who::Rslock);
     findings.maybe("stretch: pairs a second to rslock's", Unit::Ratio, ratio, Bound::AtLeast(1.0));
+    if let Some(ratio) = contest.ratio_of(Run::own_cpu, Who::Ours, Who::Raw) {
+        findings.note("own CPU a pair to two raw EVALSHA's", Unit::Ratio, ratio);
+    }
     findings.sound(0.0, all.map(|who| contest.most(who, |run| run.sum("errors"))).into_iter().sum());
     Ok(findings)
 }

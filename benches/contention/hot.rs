@@ -131,6 +131,12 @@ pub(crate) fn rates(findings: &mut Findings, contest: &Contest, who: Who) {
         findings.note(format!("wait, {name}"), Unit::Seconds, contest.most(who, |run| run.secs(field)));
     }
     findings.note("own CPU a section", Unit::Seconds, contest.most(who, Run::own_cpu));
+    if let Some(raw) = contest.median(Who::Raw, Run::own_cpu) {
+        findings.note("own CPU of a raw pair of one task", Unit::Seconds, raw);
+    }
+    if let Some(ratio) = contest.ratio_of(Run::own_cpu, who, Who::Raw) {
+        findings.note("own CPU a section to a raw pair's of one task", Unit::Ratio, ratio);
+    }
     findings.note("server CPU a section", Unit::Seconds, contest.most(who, Run::server_cpu));
     for (name, field) in [("p50", "gap_p50_us"), ("mean", "gap_mean_us")] {
         if let Some(gap) = contest.median(who, |run| run.secs(field)) {

@@ -7,11 +7,10 @@ use std::{
 };
 
 use relatch::{Client, LockGuard, redis};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Handle, task::JoinSet, time::sleep};
 
 use crate::{
-    bench::Bench,
+    bench::{self, Bench},
     load::Result,
     report::{Bound, Findings, Unit},
 };
@@ -34,10 +33,10 @@ pub(crate) async fn run(bench: &Bench) -> Result<Findings> {
     let guards = take(&client, holds).await?;
     let took = started.elapsed();
     let bytes = (resident() - memory) / holds as f64;
-    let (before, cpu, started) = (bench.info().await?, cpu(), Instant::now());
+    let (before, cpu, started) = (bench.info().await?, bench::own_cpu(), Instant::now());
     sleep(span).await;
     let spent = bench.info().await?.since(before);
-    let share = (self::cpu() - cpu) / started.elapsed().as_secs_f64();
+    let share = (bench::own_cpu() - cpu) / started.elapsed().as_secs_f64();
     let more_tasks = Handle::current().metrics().num_alive_tasks() as f64 - tasks as f64;
     let there = there(bench, holds).await?;
     let lost: Vec<_> = guards.iter().filter(|guard| !guard.is_held()).collect();
@@ -111,12 +110,6 @@ async fn there(bench: &Bench, holds: usize) -> Result<usize> {
 
 fn name(number: usize) -> String {
     format!("held-{number}")
-}
-
-/// Seconds of CPU of this process.
-fn cpu() -> f64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// The memory of this process, in bytes.

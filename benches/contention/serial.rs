@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use relatch::{FencedLock, ReentrantLock};
 
 use crate::{
-    bench::Bench,
+    bench::{Bench, own_cpu},
     load::Result,
     raw::Raw,
     report::{Bound, Findings, Unit, quantile},
@@ -22,7 +22,10 @@ const ROUNDS: u32 = 20;
 pub(crate) struct Side {
     pub(crate) took: Vec<Duration>,
     scripts: u64,
+    /// The server's, in seconds.
     pub(crate) cpu: f64,
+    /// Of this process, in seconds.
+    own_cpu: f64,
 }
 
 /// What a side does again and again.
@@ -111,6 +114,10 @@ fn compare(findings: &mut Findings, what: &str, ours: &mut Side, theirs: &mut Si
     findings.bounded(format!("{what}, p50 to two raw EVALSHA"), Unit::Ratio, ratio, Bound::AtMost(1.10));
     let scripts = ours.scripts as f64 / ours.took.len() as f64;
     findings.bounded(format!("EVALSHA for a {what}"), Unit::Count, scripts, Bound::AtMost(2.0));
+    let own_cpu = |side: &Side| side.own_cpu / side.took.len() as f64;
+    findings.note("own CPU a pair", Unit::Seconds, own_cpu(ours));
+    findings.note("own CPU a raw pair", Unit::Seconds, own_cpu(theirs));
+    findings.note("own CPU a pair to a raw pair's", Unit::Ratio, own_cpu(ours) / own_cpu(theirs));
     findings.note("server CPU a pair", Unit::Seconds, ours.cpu / ours.took.len() as f64);
     findings.note("server CPU a raw pair", Unit::Seconds, theirs.cpu / theirs.took.len() as f64);
 }
@@ -134,7 +141,7 @@ pub(crate) async fn take_turns(bench: &Bench, mut ours: impl Step, mut theirs: i
 
 pub(crate) async fn round(bench: &Bench, span: Duration, step: &mut impl Step, side: &mut Side) -> Result<()> {
     let before = bench.info().await?;
-    let started = Instant::now();
+    let (own, started) = (own_cpu(), Instant::now());
     let mut sent = started;
     while sent - started < span {
         step.once().await?;
@@ -142,6 +149,7 @@ pub(crate) async fn round(bench: &Bench, span: Duration, step: &mut impl Step, s
         side.took.push(done - sent);
         sent = done;
     }
+    side.own_cpu += own_cpu() - own;
     let info = bench.info().await?.since(before);
     side.scripts += info.scripts;
     side.cpu += info.cpu;

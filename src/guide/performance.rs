@@ -93,4 +93,6 @@
 //! - `cargo bench -p foreign --bench latency` measures single steps with criterion.
 //! - `cargo bench --bench allocations` counts what a lock and unlock ask of the allocator, on one thread:
 //!   13 times, of which the driver's two commands alone make 12.
+//! - `cargo bench -p engine` measures the engine by itself, over a server that answers at once: time, allocations and commands of a
+//!   section, and the memory of a hold.
 //! - The example `bench_peer` puts the same load on a server that you started, for comparisons with other languages.
