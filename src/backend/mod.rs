@@ -87,6 +87,10 @@ pub(crate) trait Line: Send + Sync + 'static {
     /// The greatest [`Line::era`] of all keys, which changes with it: commands find the new server by then.
     fn eras(&self) -> watch::Receiver<u64>;
 
+    /// Something is held or waited for: said about every second for as long as that is so, though nothing may be sent for a
+    /// long time. Whoever has to look by itself for changes of the servers goes on looking.
+    fn in_use(&self) {}
+
     /// Ends all links. Commands under way and later ones answer with [`FaultKind::Closed`].
     fn close(&self);
 }

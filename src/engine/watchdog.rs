@@ -73,6 +73,10 @@ pub(super) async fn drive(engine: Weak<Engine>, schedule: Arc<Schedule>, mut sle
         if check <= now {
             check = now + SLEEP_CHECK;
             circles.look(&engine, now);
+            if next.is_some() {
+                // A hold with a lease of its own sends nothing, and is to hear of a server that lost it all the same.
+                engine.line().in_use();
+            }
             let sleeps = moment.slept;
             if std::mem::replace(&mut slept, sleeps) < sleeps {
                 for place in engine.places() {

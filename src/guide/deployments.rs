@@ -88,7 +88,7 @@
 //!   [`Off`](crate::ShardedPubSub::Off) before you upgrade nodes from 6.2 one by one, or restart all clients afterwards. With
 //!   [`RespVersion::Resp2`](crate::RespVersion::Resp2) they are never sharded.
 //! - Who has which slot is asked of two or three nodes at a time, when a node sends a command on, a link is lost or stands still,
-//!   and each 10 s while anything is done. What a master says of its own slots counts less than what others say.
+//!   and each 10 s while anything is done, held or waited for. What a master says of its own slots counts less than what others say.
 //!   A node that is asked by another name than the others have for it says by `CLUSTER MYID` which one it is.
 //! - Names of several locks need not be in one slot: each has commands of its own.
 //!

@@ -14,7 +14,7 @@ use crate::harness::{deployment::Deployment, lag::Lag};
 /// What must come comes within this.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// After the first link to another master every holder is told within this, up to ten thousand, and of more within the other.
-const TOLD: Duration = Duration::from_millis(1500);
+pub(crate) const TOLD: Duration = Duration::from_millis(1500);
 const ALL_TOLD: Duration = Duration::from_secs(5);
 /// So much longer than the servers themselves a client takes at most.
 const BEHIND: Duration = Duration::from_secs(1);

@@ -1,17 +1,20 @@
 //! Masters that die, freeze or hand over: their successors are found, and who held a lock is told the truth.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use relatch::{Client, LockGuard};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{SOON, client, is_sharded, live};
 use crate::{
     harness::{cluster::name_on, deployment::Deployment, eventually_async, lag::Lag, traces::Traces},
     kept::channel,
-    taking::{Taker, all_is_told, lost_holds, rounds, was_soon},
+    taking::{TOLD, Taker, all_is_told, lost_holds, rounds, was_soon},
 };
+
+/// How often somebody who has nothing to do looks who has which slots.
+const LOOKS: Duration = Duration::from_secs(10);
 
 fn of_the_first_shard() -> String {
     name_on("node0")
@@ -123,6 +126,27 @@ async fn every_hold_that_the_new_master_of_a_shard_never_heard_of_is_told_and_no
     assert!(others.iter().all(LockGuard::is_held));
     let entered = timeout(SOON, waiter).await.expect("it is free there").expect("no panic").expect("its turn");
     entered.unlock().await.expect("it is held");
+}
+
+#[tokio::test]
+async fn a_holder_that_sends_nothing_is_told_that_the_next_master_never_heard_of_its_hold() {
+    let cluster = Deployment::of_cluster();
+    let ours = client(&cluster).await;
+    let replica = cluster.replica_of("node0");
+    let _: String = cluster.ask(replica, &["CONFIG", "SET", "cluster-replica-validity-factor", "0"]);
+    cluster.freeze(replica);
+    let _: u64 = cluster.ask("node0", &["CLIENT", "KILL", "TYPE", "replica"]);
+    let guard = ours.mutex(name_on("node0")).lock().lease(SOON * 6).await.expect("a free lock");
+    // The lock itself is a reason to look for changes once more, and then there is none for a long time but that it is held.
+    sleep(LOOKS + Duration::from_secs(1)).await;
+    assert!(guard.is_held());
+    // No link ends by that.
+    cluster.freeze("node0");
+    cluster.thaw(replica);
+    eventually_async(SOON, async || cluster.is_master(replica)).await;
+    let (since, lag) = (Instant::now(), Lag::watch());
+    timeout(SOON * 3, guard.lost()).await.expect("it is told long before its lease is over");
+    assert!(since.elapsed() <= lag.added_to(LOOKS + TOLD), "{:?}", since.elapsed());
 }
 
 #[tokio::test]
