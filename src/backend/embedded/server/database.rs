@@ -1,14 +1,12 @@
-//! Runs one command after the other on the keyspace: whether it is known, has its words, and may write now. It knows no
-//! Lua.
+//! All that a server has: keys, who listens, and what a script that runs did. It knows no command and no Lua.
 
-use std::collections::{HashMap, VecDeque};
-
-use super::{
-    Published, Reply,
-    commands::{self, Command, Deed, Effect},
-    keyspace::Keyspace,
-    words::{self, OUT_OF_MEMORY, Words},
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+
+use super::{keyspace::Keyspace, message::Published, reply::Reply, words::Words};
 
 /// What a command comes to.
 pub(super) type Answer = Result<Reply, Words>;
@@ -16,18 +14,22 @@ pub(super) type Answer = Result<Reply, Words>;
 /// Past this many bytes writes are refused, unless the caller says otherwise.
 pub(in crate::backend::embedded) const MAX_BYTES: usize = 256 << 20;
 
-/// Past so much more a script is stopped that wrote and does not end.
-const RUNAWAY: usize = 2 * MAX_BYTES;
-
 /// Messages that nobody has taken yet. Past this a message reaches nobody.
 const UNTAKEN: usize = 1 << 16;
+
+/// The database, also for the functions of scripts. Only ever locked for one command.
+pub(super) type Shared = Arc<Mutex<Database>>;
+
+pub(super) fn lock(db: &Shared) -> MutexGuard<'_, Database> {
+    db.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Debug)]
 pub(super) struct Database {
     pub(super) keys: Keyspace,
     pub(super) max_bytes: usize,
     /// Since the zero of the server's clock.
-    pub(super) now: std::time::Duration,
+    pub(super) now: Duration,
     published: VecDeque<Published>,
     listeners: HashMap<Vec<u8>, usize>,
     script: Option<Running>,
@@ -35,11 +37,11 @@ pub(super) struct Database {
 
 /// What a running script has to know of itself.
 #[derive(Clone, Copy, Debug)]
-struct Running {
+pub(super) struct Running {
     /// Whether memory was short when it began.
-    short: bool,
+    pub(super) short: bool,
     /// Whether it has called a command that writes. Then memory stops it no more.
-    wrote: bool,
+    pub(super) wrote: bool,
 }
 
 impl Default for Database {
@@ -47,7 +49,7 @@ impl Default for Database {
         Self {
             keys: Keyspace::default(),
             max_bytes: MAX_BYTES,
-            now: std::time::Duration::ZERO,
+            now: Duration::ZERO,
             published: VecDeque::new(),
             listeners: HashMap::new(),
             script: None,
@@ -56,18 +58,9 @@ impl Default for Database {
 }
 
 impl Database {
-    pub(super) fn at(&mut self, now: std::time::Duration) {
+    pub(super) fn at(&mut self, now: Duration) {
         self.now = now;
         self.keys.at(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-    }
-
-    /// Runs a command of a client.
-    pub(super) fn run(&mut self, command: &Command, words: &[&[u8]]) -> Answer {
-        let Deed::Data(deed) = command.deed else { return Err(words::unknown_command(words)) };
-        if command.effect == Effect::Grows && self.is_full() {
-            return Err(OUT_OF_MEMORY);
-        }
-        deed(self, words)
     }
 
     pub(super) fn begin_script(&mut self) {
@@ -78,32 +71,14 @@ impl Database {
         self.script = None;
     }
 
-    /// Runs a command of the script that began last.
-    pub(super) fn run_in_script(&mut self, words: &[&[u8]]) -> Answer {
-        let name = words.first().copied().unwrap_or_default();
-        let Some(command) = commands::find(name) else {
-            // The server's words, and which one: it may be one that only this store lacks.
-            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-            return Err(format!("ERR Unknown Redis command called from script: '{name}'").into());
-        };
-        if !command.takes(words.len()) {
-            return Err("ERR Wrong number of args calling Redis command from script".into());
-        }
-        let Deed::Data(deed) = command.deed else {
-            return Err("ERR This Redis command is not allowed from script".into());
-        };
-        let running = self.script.unwrap_or(Running { short: false, wrote: false });
-        // As on the server, no script is refused memory once it wrote: half of it would be done. Only one that never ends is.
-        if command.effect == Effect::Grows && running.wrote && self.takes_more_than(RUNAWAY) {
-            return Err("ERR a script took all the memory that this store has for scripts".into());
-        }
-        if command.effect == Effect::Grows && !running.wrote && running.short {
-            return Err(OUT_OF_MEMORY);
-        }
-        if command.effect != Effect::Reads {
-            self.script = Some(Running { wrote: true, ..running });
-        }
-        deed(self, words)
+    /// What the script that runs has to know of itself.
+    pub(super) fn running(&self) -> Running {
+        self.script.unwrap_or(Running { short: false, wrote: false })
+    }
+
+    /// The script that runs has called a command that writes.
+    pub(super) fn script_wrote(&mut self, running: Running) {
+        self.script = Some(Running { wrote: true, ..running });
     }
 
     pub(super) fn listen(&mut self, channel: &[u8], listeners: usize) {
@@ -129,11 +104,11 @@ impl Database {
     }
 
     /// Whether more is in use than may be.
-    fn is_full(&mut self) -> bool {
+    pub(super) fn is_full(&mut self) -> bool {
         self.takes_more_than(self.max_bytes)
     }
 
-    fn takes_more_than(&mut self, most: usize) -> bool {
+    pub(super) fn takes_more_than(&mut self, most: usize) -> bool {
         self.keys.used(most) > most
     }
 }

@@ -1,8 +1,8 @@
 //! Commands that are about no key: the server itself, all keys at once, channels.
 
 use super::{
-    Reply,
     database::{Answer, Database},
+    reply::Reply,
     words::{self, SYNTAX},
 };
 use crate::glob;

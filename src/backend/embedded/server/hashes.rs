@@ -1,9 +1,10 @@
 //! Commands on hashes.
 
 use super::{
-    Reply, arguments,
+    arguments,
     database::{Answer, Database},
     numbers,
+    reply::Reply,
     value::{Container, Hash},
     words::{self, NO_HASH_INTEGER, OVERFLOW},
 };

@@ -1,9 +1,10 @@
 //! Commands on keys, whatever they hold: there or not, and for how long.
 
 use super::{
-    Reply, arguments,
+    arguments,
     database::{Answer, Database},
     keyspace::Life,
+    reply::Reply,
     value::Value,
     words::{self, NO_KEY, Words},
 };

@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 
 use super::{
+    sizes::KEY,
     value::{Container, Value},
     words::{WRONG_TYPE, Words},
 };
-
-/// What a key costs besides its bytes and its value, about.
-const KEY: usize = 96;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keyspace {

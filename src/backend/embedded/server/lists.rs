@@ -1,8 +1,9 @@
 //! Commands on lists.
 
 use super::{
-    Reply, arguments,
+    arguments,
     database::{Answer, Database},
+    reply::Reply,
     value::{End, List},
     words::{self, NO_KEY, OUT_OF_RANGE},
 };

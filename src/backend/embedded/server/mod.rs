@@ -10,10 +10,7 @@
 //! | `arguments`, `numbers`, `words` | how words are read, and refusals said |
 //! | `lua`, `sha1` | scripts |
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 mod arguments;
 mod commands;
@@ -24,9 +21,12 @@ mod keys;
 mod keyspace;
 mod lists;
 mod lua;
+mod message;
 mod numbers;
 mod reply;
+mod runner;
 mod sha1;
+mod sizes;
 mod sorted;
 mod sorted_set;
 mod strings;
@@ -35,12 +35,13 @@ mod words;
 
 pub(super) use database::MAX_BYTES;
 pub(super) use keyspace::Entry;
+pub(super) use message::Published;
 pub(super) use reply::Reply;
 
 use self::{
     commands::Deed,
-    database::{Answer, Database},
-    lua::{Scripts, lock},
+    database::{Answer, Shared, lock},
+    lua::Scripts,
     value::Hash,
 };
 use crate::script::Script;
@@ -48,18 +49,9 @@ use crate::script::Script;
 /// One server. Everything runs at the time that the caller names, one command after the other.
 #[derive(Debug, Default)]
 pub(super) struct Server {
-    db: Arc<Mutex<Database>>,
+    db: Shared,
     /// Made for the first script.
     scripts: Option<Scripts>,
-}
-
-/// A message on its way to whoever listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Published {
-    pub(super) channel: Vec<u8>,
-    pub(super) message: Vec<u8>,
-    /// By SPUBLISH, which reaches other listeners than PUBLISH does.
-    pub(super) sharded: bool,
 }
 
 impl Server {
@@ -148,7 +140,7 @@ impl Server {
             return Err(words::arity(command.name));
         }
         match command.deed {
-            Deed::Data(_) => lock(&self.db).run(command, words),
+            Deed::Data(_) => runner::run(&mut lock(&self.db), command, words),
             Deed::Eval => self.scripts()?.eval(words),
             Deed::EvalSha => self.scripts()?.eval_sha(words),
             Deed::Script => self.scripts()?.administer(words),

@@ -1,9 +1,10 @@
 //! Commands on sorted sets. Ranges by name are not among them.
 
 use super::{
-    Reply, arguments,
+    arguments,
     database::{Answer, Database},
     numbers,
+    reply::Reply,
     sorted_set::{Scores, SortedSet},
     words::{NO_INTEGER, NOT_A_NUMBER, SYNTAX, Words},
 };

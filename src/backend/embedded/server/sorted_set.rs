@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::value::{Container, PART, Value};
+use super::sizes::PART;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SortedSet {
@@ -126,23 +126,5 @@ impl SortedSet {
             .map(|place| (place.member.as_slice(), place.score))
             .collect();
         places.into_iter()
-    }
-}
-
-impl Container for SortedSet {
-    fn of(value: &Value) -> Option<&Self> {
-        if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
-    }
-
-    fn of_mut(value: &mut Value) -> Option<&mut Self> {
-        if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
-    }
-
-    fn into_value(self) -> Value {
-        Value::Sorted(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.scores.is_empty()
     }
 }

@@ -1,11 +1,12 @@
 //! Commands on strings, and on the integers that they may be.
 
 use super::{
-    Reply, arguments,
+    arguments,
     database::{Answer, Database},
     keys::Unit,
     keyspace::Life,
     numbers,
+    reply::Reply,
     value::Value,
     words::{NEGATION, NO_INTEGER, OVERFLOW, SYNTAX, Words, expire_time},
 };

@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::sorted_set::SortedSet;
-
-/// What a container costs for each of its parts, about.
-pub(super) const PART: usize = 48;
+use super::{sizes::PART, sorted_set::SortedSet};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -151,6 +148,24 @@ impl Container for Hash {
 
     fn into_value(self) -> Value {
         Value::Hash(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Container for SortedSet {
+    fn of(value: &Value) -> Option<&Self> {
+        if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
+    }
+
+    fn of_mut(value: &mut Value) -> Option<&mut Self> {
+        if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
+    }
+
+    fn into_value(self) -> Value {
+        Value::Sorted(self)
     }
 
     fn is_empty(&self) -> bool {

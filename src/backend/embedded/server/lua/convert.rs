@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::super::{Reply, numbers, words};
+use super::super::{numbers, reply::Reply, words};
 
 /// How deep a reply may be nested.
 const DEEPEST: usize = 128;

@@ -8,11 +8,19 @@ use std::sync::{
 use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
 
 use super::{
-    COMMAND, Shared, convert, lock,
+    convert,
     raised::{self, Raised},
     random::Random,
 };
-use crate::backend::embedded::server::{Reply, numbers, sha1, words};
+use crate::backend::embedded::server::{
+    database::{Shared, lock},
+    numbers,
+    reply::Reply,
+    runner, sha1, words,
+};
+
+/// For how many instructions of a script one command counts.
+const COMMAND: u64 = 200;
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
@@ -91,7 +99,7 @@ impl Commands {
         if words.len() > FEW {
             let texts = words.iter().map(Text::of).collect::<Result<Vec<_>, _>>()?;
             let words: Vec<_> = texts.iter().map(Text::bytes).collect();
-            return lock(&self.db).run_in_script(&words);
+            return runner::run_in_script(&mut lock(&self.db), &words);
         }
         let mut texts = [const { Text::Own(String::new()) }; FEW];
         for (text, word) in texts.iter_mut().zip(words) {
@@ -101,7 +109,7 @@ impl Commands {
         for (bytes, text) in bytes.iter_mut().zip(&texts) {
             *bytes = text.bytes();
         }
-        lock(&self.db).run_in_script(&bytes[..words.len()])
+        runner::run_in_script(&mut lock(&self.db), &bytes[..words.len()])
     }
 }
 

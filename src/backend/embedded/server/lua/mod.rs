@@ -18,7 +18,7 @@ mod random;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -29,24 +29,16 @@ use mlua::{
 
 use self::{raised::Raised, random::Random};
 use super::{
-    Reply,
-    database::{Answer, Database},
+    arguments,
+    database::{Answer, Shared, lock},
+    reply::Reply,
     sha1,
     words::{self, NO_SCRIPT, Words},
 };
 use crate::script::Script;
 
-/// The database, also for the functions of scripts. Only ever locked for one command.
-pub(super) type Shared = Arc<Mutex<Database>>;
-
-pub(super) fn lock(db: &Shared) -> MutexGuard<'_, Database> {
-    db.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A script that runs longer is stopped. Some tenths of a second.
 const INSTRUCTIONS: u64 = 20_000_000;
-/// How many a command counts for.
-const COMMAND: u64 = 200;
 /// After how many that is looked at.
 const STEP: u32 = 10_000;
 /// What Lua may take, in bytes.
@@ -247,7 +239,7 @@ fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {
 type Part<'a, 'b> = &'b [&'a [u8]];
 
 fn keys_and_args<'a, 'b>(words: Part<'a, 'b>) -> Result<(Part<'a, 'b>, Part<'a, 'b>), Words> {
-    let count = super::arguments::integer(words[2])?;
+    let count = arguments::integer(words[2])?;
     let rest = &words[3..];
     let count = usize::try_from(count).map_err(|_| Words::from("ERR Number of keys can't be negative"))?;
     rest.split_at_checked(count).ok_or_else(|| "ERR Number of keys can't be greater than number of args".into())
