@@ -1,11 +1,13 @@
 //! The store as users hold it: its keys, its channels and its clock. What a test may do to a client's links is in
-//! `support.rs`.
+//! `client_faults.rs`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use super::{hosts::Hosts, link::Link, pump::Store, server::Reply, trace::Traced, weather::Weather, world::World};
+use super::{
+    backend::Link, conditions::Weather, delivery::Store, instances::Hosts, network::World, server::Reply, trace::Traced,
+};
 use crate::{chance::Chance, error::Result, lease as bounds};
 
 /// A store in this process, on which the same scripts run as on a server: for tests without one, and for trying things out.

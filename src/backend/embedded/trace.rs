@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use uuid::Uuid;
 
-use super::ran::Ran;
+use super::executed::Ran;
 
 /// One thing that happened at an [`EmbeddedStore`](crate::EmbeddedStore), for
 /// [`EmbeddedStore::take_trace`](crate::EmbeddedStore::take_trace). Its text is one line.
@@ -71,18 +71,6 @@ pub enum Happening {
     },
     /// The client left.
     Left,
-}
-
-/// By which road a command came to the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Road {
-    /// Over the client's link.
-    Link,
-    /// Over a link that had ended meanwhile: nobody waits for the answer.
-    OldLink,
-    /// As a second copy.
-    Copy,
 }
 
 /// What a link is for.

@@ -3,7 +3,7 @@
 use super::{
     numbers,
     sorted_set::{Edge, Scores},
-    words::{NO_BOUND, NO_FLOAT, NO_INTEGER, NOT_POSITIVE, Words},
+    words::{self, NO_BOUND, NO_FLOAT, NO_INTEGER, NOT_POSITIVE, Words},
 };
 
 pub(super) fn integer(word: &[u8]) -> Result<i64, Words> {
@@ -62,4 +62,19 @@ pub(super) fn place(word: &[u8], len: usize) -> Result<Option<usize>, Words> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(len) } else { place };
     Ok(usize::try_from(place).ok().filter(|_| place < len))
+}
+
+/// How a command says when a key shall end.
+pub(super) struct Unit<'a> {
+    pub(super) milliseconds: i64,
+    pub(super) from: i64,
+    pub(super) command: &'a str,
+}
+
+impl Unit<'_> {
+    /// When that is; the words where it is no time that the clock could show.
+    pub(super) fn end(&self, count: i64) -> Result<i64, Words> {
+        let end = count.checked_mul(self.milliseconds).and_then(|duration| duration.checked_add(self.from));
+        end.ok_or_else(|| words::expire_time(self.command))
+    }
 }

@@ -1,7 +1,7 @@
 //! Commands on keys, whatever they hold: there or not, and for how long.
 
 use super::{
-    arguments,
+    arguments::{self, Unit},
     database::{Answer, Database},
     keyspace::Life,
     reply::Reply,
@@ -70,21 +70,6 @@ pub(super) fn expireat(db: &mut Database, words: &[&[u8]]) -> Answer {
 
 pub(super) fn pexpireat(db: &mut Database, words: &[&[u8]]) -> Answer {
     set_end(db, words, &Unit { milliseconds: 1, from: 0, command: "pexpireat" })
-}
-
-/// How a command says when a key shall end.
-pub(super) struct Unit<'a> {
-    pub(super) milliseconds: i64,
-    pub(super) from: i64,
-    pub(super) command: &'a str,
-}
-
-impl Unit<'_> {
-    /// When that is; the words where it is no time that the clock could show.
-    pub(super) fn end(&self, count: i64) -> Result<i64, Words> {
-        let end = count.checked_mul(self.milliseconds).and_then(|duration| duration.checked_add(self.from));
-        end.ok_or_else(|| words::expire_time(self.command))
-    }
 }
 
 fn set_end(db: &mut Database, words: &[&[u8]], unit: &Unit<'_>) -> Answer {

@@ -1,9 +1,8 @@
 //! Commands on strings, and on the integers that they may be.
 
 use super::{
-    arguments,
+    arguments::{self, Unit},
     database::{Answer, Database},
-    keys::Unit,
     keyspace::Life,
     numbers,
     reply::Reply,

@@ -16,7 +16,13 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::{
-    breaks::Cause, hosts::Hosts, link::Link, member::Route, pump::Store, trace::Purpose, weather::Weather, world::World,
+    backend::Link,
+    conditions::Weather,
+    connection::{Cause, Route},
+    delivery::Store,
+    instances::Hosts,
+    network::World,
+    trace::Purpose,
 };
 use crate::{
     backend::{

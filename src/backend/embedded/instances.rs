@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    packet::{OwnedCall, Packet},
+    frame::{OwnedCall, Packet},
     server::{Entry, MAX_BYTES, Server},
 };
 use crate::backend::slot::{SLOTS, slot as slot_of};
@@ -91,8 +91,29 @@ impl Host {
         next
     }
 
+    /// A client listens on a channel from now on.
+    pub(super) fn listen(&mut self, client: Uuid, channel: &Arc<str>) {
+        self.audience.entry(Arc::clone(channel)).or_default().insert(client);
+        self.count_listeners(channel);
+    }
+
+    /// A client listens on a channel no more.
+    pub(super) fn unlisten(&mut self, client: Uuid, channel: &str) {
+        if let Some(audience) = self.audience.get_mut(channel) {
+            audience.remove(&client);
+            self.count_listeners(channel);
+        }
+    }
+
+    /// A client listens nowhere any more.
+    pub(super) fn forget_listener(&mut self, client: Uuid) {
+        let heard = self.audience.iter().filter(|(_, audience)| audience.contains(&client));
+        let heard: Vec<_> = heard.map(|(channel, _)| Arc::clone(channel)).collect();
+        heard.iter().for_each(|channel| self.unlisten(client, channel));
+    }
+
     /// The server counts who listens.
-    pub(super) fn count_listeners(&mut self, channel: &str) {
+    fn count_listeners(&mut self, channel: &str) {
         let count = self.audience.get(channel).map_or(0, BTreeSet::len);
         self.server.listen(channel.as_bytes(), count);
         if count == 0 {

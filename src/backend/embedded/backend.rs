@@ -17,11 +17,13 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    member::Signals,
-    packet::{Answers, Packet},
-    pump::Store,
-    traffic::{LinkState, Sent, closed},
-    world::World,
+    client::Signals,
+    delivery::Store,
+    failures::closed,
+    frame::{Answers, Packet},
+    network::World,
+    routing::LinkState,
+    sending::Sent,
 };
 use crate::{
     backend::{
@@ -218,7 +220,7 @@ impl Backend for Link {
 
     #[cfg(feature = "operate")]
     fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
-        vec![Arc::new(super::asked::AskedStore(Arc::clone(&self.store)))]
+        vec![Arc::new(super::as_server::AskedStore(Arc::clone(&self.store)))]
     }
 
     #[cfg(feature = "operate")]

@@ -1,16 +1,15 @@
-//! Subscriptions, at both ends: who of a client listens, and whom the server tells. Messages wait nowhere but on their way.
+//! Subscriptions as clients ask for them. Whom a server tells is in `execution.rs`, what is heard in `to_client.rs`.
 
 use std::{mem, sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
 use super::{
-    breaks::Cause,
-    cargo::{Downward, Upward},
-    member::{Channel, Hearing, Route, Stage},
-    trace::{Happening, Purpose},
-    weather::{Passage, Then},
-    world::{News, World},
+    client::{Channel, Hearing},
+    connection::{Route, Stage},
+    network::World,
+    notices::News,
+    transit::Upward,
 };
 use crate::backend::{Listener, slot::slot as slot_of};
 
@@ -121,64 +120,5 @@ impl World {
 
     fn way_there(&self, client: Uuid) -> Duration {
         self.weather_of(client).map(|weather| weather.way_there(&self.chance)).unwrap_or_default()
-    }
-
-    /// The server hears of a subscription.
-    pub(super) fn listen(&mut self, route: Route, channel: Arc<str>, ticket: u64) {
-        let Some(host) = self.links(route).map(|links| links.messages.host) else { return };
-        // Its slot may have left meanwhile, and who listened with it.
-        let one = self.hosts.nodes() == 1;
-        let known = self.members.get(&route.client).and_then(|member| member.channels.get(&channel));
-        if !known.map_or(one, |known| one || known.ticket != 0 && known.node == route.node) {
-            return;
-        }
-        if let Some(at) = self.hosts.get_mut(host) {
-            at.audience.entry(Arc::clone(&channel)).or_default().insert(route.client);
-            at.count_listeners(&channel);
-        }
-        self.note(route.client, || Happening::Listens { channel: String::from(&*channel) });
-        self.send_back(route, Downward::Confirm { channel, ticket });
-    }
-
-    /// The server hears that nobody of this client listens any more.
-    pub(super) fn unlisten(&mut self, route: Route, host: u64, channel: &Arc<str>) {
-        let Some(at) = self.hosts.get_mut(host) else { return };
-        if let Some(audience) = at.audience.get_mut(channel) {
-            audience.remove(&route.client);
-            at.count_listeners(channel);
-        }
-    }
-
-    /// A message sets out to one client, unless it is lost or its link breaks.
-    pub(super) fn send_message(&mut self, route: Route, channel: &Arc<str>, bytes: &Arc<[u8]>) {
-        let weather = self.weather_of(route.client);
-        let then = weather.map_or(Then::Stays, |weather| weather.then(&self.chance));
-        let arrives = weather.is_none_or(|weather| weather.message(&self.chance) == Passage::Arrives);
-        if then == Then::Breaks {
-            return self.break_link(route, Purpose::Messages, Cause::Cut);
-        }
-        let channel_text = || String::from(&**channel);
-        if !arrives {
-            return self.note(route.client, || Happening::Missed { channel: channel_text() });
-        }
-        self.note(route.client, || Happening::Told {
-            channel: channel_text(),
-            message: String::from_utf8_lossy(bytes).into_owned(),
-        });
-        self.send_back(route, Downward::Message { channel: Arc::clone(channel), bytes: Arc::clone(bytes) });
-    }
-
-    /// The client hears that its subscription stands.
-    pub(super) fn confirm(&mut self, client: Uuid, channel: &Arc<str>, ticket: u64) {
-        let Some(member) = self.members.get_mut(&client) else { return };
-        let Some(known) = member.channels.get_mut(channel).filter(|known| known.ticket == ticket) else { return };
-        known.hearing = Hearing::Confirmed;
-        self.news.extend(known.listeners.iter().map(|(_, it)| News::Subscribed(Arc::clone(it))));
-    }
-
-    /// The client hears a message.
-    pub(super) fn hear(&mut self, client: Uuid, channel: &Arc<str>, bytes: &Arc<[u8]>) {
-        let Some(known) = self.members.get(&client).and_then(|member| member.channels.get(channel)) else { return };
-        self.news.extend(known.listeners.iter().map(|(_, it)| News::Message(Arc::clone(it), Arc::clone(bytes))));
     }
 }

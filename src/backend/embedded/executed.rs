@@ -3,9 +3,8 @@
 use std::{fmt, slice};
 
 use super::{
-    packet::{OwnedCall, Packet},
+    frame::{OwnedCall, Packet},
     server::Reply,
-    trace::Road,
 };
 
 /// A command that ran at a store, in a [`Happening`](crate::embedded::Happening). Its text is one line.
@@ -17,6 +16,18 @@ pub struct Ran {
     reply: Reply,
     road: Road,
     at_rival: bool,
+}
+
+/// By which road a command came to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Road {
+    /// Over the client's link.
+    Link,
+    /// Over a link that had ended meanwhile: nobody waits for the answer.
+    OldLink,
+    /// As a second copy.
+    Copy,
 }
 
 impl Ran {

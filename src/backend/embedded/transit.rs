@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     clock::after,
-    packet::{Answers, Packet, PacketOrder},
+    conditions::Passage,
+    frame::{Answers, Packet, PacketOrder},
     trace::Purpose,
-    weather::Passage,
 };
 
 /// What goes to the store.

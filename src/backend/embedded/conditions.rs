@@ -3,9 +3,6 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use uuid::Uuid;
-
-use super::world::World;
 use crate::chance::Chance;
 
 /// What befalls the commands of a store's clients by chance, for [`EmbeddedStore::set_weather`] and
@@ -160,26 +157,6 @@ impl Weather {
 
     pub(super) fn way_back(&self, chance: &Chance) -> Duration {
         self.reply_delay.draw(chance)
-    }
-}
-
-impl World {
-    /// The weather of a client: its own, or that of all.
-    pub(super) fn weather_of(&self, client: Uuid) -> Option<&Weather> {
-        let own = self.members.get(&client).and_then(|member| member.weather.as_ref());
-        own.or(self.weather.as_ref()).filter(|weather| !weather.is_fair())
-    }
-
-    /// What befalls all clients from now on, or one: whether there is such a one.
-    pub(super) fn set_weather(&mut self, of: Option<Uuid>, weather: Weather) -> bool {
-        match of {
-            None => self.weather = Some(weather),
-            Some(client) => match self.members.get_mut(&client) {
-                Some(member) => member.weather = Some(weather),
-                None => return false,
-            },
-        }
-        true
     }
 }
 

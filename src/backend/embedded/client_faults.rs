@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{member::Member, store::EmbeddedStore, weather::Weather};
+use super::{client::Member, conditions::Weather, store::EmbeddedStore};
 use crate::{
     client::Client,
     error::{Error, Result},

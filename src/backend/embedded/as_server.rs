@@ -3,7 +3,7 @@
 
 use std::{future::ready, sync::Arc};
 
-use super::{packet::value, pump::Store, world::World};
+use super::{delivery::Store, frame::value, network::World};
 use crate::{
     backend::{Answers, Fault, FaultKind, Pending, Question, Server, Value},
     glob,

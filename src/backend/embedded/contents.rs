@@ -1,6 +1,6 @@
 //! What a store has, seen from outside: no look is a command, and nothing happens by it.
 
-use super::{store::EmbeddedStore, world::World};
+use super::{network::World, store::EmbeddedStore};
 
 impl EmbeddedStore {
     /// Every key that lives, in order. A lock that is held has one: its name, behind the client's prefix.

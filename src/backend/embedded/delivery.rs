@@ -9,10 +9,12 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    member::{Link, Route, Wire},
-    parked::NextParked,
+    connection::{Link, Route, Wire},
+    events::Event,
+    network::{Pump, World},
+    notices::News,
+    sending::NextParked,
     trace::Purpose,
-    world::{Event, News, Pump, World},
 };
 
 /// A store as its clients share it.
