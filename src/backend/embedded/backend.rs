@@ -1,4 +1,4 @@
-//! The seam: one client's commands and subscriptions at a store. What becomes of them is the world's.
+//! The seam: one client's commands and subscriptions at a store. What becomes of them is the network's.
 
 use std::{
     slice,
@@ -18,10 +18,10 @@ use uuid::Uuid;
 
 use super::{
     client::Signals,
-    delivery::Store,
+    delivery::SharedStore,
     failures::closed,
-    frame::{Answers, Packet},
-    network::World,
+    frame::{Answers, Frame},
+    network::Network,
     routing::LinkState,
     sending::Sent,
 };
@@ -35,8 +35,8 @@ use crate::{
 
 /// One client's way to a store. Dropping it closes it.
 #[derive(Debug)]
-pub(crate) struct Link {
-    store: Arc<Store>,
+pub(crate) struct EmbeddedBackend {
+    store: Arc<SharedStore>,
     client: Uuid,
     command_timeout: Duration,
     opened: Instant,
@@ -44,43 +44,43 @@ pub(crate) struct Link {
     signals: Signals,
 }
 
-impl Link {
-    pub(super) fn open(store: &Arc<Store>, client: Uuid, command_timeout: Duration) -> Result<Self, Error> {
-        let signals = Signals::new(store.look(World::nodes));
-        let opened = store.with(|world| world.join(client, command_timeout, &signals))?;
+impl EmbeddedBackend {
+    pub(super) fn open(store: &Arc<SharedStore>, client: Uuid, command_timeout: Duration) -> Result<Self, Error> {
+        let signals = Signals::new(store.read(Network::nodes));
+        let opened = store.with(|network| network.join(client, command_timeout, &signals))?;
         let (store, subscribed) = (Arc::clone(store), AtomicU64::new(0));
         Ok(Self { store, client, command_timeout, opened, subscribed, signals })
     }
 
     /// For a store that nobody else has.
-    pub(super) fn first(store: Arc<Store>, client: Uuid, command_timeout: Duration) -> Self {
-        let signals = Signals::new(store.look(World::nodes));
-        let opened = store.with(|world| {
-            world.clock.bind();
-            world.enter(client, command_timeout, &signals)
+    pub(super) fn first(store: Arc<SharedStore>, client: Uuid, command_timeout: Duration) -> Self {
+        let signals = Signals::new(store.read(Network::nodes));
+        let opened = store.with(|network| {
+            network.clock.bind();
+            network.enter(client, command_timeout, &signals)
         });
         Self { store, client, command_timeout, opened, subscribed: AtomicU64::new(0), signals }
     }
 
     fn node_of(&self, key: &str) -> usize {
         // One that is the only one is not asked for.
-        if self.signals.round_trips.len() == 1 { 0 } else { self.store.look(|world| world.hosts.node_of(key)) }
+        if self.signals.round_trips.len() == 1 { 0 } else { self.store.read(|network| network.instances.node_of(key)) }
     }
 
     fn exchange(
         &self,
-        packet: Packet,
+        frame: Frame,
         dispatches: Dispatches,
         within: Duration,
     ) -> impl Future<Output = Answers> + Send + use<> {
         let (store, client) = (Arc::clone(&self.store), self.client);
         async move {
-            let answers = match sent(&store, client, &packet, dispatches, within) {
+            let answers = match sent(&store, client, &frame, dispatches, within) {
                 Sent::Answered(answers) => answers,
-                Sent::UnderWay(answer) => answer.await.unwrap_or_else(|_| packet.fails(&closed(true))),
-                Sent::Parked(number, answer) => {
-                    let _place = ParkedPlace { store, client, number };
-                    answer.await.unwrap_or_else(|_| packet.fails(&closed(true)))
+                Sent::UnderWay(answer) => answer.await.unwrap_or_else(|_| frame.fails(&closed(true))),
+                Sent::Queued(number, answer) => {
+                    let _place = QueuePlace { store, client, number };
+                    answer.await.unwrap_or_else(|_| frame.fails(&closed(true)))
                 }
             };
             // Answers that come at once must not keep the other tasks of the thread from running.
@@ -91,44 +91,44 @@ impl Link {
 }
 
 /// Sends, or takes a place in the line. Awaits nothing, so that the first to be polled is the first to send.
-fn sent(store: &Arc<Store>, client: Uuid, packet: &Packet, dispatches: Dispatches, within: Duration) -> Sent {
-    let asked = store.with(|world| {
-        let deadline = world.now() + within;
-        match world.link_state(client, packet) {
-            (_, LinkState::Closed) => Ok(Sent::Answered(packet.fails(&closed(false)))),
-            (route, LinkState::Down) => Ok(world.park(route, packet.clone(), Arc::new(dispatches), deadline)),
-            (_, LinkState::Open) if dispatches.is_empty() => Ok(world.send(client, packet, &dispatches, deadline)),
-            (_, LinkState::Open) => Err((dispatches, deadline, world.number(client, packet))),
+fn sent(store: &Arc<SharedStore>, client: Uuid, frame: &Frame, dispatches: Dispatches, within: Duration) -> Sent {
+    let asked = store.with(|network| {
+        let deadline = network.now() + within;
+        match network.link_state(client, frame) {
+            (_, LinkState::Closed) => Ok(Sent::Answered(frame.fails(&closed(false)))),
+            (route, LinkState::Down) => Ok(network.queue(route, frame.clone(), Arc::new(dispatches), deadline)),
+            (_, LinkState::Open) if dispatches.is_empty() => Ok(network.send(client, frame, &dispatches, deadline)),
+            (_, LinkState::Open) => Err((dispatches, deadline, network.number(client, frame))),
         }
     });
     match asked {
         Ok(sent) => sent,
         // With no mutex held.
         Err((dispatches, deadline, link)) => match dispatches.leave(link) {
-            Ok(()) => store.with(|world| {
-                let sent = world.send(client, packet, &dispatches, deadline);
-                packet.is_with(&dispatches, link);
+            Ok(()) => store.with(|network| {
+                let sent = network.send(client, frame, &dispatches, deadline);
+                frame.is_with(&dispatches, link);
                 sent
             }),
-            Err(fault) => Sent::Answered(packet.fails(&fault)),
+            Err(fault) => Sent::Answered(frame.fails(&fault)),
         },
     }
 }
 
-impl Line for Link {
+impl Line for EmbeddedBackend {
     fn subscribe(&self, key: &str, channel: Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
         let (store, client) = (Arc::clone(&self.store), self.client);
         let id = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        drop(self.store.with(|world| world.subscribe(client, key, Arc::clone(&channel), id, listener)));
-        Subscription::new(move || drop(store.with(|world| world.unsubscribe(client, &channel, id))))
+        drop(self.store.with(|network| network.subscribe(client, key, Arc::clone(&channel), id, listener)));
+        Subscription::new(move || drop(store.with(|network| network.unsubscribe(client, &channel, id))))
     }
 
     fn link(&self, key: &str) -> u64 {
-        self.store.look(|world| world.link(self.client, key))
+        self.store.read(|network| network.link(self.client, key))
     }
 
     fn last_answer(&self, key: &str) -> Instant {
-        self.store.look(|world| world.last_answer(self.client, key)).unwrap_or(self.opened)
+        self.store.read(|network| network.last_answer(self.client, key)).unwrap_or(self.opened)
     }
 
     fn round_trip(&self, key: &str) -> Option<RoundTrip> {
@@ -148,39 +148,40 @@ impl Line for Link {
     }
 
     fn close(&self) {
-        drop(self.store.with(|world| world.leave(self.client)));
+        drop(self.store.with(|network| network.leave(self.client)));
     }
 }
 
-impl Backend for Link {
+impl Backend for EmbeddedBackend {
     fn run(&self, call: &Call<'_>) -> Answer {
-        let answers = self.exchange(Packet::of(slice::from_ref(call)), Dispatches::of([call]), self.command_timeout);
+        let answers = self.exchange(Frame::of(slice::from_ref(call)), Dispatches::of([call]), self.command_timeout);
         backend::answer(async move { answers.await.pop().unwrap_or_else(|| Err(closed(true))) })
     }
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         match calls {
             [] => Box::pin(async { Vec::new() }),
-            calls => Box::pin(self.exchange(Packet::of(calls), Dispatches::of(calls), within)),
+            calls => Box::pin(self.exchange(Frame::of(calls), Dispatches::of(calls), within)),
         }
     }
 
     /// Over the one link that there is, which waits for nobody: but not in the order of what else goes there. Replicas follow the
     /// node's master, and no other that was one.
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>> {
-        let (packet, dispatches) = (Packet::of(slice::from_ref(call)).apart(), Dispatches::of([call]));
-        let answers = self.exchange(packet, dispatches, self.command_timeout);
+        let (frame, dispatches) = (Frame::of(slice::from_ref(call)).apart(), Dispatches::of([call]));
+        let answers = self.exchange(frame, dispatches, self.command_timeout);
         let (store, client, mut eras) = (Arc::clone(&self.store), self.client, self.signals.eras.subscribe());
         let key = call.keys.first().copied().unwrap_or_default().to_owned();
         Box::pin(async move {
             let answer = answers.await.pop().unwrap_or_else(|| Err(closed(true)))?;
-            let number = store.look(|world| world.link(client, &key));
+            let number = store.read(|network| network.link(client, &key));
             let counted: Acknowledged = Box::pin(async move {
                 let mut count = store.replicas.subscribe();
-                let of_master = |count| if store.look(|world| world.leads_to_rival(client, &key)) { 0 } else { count };
+                let of_master =
+                    |count| if store.read(|network| network.leads_to_rival(client, &key)) { 0 } else { count };
                 // Of the links to other nodes nothing hangs.
                 let dropped = async {
-                    while store.look(|world| world.link(client, &key)) == number {
+                    while store.read(|network| network.link(client, &key)) == number {
                         eras.changed().await?;
                     }
                     Ok::<_, RecvError>(())
@@ -201,7 +202,7 @@ impl Backend for Link {
     }
 
     fn counts(&self, key: &str) -> bool {
-        self.signals.round_trips.len() == 1 || self.store.look(|world| world.counts(key))
+        self.signals.round_trips.len() == 1 || self.store.read(|network| network.counts(key))
     }
 
     fn same_slot(&self, _: &str, _: &str) -> bool {
@@ -220,7 +221,7 @@ impl Backend for Link {
 
     #[cfg(feature = "operate")]
     fn servers(&self) -> Vec<Arc<dyn backend::Server>> {
-        vec![Arc::new(super::as_server::AskedStore(Arc::clone(&self.store)))]
+        vec![Arc::new(super::as_server::StoreAsServer(Arc::clone(&self.store)))]
     }
 
     #[cfg(feature = "operate")]
@@ -233,21 +234,21 @@ impl Backend for Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for EmbeddedBackend {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// A parked command's place in the line; dropped, it is given up.
-struct ParkedPlace {
-    store: Arc<Store>,
+/// A queued command's place in the line; dropped, it is given up.
+struct QueuePlace {
+    store: Arc<SharedStore>,
     client: Uuid,
     number: u64,
 }
 
-impl Drop for ParkedPlace {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
-        drop(self.store.with(|world| world.withdraw(self.client, self.number)));
+        drop(self.store.with(|network| network.withdraw(self.client, self.number)));
     }
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     conditions::Weather,
     connection::{Link, Path, Stage},
-    frame::{Answers, Packet},
+    frame::{Answers, Frame},
     trace::Purpose,
 };
 use crate::backend::{Listener, RoundTrips, dispatch::Dispatches};
@@ -27,7 +27,7 @@ const FIRST_LINK: u64 = 1;
 
 /// One client.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct ClientState {
     pub(super) id: Uuid,
     pub(super) command_timeout: Duration,
     /// To each node.
@@ -35,14 +35,14 @@ pub(super) struct Member {
     /// Commands that left, the oldest first.
     pub(super) flights: BTreeMap<u64, Flight>,
     pub(super) channels: BTreeMap<Arc<str>, Channel>,
-    pub(super) armed: Armed,
+    pub(super) planned: PlannedFaults,
     /// Its own, in place of that of all.
-    pub(super) weather: Option<Weather>,
+    pub(super) conditions: Option<Weather>,
     pub(super) signals: Signals,
     /// The last number that was drawn for a link for commands, or for the way to a slot that moved.
     newest: u64,
     /// Of the way to each slot that moved, by the last move.
-    pub(super) ways: BTreeMap<u16, u64>,
+    pub(super) slot_links: BTreeMap<u16, u64>,
     /// Scripts of its that ran.
     pub(super) calls: u64,
 }
@@ -53,7 +53,7 @@ pub(super) struct Links {
     pub(super) commands: Link,
     pub(super) messages: Link,
     /// Commands that found no link, in the order in which they came.
-    pub(super) parked: VecDeque<Parked>,
+    pub(super) queued: VecDeque<QueuedCommand>,
     pub(super) path: Path,
     /// When a script was last answered, or the client began.
     pub(super) last_answer: Instant,
@@ -81,7 +81,7 @@ pub(super) struct Flight {
     pub(super) node: usize,
     pub(super) sent: Instant,
     pub(super) answer: AnswerSlot,
-    pub(super) packet: Packet,
+    pub(super) frame: Frame,
     /// Whom to ask before it is sent once more, to another node.
     pub(super) dispatches: Option<Arc<Dispatches>>,
     /// Where it stands in the agenda.
@@ -99,9 +99,9 @@ pub(super) enum AnswerSlot {
 }
 
 /// A command that found no link.
-pub(super) struct Parked {
+pub(super) struct QueuedCommand {
     pub(super) number: u64,
-    pub(super) packet: Packet,
+    pub(super) frame: Frame,
     pub(super) dispatches: Arc<Dispatches>,
     pub(super) deadline: Instant,
     /// Taken for as long as it is asked whether it may leave; the place is kept.
@@ -109,18 +109,18 @@ pub(super) struct Parked {
     pub(super) due: (Instant, u64),
 }
 
-impl fmt::Debug for Parked {
+impl fmt::Debug for QueuedCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parked").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("QueuedCommand").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
 /// A channel that somebody of this client listens on.
 pub(super) struct Channel {
     /// Which subscription of the channel this is: a late confirmation of an earlier one says nothing.
-    pub(super) ticket: u64,
+    pub(super) generation: u64,
     pub(super) listeners: Vec<(u64, Arc<dyn Listener>)>,
-    pub(super) hearing: Hearing,
+    pub(super) state: SubscriptionState,
     /// Where it is listened to.
     pub(super) node: usize,
     /// Of the key that it is about.
@@ -129,33 +129,37 @@ pub(super) struct Channel {
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("ticket", &self.ticket).field("hearing", &self.hearing).finish_non_exhaustive()
+        f.debug_struct("Channel")
+            .field("generation", &self.generation)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum SubscriptionState {
     Asked,
     Confirmed,
 }
 
 /// What is to befall the next commands.
 #[derive(Debug, Default)]
-pub(super) struct Armed {
+pub(super) struct PlannedFaults {
     pub(super) requests: u32,
     pub(super) replies: u32,
     pub(super) copies: VecDeque<Duration>,
 }
 
-impl Member {
+impl ClientState {
     pub(super) fn new(
         id: Uuid,
         command_timeout: Duration,
         now: Instant,
         signals: Signals,
-        hosts: impl Iterator<Item = u64>,
+        instances: impl Iterator<Item = u64>,
     ) -> Self {
-        let links: Vec<_> = hosts.zip(FIRST_LINK..).map(|(host, number)| Links::new(now, host, number)).collect();
+        let links: Vec<_> =
+            instances.zip(FIRST_LINK..).map(|(instance, number)| Links::new(now, instance, number)).collect();
         let newest = links.last().map_or(FIRST_LINK, |links| links.commands.number);
         Self {
             id,
@@ -163,11 +167,11 @@ impl Member {
             links,
             flights: BTreeMap::new(),
             channels: BTreeMap::new(),
-            armed: Armed::default(),
-            weather: None,
+            planned: PlannedFaults::default(),
+            conditions: None,
             signals,
             newest,
-            ways: BTreeMap::new(),
+            slot_links: BTreeMap::new(),
             calls: 0,
         }
     }
@@ -184,24 +188,24 @@ impl Member {
     /// The number of a link that comes in another's place.
     pub(super) fn next_number(&mut self, node: usize, purpose: Purpose) -> u64 {
         match purpose {
-            Purpose::Commands => self.draw(),
+            Purpose::Commands => self.newer_number(),
             Purpose::Messages => self.links[node].messages.number + 1,
         }
     }
 
     /// A number that no way for commands had.
-    pub(super) fn draw(&mut self) -> u64 {
+    pub(super) fn newer_number(&mut self) -> u64 {
         self.newest += 1;
         self.newest
     }
 }
 
 impl Links {
-    fn new(now: Instant, host: u64, number: u64) -> Self {
+    fn new(now: Instant, instance: u64, number: u64) -> Self {
         Self {
-            commands: Link::new(now, host, number),
-            messages: Link::new(now, host, FIRST_LINK),
-            parked: VecDeque::new(),
+            commands: Link::new(now, instance, number),
+            messages: Link::new(now, instance, FIRST_LINK),
+            queued: VecDeque::new(),
             path: Path::default(),
             last_answer: now,
         }
@@ -216,11 +220,11 @@ impl Links {
 
     /// Whether a command that comes now may be sent at once.
     pub(super) fn is_open(&self) -> bool {
-        self.commands.stage == Stage::Up && self.parked.is_empty()
+        self.commands.stage == Stage::Up && self.queued.is_empty()
     }
 }
 
-impl Armed {
+impl PlannedFaults {
     pub(super) fn is_nothing(&self) -> bool {
         self.requests == 0 && self.replies == 0 && self.copies.is_empty()
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{client::Member, conditions::Weather, store::EmbeddedStore};
+use super::{client::ClientState, conditions::Weather, store::EmbeddedStore};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -42,7 +42,7 @@ impl EmbeddedStore {
     /// ```
     pub fn partition(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| world.partition(client.id()));
+        self.store.with(|network| network.partition(client.id()));
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl EmbeddedStore {
     /// [`Error::Invalid`] for a client of another store.
     pub fn heal(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| world.heal(client.id()));
+        self.store.with(|network| network.heal(client.id()));
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl EmbeddedStore {
     /// ```
     pub fn freeze(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| world.freeze(client.id()));
+        self.store.with(|network| network.freeze(client.id()));
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl EmbeddedStore {
     /// [`Error::Invalid`] for a client of another store.
     pub fn thaw(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| world.thaw(client.id()));
+        self.store.with(|network| network.thaw(client.id()));
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl EmbeddedStore {
     /// ```
     pub fn cut(&self, client: &Client) -> Result<()> {
         self.known(client)?;
-        self.store.with(|world| world.cut(client.id()));
+        self.store.with(|network| network.cut(client.id()));
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn drop_next_request(&self, client: &Client) -> Result<()> {
-        self.arm(client, |member| member.armed.requests += 1)
+        self.plan_fault(client, |state| state.planned.requests += 1)
     }
 
     /// Loses the answer of this client's next command, which runs.
@@ -172,7 +172,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn drop_next_reply(&self, client: &Client) -> Result<()> {
-        self.arm(client, |member| member.armed.replies += 1)
+        self.plan_fault(client, |state| state.planned.replies += 1)
     }
 
     /// Runs this client's next command once more, so much later and by a road of its own: whatever becomes of the link
@@ -203,7 +203,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn duplicate_next(&self, client: &Client, later: Duration) -> Result<()> {
-        self.arm(client, |member| member.armed.copies.push_back(later))
+        self.plan_fault(client, |state| state.planned.copies.push_back(later))
     }
 
     /// From now on this befalls the commands of one client, in place of what befalls all: so clients are at different
@@ -235,8 +235,8 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn set_weather_of(&self, client: &Client, weather: Weather) -> Result<()> {
-        let known = self.store.with(|world| world.set_weather(Some(client.id()), weather));
-        if known { Ok(()) } else { Err(stranger()) }
+        let known = self.store.with(|network| network.set_conditions(Some(client.id()), weather));
+        if known { Ok(()) } else { Err(not_a_client()) }
     }
 
     /// How many scripts of this client have run, second copies too.
@@ -259,20 +259,20 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn calls(&self, client: &Client) -> Result<u64> {
-        let calls = self.store.look(|world| world.members.get(&client.id()).map(|member| member.calls));
-        calls.ok_or_else(stranger)
+        let calls = self.store.read(|network| network.clients.get(&client.id()).map(|state| state.calls));
+        calls.ok_or_else(not_a_client)
     }
 
-    fn arm(&self, client: &Client, how: impl FnOnce(&mut Member)) -> Result<()> {
-        self.store.with(|world| world.members.get_mut(&client.id()).map(how).ok_or_else(stranger))
+    fn plan_fault(&self, client: &Client, how: impl FnOnce(&mut ClientState)) -> Result<()> {
+        self.store.with(|network| network.clients.get_mut(&client.id()).map(how).ok_or_else(not_a_client))
     }
 
     fn known(&self, client: &Client) -> Result<()> {
-        let known = self.store.look(|world| world.members.contains_key(&client.id()));
-        if known { Ok(()) } else { Err(stranger()) }
+        let known = self.store.read(|network| network.clients.contains_key(&client.id()));
+        if known { Ok(()) } else { Err(not_a_client()) }
     }
 }
 
-fn stranger() -> Error {
+fn not_a_client() -> Error {
     Error::invalid("client", "it is not a client of this embedded store, or it was closed")
 }

@@ -50,19 +50,19 @@ struct Span {
 
 /// What was drawn for one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct CommandFaults {
     pub(super) delay: Duration,
-    pub(super) request: Passage,
-    pub(super) reply: Passage,
+    pub(super) request: Arrival,
+    pub(super) reply: Arrival,
     /// A second copy runs so much later.
     pub(super) copy: Option<Duration>,
     /// The link breaks as soon as the command is on its way.
-    pub(super) then: Then,
+    pub(super) link: LinkEffect,
 }
 
 /// Whether something arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Passage {
+pub(super) enum Arrival {
     #[default]
     Arrives,
     Lost,
@@ -70,7 +70,7 @@ pub(super) enum Passage {
 
 /// What becomes of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum LinkEffect {
     #[default]
     Stays,
     Breaks,
@@ -130,32 +130,32 @@ impl Weather {
         *self == Self::fair()
     }
 
-    pub(super) fn fate(&self, chance: &Chance) -> Fate {
-        let request = passage(chance, self.lost_requests);
-        Fate {
+    pub(super) fn draw_faults(&self, chance: &Chance) -> CommandFaults {
+        let request = arrival(chance, self.lost_requests);
+        CommandFaults {
             delay: self.request_delay.draw(chance),
             request,
-            reply: passage(chance, self.lost_replies),
+            reply: arrival(chance, self.lost_replies),
             copy: happens(chance, self.copies).then(|| self.copy_delay.draw(chance)),
-            then: self.then(chance),
+            link: self.draw_link_effect(chance),
         }
     }
 
     /// What a message does to its link.
-    pub(super) fn then(&self, chance: &Chance) -> Then {
-        if happens(chance, self.cuts) { Then::Breaks } else { Then::Stays }
+    pub(super) fn draw_link_effect(&self, chance: &Chance) -> LinkEffect {
+        if happens(chance, self.cuts) { LinkEffect::Breaks } else { LinkEffect::Stays }
     }
 
     /// Whether a message arrives. Nothing is drawn where all of them do.
-    pub(super) fn message(&self, chance: &Chance) -> Passage {
-        if self.lost_messages > 0.0 { passage(chance, self.lost_messages) } else { Passage::Arrives }
+    pub(super) fn draw_message(&self, chance: &Chance) -> Arrival {
+        if self.lost_messages > 0.0 { arrival(chance, self.lost_messages) } else { Arrival::Arrives }
     }
 
-    pub(super) fn way_there(&self, chance: &Chance) -> Duration {
+    pub(super) fn draw_request_delay(&self, chance: &Chance) -> Duration {
         self.request_delay.draw(chance)
     }
 
-    pub(super) fn way_back(&self, chance: &Chance) -> Duration {
+    pub(super) fn draw_reply_delay(&self, chance: &Chance) -> Duration {
         self.reply_delay.draw(chance)
     }
 }
@@ -170,8 +170,8 @@ impl Span {
     }
 }
 
-fn passage(chance: &Chance, lost: f64) -> Passage {
-    if happens(chance, lost) { Passage::Lost } else { Passage::Arrives }
+fn arrival(chance: &Chance, lost: f64) -> Arrival {
+    if happens(chance, lost) { Arrival::Lost } else { Arrival::Arrives }
 }
 
 fn happens(chance: &Chance, probability: f64) -> bool {
@@ -190,12 +190,12 @@ mod tests {
         let foul =
             fair.clone().request_delay(short..=long).lost_requests(1.0).lost_replies(2.0).copies(1.0, long..=short);
         for _ in 0..100 {
-            assert_eq!(fair.fate(&chance), Fate::default());
-            let fate = foul.clone().cuts(1.0).fate(&chance);
-            assert!((short..=long).contains(&fate.delay));
-            assert_eq!((fate.request, fate.reply, fate.then), (Passage::Lost, Passage::Lost, Then::Breaks));
-            assert_eq!(fate.copy, Some(long), "a range that is the wrong way round has its start");
-            assert_eq!(foul.way_back(&chance), Duration::ZERO);
+            assert_eq!(fair.draw_faults(&chance), CommandFaults::default());
+            let faults = foul.clone().cuts(1.0).draw_faults(&chance);
+            assert!((short..=long).contains(&faults.delay));
+            assert_eq!((faults.request, faults.reply, faults.link), (Arrival::Lost, Arrival::Lost, LinkEffect::Breaks));
+            assert_eq!(faults.copy, Some(long), "a range that is the wrong way round has its start");
+            assert_eq!(foul.draw_reply_delay(&chance), Duration::ZERO);
         }
     }
 }

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    frame::PacketOrder,
-    transit::{Downward, Lanes, Upward},
+    frame::FrameOrder,
+    transit::{Streams, ToClient, ToServer},
 };
 use crate::backend::backoff::Backoff;
 
@@ -20,9 +20,9 @@ pub(super) struct Route {
 
 /// One link of a client: to which node, to which process there, and which one it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wire {
+pub(super) struct LinkId {
     pub(super) node: usize,
-    pub(super) host: u64,
+    pub(super) instance: u64,
     pub(super) number: u64,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Link {
     /// Which one this is.
     pub(super) number: u64,
     /// The process that it leads to.
-    pub(super) host: u64,
+    pub(super) instance: u64,
     pub(super) stage: Stage,
     pub(super) opened: Instant,
     pub(super) backoff: Backoff,
     /// For what keeps the order of the link, and for what does not.
-    ways: [Lanes; 2],
+    streams: [Streams; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,22 +60,22 @@ pub(super) enum Cause {
 /// What passes between this client and the store.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    pub(super) split: Split,
+    pub(super) partition: Partition,
     pub(super) server: ServerState,
     /// The process at the other end is gone, or knows nothing of this client's links.
     pub(super) severed: bool,
     /// Counts the times at which nothing passed any more.
     pub(super) block: u64,
     /// What stands on its way to the store, and in front of it.
-    pub(super) held_there: VecDeque<(Wire, Upward)>,
-    pub(super) held_back: VecDeque<(Wire, Downward)>,
+    pub(super) held_to_server: VecDeque<(LinkId, ToServer)>,
+    pub(super) held_to_client: VecDeque<(LinkId, ToClient)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Split {
+pub(super) enum Partition {
     #[default]
-    Whole,
-    Parted,
+    Healed,
+    Partitioned,
 }
 
 /// The server, as far as this client has to do with it.
@@ -88,34 +88,41 @@ pub(super) enum ServerState {
 
 impl Route {
     /// Of the same client, where this link leads.
-    pub(super) fn of(client: Uuid, wire: Wire) -> Self {
-        Self { client, node: wire.node }
+    pub(super) fn of(client: Uuid, link_id: LinkId) -> Self {
+        Self { client, node: link_id.node }
     }
 }
 
 impl Link {
-    pub(super) fn new(now: Instant, host: u64, number: u64) -> Self {
-        Self { number, host, stage: Stage::Up, opened: now, backoff: Backoff::default(), ways: Default::default() }
+    pub(super) fn new(now: Instant, instance: u64, number: u64) -> Self {
+        Self {
+            number,
+            instance,
+            stage: Stage::Up,
+            opened: now,
+            backoff: Backoff::default(),
+            streams: Default::default(),
+        }
     }
 
     /// This one, for whatever travels on it.
-    pub(super) fn wire(&self, node: usize) -> Wire {
-        Wire { node, host: self.host, number: self.number }
+    pub(super) fn link_id(&self, node: usize) -> LinkId {
+        LinkId { node, instance: self.instance, number: self.number }
     }
 
-    pub(super) fn lanes(&mut self, order: PacketOrder) -> &mut Lanes {
-        &mut self.ways[usize::from(order == PacketOrder::Apart)]
+    pub(super) fn streams(&mut self, order: FrameOrder) -> &mut Streams {
+        &mut self.streams[usize::from(order == FrameOrder::Apart)]
     }
 
     /// Whether nothing of this order is on its way.
-    pub(super) fn is_clear(&self, order: PacketOrder) -> bool {
-        let Lanes { there, back } = &self.ways[usize::from(order == PacketOrder::Apart)];
-        there.is_empty() && back.is_empty()
+    pub(super) fn is_clear(&self, order: FrameOrder) -> bool {
+        let Streams { to_server, to_client } = &self.streams[usize::from(order == FrameOrder::Apart)];
+        to_server.is_empty() && to_client.is_empty()
     }
 
     /// Nothing is on its way any more.
     pub(super) fn clear(&mut self) {
-        self.ways = Default::default();
+        self.streams = Default::default();
     }
 
     /// Whether this is the link of that number, and still there.
@@ -127,6 +134,6 @@ impl Link {
 impl Path {
     /// Whether nothing comes through.
     pub(super) fn is_blocked(&self) -> bool {
-        self.split == Split::Parted || self.server == ServerState::Frozen
+        self.partition == Partition::Partitioned || self.server == ServerState::Frozen
     }
 }

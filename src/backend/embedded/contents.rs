@@ -1,6 +1,6 @@
 //! What a store has, seen from outside: no look is a command, and nothing happens by it.
 
-use super::{network::World, store::EmbeddedStore};
+use super::{network::Network, store::EmbeddedStore};
 
 impl EmbeddedStore {
     /// Every key that lives, in order. A lock that is held has one: its name, behind the client's prefix.
@@ -22,7 +22,7 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let mut keys = self.store.look(World::keys);
+        let mut keys = self.store.read(Network::keys);
         keys.sort_unstable();
         keys
     }
@@ -50,7 +50,7 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn hash(&self, key: impl AsRef<str>) -> Vec<(String, String)> {
-        self.store.look(|world| world.hash(key.as_ref()))
+        self.store.read(|network| network.hash(key.as_ref()))
     }
 
     /// What a string key has, as text; `None` where there is no such key, or none any more. The counter of a
@@ -73,7 +73,7 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn string(&self, key: impl AsRef<str>) -> Option<String> {
-        self.store.look(|world| world.string(key.as_ref()))
+        self.store.read(|network| network.string(key.as_ref()))
     }
 
     /// Whether no key lives.
@@ -103,6 +103,6 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn listeners(&self) -> Vec<(String, usize)> {
-        self.store.look(World::listeners)
+        self.store.read(Network::listeners)
     }
 }

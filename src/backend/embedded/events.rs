@@ -3,10 +3,10 @@
 use uuid::Uuid;
 
 use super::{
-    connection::{Route, Wire},
-    frame::Packet,
+    connection::{LinkId, Route},
+    frame::Frame,
     trace::Purpose,
-    transit::{Downward, Upward},
+    transit::{ToClient, ToServer},
 };
 
 /// What happens later.
@@ -14,29 +14,29 @@ use super::{
 pub(super) enum Event {
     Arrives {
         client: Uuid,
-        wire: Wire,
-        what: Upward,
+        link_id: LinkId,
+        what: ToServer,
     },
     Returns {
         client: Uuid,
-        wire: Wire,
-        what: Downward,
+        link_id: LinkId,
+        what: ToClient,
     },
     /// A second copy reaches the store.
     Copy {
         client: Uuid,
-        host: u64,
-        packet: Packet,
+        instance: u64,
+        frame: Frame,
     },
     /// A command has waited for long enough.
     Overdue {
         client: Uuid,
         flight: u64,
     },
-    /// A parked command has waited for long enough.
-    Unsent {
+    /// A queued command has waited for long enough.
+    QueueTimeout {
         client: Uuid,
-        parked: u64,
+        queued: u64,
     },
     Replace {
         route: Route,
@@ -49,14 +49,14 @@ pub(super) enum Event {
     },
     /// A master that was replaced is gone.
     Gone {
-        host: u64,
+        instance: u64,
     },
     /// A slot is where it was to go.
     Settled {
         slot: u16,
     },
     /// Whoever waits in line may have its turn.
-    Look,
+    CheckQueues,
 }
 
 impl Event {
@@ -67,8 +67,10 @@ impl Event {
     /// Whether it happens though this client is gone.
     pub(super) fn outlives(&self, gone: Uuid) -> bool {
         match self {
-            Self::Arrives { .. } | Self::Copy { .. } | Self::Gone { .. } | Self::Settled { .. } | Self::Look => true,
-            Self::Returns { client, .. } | Self::Overdue { client, .. } | Self::Unsent { client, .. } => {
+            Self::Arrives { .. } | Self::Copy { .. } | Self::Gone { .. } | Self::Settled { .. } | Self::CheckQueues => {
+                true
+            }
+            Self::Returns { client, .. } | Self::Overdue { client, .. } | Self::QueueTimeout { client, .. } => {
                 *client != gone
             }
             Self::Replace { route, .. } | Self::Silent { route, .. } => route.client != gone,

@@ -3,15 +3,15 @@
 use std::{fmt, slice};
 
 use super::{
-    frame::{OwnedCall, Packet},
+    frame::{Frame, OwnedCall},
     server::Reply,
 };
 
 /// A command that ran at a store, in a [`Happening`](crate::embedded::Happening). Its text is one line.
 #[derive(Clone)]
 pub struct Ran {
-    packet: Packet,
-    /// Which one of the packet.
+    frame: Frame,
+    /// Which one of the frame.
     place: usize,
     reply: Reply,
     road: Road,
@@ -31,8 +31,8 @@ pub enum Road {
 }
 
 impl Ran {
-    pub(super) fn new(packet: &Packet, place: usize, reply: &Reply, road: Road) -> Self {
-        Self { packet: packet.clone(), place, reply: reply.clone(), road, at_rival: false }
+    pub(super) fn new(frame: &Frame, place: usize, reply: &Reply, road: Road) -> Self {
+        Self { frame: frame.clone(), place, reply: reply.clone(), road, at_rival: false }
     }
 
     /// The same, where it ran at a master that had been replaced.
@@ -106,7 +106,7 @@ impl Ran {
     }
 
     fn words(&self) -> &OwnedCall {
-        &self.packet.calls()[self.place]
+        &self.frame.calls()[self.place]
     }
 }
 
@@ -179,9 +179,9 @@ mod tests {
         let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
         let call =
             Call { script: &reentrant::ACQUIRE, keys: &["a"], args: &args, dispatch: None, polled: Polled::ByCaller };
-        let packet = Packet::of(&[call, call]);
+        let frame = Frame::of(&[call, call]);
         let parts = vec![Reply::Int(-1), Reply::Bulk(b"a\"b".to_vec()), Reply::Nil, Reply::Array(vec![Reply::Int(2)])];
-        let ran = |reply, road| Ran::new(&packet, 1, &reply, road);
+        let ran = |reply, road| Ran::new(&frame, 1, &reply, road);
         let whole = ran(Reply::Array(parts), Road::Copy);
         assert_eq!(whole.reply(), r#"[-1, "a\"b", nil, [2]]"#);
         assert_eq!(whole.numbers().collect::<Vec<_>>(), [-1]);

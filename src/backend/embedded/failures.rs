@@ -23,11 +23,11 @@ pub(super) fn silent() -> Fault {
 }
 
 /// No answer came before the command's time was over.
-pub(super) fn unanswered() -> Fault {
+pub(super) fn no_answer() -> Fault {
     Fault::of(FaultKind::Timeout, true, "no answer in time")
 }
 
 /// No link came before the command's time was over.
-pub(super) fn unsent() -> Fault {
+pub(super) fn no_link() -> Fault {
     Fault::of(FaultKind::Dropped, false, "no link in time")
 }

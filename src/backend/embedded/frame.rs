@@ -12,14 +12,14 @@ use crate::{
 
 /// What goes over a link at once: one call, or the calls of a pipeline. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Packet {
+pub(super) struct Frame {
     calls: Arc<[OwnedCall]>,
-    pub(super) order: PacketOrder,
+    pub(super) order: FrameOrder,
 }
 
-/// What a packet may overtake.
+/// What a frame may overtake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketOrder {
+pub(super) enum FrameOrder {
     /// Nothing that left before it on its link.
     OfLink,
     /// Whatever is not such a one, too.
@@ -37,18 +37,18 @@ pub(super) struct OwnedCall {
 /// One answer for each call, in order.
 pub(super) type Answers = Vec<Result<Value, Fault>>;
 
-impl Packet {
+impl Frame {
     pub(super) fn of(calls: &[Call<'_>]) -> Self {
-        Self { calls: calls.iter().map(OwnedCall::of).collect(), order: PacketOrder::OfLink }
+        Self { calls: calls.iter().map(OwnedCall::of).collect(), order: FrameOrder::OfLink }
     }
 
     pub(super) fn apart(self) -> Self {
-        Self { order: PacketOrder::Apart, ..self }
+        Self { order: FrameOrder::Apart, ..self }
     }
 
     /// They are on their way on this link: where that keeps them in order, nothing that leaves from now on comes before them.
     pub(super) fn is_with(&self, dispatches: &Dispatches, link: u64) {
-        if self.order == PacketOrder::OfLink {
+        if self.order == FrameOrder::OfLink {
             dispatches.are_with(link);
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    frame::{OwnedCall, Packet},
+    frame::{Frame, OwnedCall},
     server::{Entry, MAX_BYTES, Server},
 };
 use crate::backend::slot::{SLOTS, slot as slot_of};
@@ -23,15 +23,15 @@ const MOST_CHANGES: usize = 1 << 16;
 
 /// One server process: the master of its node, or one that was.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct Instance {
     pub(super) node: usize,
     pub(super) server: Server,
     /// Who listens where, as this process knows it.
-    pub(super) audience: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
+    pub(super) subscribers: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
     /// It takes what comes, and does nothing with it.
     pub(super) frozen: bool,
     /// Slots that came to its node when it was the master no more.
-    lacks: BTreeSet<u16>,
+    missing_slots: BTreeSet<u16>,
     past: VecDeque<Change>,
 }
 
@@ -45,11 +45,11 @@ struct Change {
 
 /// All server processes, and where the slots are.
 #[derive(Debug)]
-pub(super) struct Hosts {
-    all: BTreeMap<u64, Host>,
+pub(super) struct Instances {
+    all: BTreeMap<u64, Instance>,
     /// Of each node.
     masters: Vec<u64>,
-    drawn: u64,
+    next_id: u64,
     /// Slots that are not where they were at first.
     moved: BTreeMap<u16, Slot>,
     /// What each may keep, where that was said.
@@ -66,9 +66,16 @@ struct Slot {
     under_way: u32,
 }
 
-impl Host {
+impl Instance {
     fn new(node: usize, server: Server) -> Self {
-        Self { node, server, audience: BTreeMap::new(), frozen: false, lacks: BTreeSet::new(), past: VecDeque::new() }
+        Self {
+            node,
+            server,
+            subscribers: BTreeMap::new(),
+            frozen: false,
+            missing_slots: BTreeSet::new(),
+            past: VecDeque::new(),
+        }
     }
 
     /// A command may change this key.
@@ -92,41 +99,42 @@ impl Host {
     }
 
     /// A client listens on a channel from now on.
-    pub(super) fn listen(&mut self, client: Uuid, channel: &Arc<str>) {
-        self.audience.entry(Arc::clone(channel)).or_default().insert(client);
-        self.count_listeners(channel);
+    pub(super) fn add_subscriber(&mut self, client: Uuid, channel: &Arc<str>) {
+        self.subscribers.entry(Arc::clone(channel)).or_default().insert(client);
+        self.count_subscribers(channel);
     }
 
     /// A client listens on a channel no more.
-    pub(super) fn unlisten(&mut self, client: Uuid, channel: &str) {
-        if let Some(audience) = self.audience.get_mut(channel) {
-            audience.remove(&client);
-            self.count_listeners(channel);
+    pub(super) fn remove_subscriber(&mut self, client: Uuid, channel: &str) {
+        if let Some(subscribers) = self.subscribers.get_mut(channel) {
+            subscribers.remove(&client);
+            self.count_subscribers(channel);
         }
     }
 
     /// A client listens nowhere any more.
-    pub(super) fn forget_listener(&mut self, client: Uuid) {
-        let heard = self.audience.iter().filter(|(_, audience)| audience.contains(&client));
+    pub(super) fn forget_subscriber(&mut self, client: Uuid) {
+        let heard = self.subscribers.iter().filter(|(_, subscribers)| subscribers.contains(&client));
         let heard: Vec<_> = heard.map(|(channel, _)| Arc::clone(channel)).collect();
-        heard.iter().for_each(|channel| self.unlisten(client, channel));
+        heard.iter().for_each(|channel| self.remove_subscriber(client, channel));
     }
 
     /// The server counts who listens.
-    fn count_listeners(&mut self, channel: &str) {
-        let count = self.audience.get(channel).map_or(0, BTreeSet::len);
+    fn count_subscribers(&mut self, channel: &str) {
+        let count = self.subscribers.get(channel).map_or(0, BTreeSet::len);
         self.server.listen(channel.as_bytes(), count);
         if count == 0 {
-            self.audience.remove(channel);
+            self.subscribers.remove(channel);
         }
     }
 }
 
-impl Hosts {
+impl Instances {
     pub(super) fn new(nodes: usize, keeps_past: bool) -> Self {
-        let all: BTreeMap<_, _> = (0..nodes).map(|node| (node as u64, Host::new(node, Server::default()))).collect();
-        let (masters, drawn) = (all.keys().copied().collect(), nodes as u64);
-        Self { all, masters, drawn, moved: BTreeMap::new(), memory: None, keeps_past }
+        let all: BTreeMap<_, _> =
+            (0..nodes).map(|node| (node as u64, Instance::new(node, Server::default()))).collect();
+        let (masters, next_id) = (all.keys().copied().collect(), nodes as u64);
+        Self { all, masters, next_id, moved: BTreeMap::new(), memory: None, keeps_past }
     }
 
     /// How many nodes there are.
@@ -139,26 +147,26 @@ impl Hosts {
         self.masters[node]
     }
 
-    pub(super) fn get(&self, host: u64) -> Option<&Host> {
-        self.all.get(&host)
+    pub(super) fn get(&self, instance: u64) -> Option<&Instance> {
+        self.all.get(&instance)
     }
 
-    pub(super) fn get_mut(&mut self, host: u64) -> Option<&mut Host> {
-        self.all.get_mut(&host)
+    pub(super) fn get_mut(&mut self, instance: u64) -> Option<&mut Instance> {
+        self.all.get_mut(&instance)
     }
 
     /// Masters and those that were.
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Host> {
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Instance> {
         self.all.values_mut()
     }
 
-    pub(super) fn masters(&self) -> impl Iterator<Item = &Host> {
-        self.masters.iter().filter_map(|host| self.all.get(host))
+    pub(super) fn masters(&self) -> impl Iterator<Item = &Instance> {
+        self.masters.iter().filter_map(|instance| self.all.get(instance))
     }
 
     /// Whether this process was replaced as the master of its node.
-    pub(super) fn is_rival(&self, host: u64) -> bool {
-        self.all.get(&host).is_some_and(|it| self.masters[it.node] != host)
+    pub(super) fn is_rival(&self, instance: u64) -> bool {
+        self.all.get(&instance).is_some_and(|it| self.masters[it.node] != instance)
     }
 
     /// Which node has a key.
@@ -171,15 +179,15 @@ impl Hosts {
     }
 
     /// Which node a command is for: that of its first key.
-    pub(super) fn node_for(&self, packet: &Packet) -> usize {
-        let first = packet.calls().first().and_then(|words| words.keys.first());
+    pub(super) fn node_for(&self, frame: &Frame) -> usize {
+        let first = frame.calls().first().and_then(|words| words.keys.first());
         first.map_or(0, |key| self.node_of(key))
     }
 
     /// Whether all keys of a command are at this process.
-    pub(super) fn has(&self, host: u64, words: &OwnedCall) -> bool {
-        let Some(host) = self.all.get(&host) else { return false };
-        let is_there = |slot| self.node_of_slot(slot) == host.node && !host.lacks.contains(&slot);
+    pub(super) fn has(&self, instance: u64, words: &OwnedCall) -> bool {
+        let Some(instance) = self.all.get(&instance) else { return false };
+        let is_there = |slot| self.node_of_slot(slot) == instance.node && !instance.missing_slots.contains(&slot);
         self.nodes() == 1 || words.keys.iter().all(|key| is_there(slot_of(key.as_bytes())))
     }
 
@@ -192,35 +200,35 @@ impl Hosts {
     pub(super) fn begin_move(&mut self, slot: u16, to: usize, now: Instant, time: Duration) {
         let from = self.node_of_slot(slot);
         let (source, target) = (self.masters[from], self.masters[to]);
-        let Some(host) = self.all.get_mut(&source) else { return };
-        let keys: Vec<_> = host.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
-        let mut goods = Vec::with_capacity(keys.len());
+        let Some(instance) = self.all.get_mut(&source) else { return };
+        let keys: Vec<_> = instance.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
+        let mut moving = Vec::with_capacity(keys.len());
         for key in keys {
             if self.keeps_past {
-                host.note(now, &key);
+                instance.note(now, &key);
             }
-            goods.push((host.server.copy_of(&key), key.clone()));
-            host.server.put_back(&key, None);
+            moving.push((instance.server.copy_of(&key), key.clone()));
+            instance.server.put_back(&key, None);
         }
-        let Some(host) = self.all.get_mut(&target) else { return };
+        let Some(instance) = self.all.get_mut(&target) else { return };
         // A master that forgot how the slot left has something of it yet.
-        let stale: Vec<_> = host.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
+        let stale: Vec<_> = instance.server.keys(time).into_iter().filter(|key| slot_of(key) == slot).collect();
         for key in stale {
             if self.keeps_past {
-                host.note(now, &key);
+                instance.note(now, &key);
             }
-            host.server.put_back(&key, None);
+            instance.server.put_back(&key, None);
         }
-        for (entry, key) in goods {
+        for (entry, key) in moving {
             if self.keeps_past {
-                host.note(now, &key);
+                instance.note(now, &key);
             }
-            host.server.put_back(&key, entry);
+            instance.server.put_back(&key, entry);
         }
         let known = self.moved.entry(slot).or_insert(Slot { node: from, under_way: 0 });
         (known.node, known.under_way) = (to, known.under_way + 1);
-        let others = self.all.iter_mut().filter(|(host, it)| it.node == to && **host != target);
-        others.for_each(|(_, it)| it.lacks.extend([slot]));
+        let others = self.all.iter_mut().filter(|(instance, it)| it.node == to && **instance != target);
+        others.for_each(|(_, it)| it.missing_slots.extend([slot]));
     }
 
     /// A move is over; whether no other one of the slot is under way.
@@ -232,47 +240,47 @@ impl Hosts {
 
     /// Another process is the node's master from now on, with what the old one had `then`, or has now. The old one stays.
     pub(super) fn replace_master(&mut self, node: usize, then: Option<Instant>) -> u64 {
-        let (old, new) = (self.masters[node], self.drawn);
-        if let Some(host) = self.all.get(&old) {
-            let mut next = host.successor(then);
+        let (old, new) = (self.masters[node], self.next_id);
+        if let Some(instance) = self.all.get(&old) {
+            let mut next = instance.successor(then);
             next.server.limit(self.memory.unwrap_or(MAX_BYTES));
             self.all.insert(new, next);
         }
-        self.drawn += 1;
+        self.next_id += 1;
         self.masters[node] = new;
         old
     }
 
-    pub(super) fn remove(&mut self, host: u64) {
-        self.all.remove(&host);
+    pub(super) fn remove(&mut self, instance: u64) {
+        self.all.remove(&instance);
     }
 
     /// Nothing was ever there, and nobody but the masters.
     pub(super) fn forget_everything(&mut self) {
-        self.all.retain(|host, it| self.masters[it.node] == *host);
-        for host in self.all.values_mut() {
-            *host = Host { frozen: host.frozen, ..Host::new(host.node, Server::default()) };
+        self.all.retain(|instance, it| self.masters[it.node] == *instance);
+        for instance in self.all.values_mut() {
+            *instance = Instance { frozen: instance.frozen, ..Instance::new(instance.node, Server::default()) };
             if let Some(bytes) = self.memory {
-                host.server.limit(bytes);
+                instance.server.limit(bytes);
             }
         }
     }
 
     pub(super) fn limit_memory(&mut self, bytes: usize) {
         self.memory = Some(bytes);
-        self.all.values_mut().for_each(|host| host.server.limit(bytes));
+        self.all.values_mut().for_each(|instance| instance.server.limit(bytes));
     }
 
     /// Lets the store itself write, however full it is.
     pub(super) fn lift_limit(&mut self, lifted: bool) {
         let bytes = if lifted { usize::MAX } else { self.memory.unwrap_or(MAX_BYTES) };
-        self.all.values_mut().for_each(|host| host.server.limit(bytes));
+        self.all.values_mut().for_each(|instance| instance.server.limit(bytes));
     }
 
     /// A command may change what is at these keys.
-    pub(super) fn note<'a>(&mut self, host: u64, now: Instant, keys: impl IntoIterator<Item = &'a str>) {
-        if let Some(host) = self.all.get_mut(&host).filter(|_| self.keeps_past) {
-            keys.into_iter().for_each(|key| host.note(now, key.as_bytes()));
+    pub(super) fn note<'a>(&mut self, instance: u64, now: Instant, keys: impl IntoIterator<Item = &'a str>) {
+        if let Some(instance) = self.all.get_mut(&instance).filter(|_| self.keeps_past) {
+            keys.into_iter().for_each(|key| instance.note(now, key.as_bytes()));
         }
     }
 }

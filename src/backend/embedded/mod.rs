@@ -11,7 +11,7 @@
 //! | `backend`, `as_server` | the seam: one client's commands and subscriptions; the store as somebody sees it who looks at all servers |
 //! | `delivery` | the mutex, what is told outside of it, and the one task for what happens later |
 //! | `node_changes` | masters that are replaced or silent, slots that move |
-//! | `outages` | ways on which nothing passes, links that are replaced, clients that leave |
+//! | `outages`, `replacing`, `leaving` | ways on which nothing passes; links that come in another's place; clients that leave |
 //! | `sending`, `subscriptions` | commands as their client sends them; channels as it asks for them |
 //! | `to_server` | the way to a server |
 //! | `execution` | commands at a server, and what they publish |
@@ -48,6 +48,7 @@ mod execution;
 mod failures;
 mod frame;
 mod instances;
+mod leaving;
 mod link_faults;
 mod link_queue;
 mod network;
@@ -55,6 +56,7 @@ mod node_changes;
 mod node_faults;
 mod notices;
 mod outages;
+mod replacing;
 mod routing;
 mod sending;
 mod server;

@@ -11,16 +11,16 @@ use tokio::{runtime::Handle, time::Instant};
 use uuid::Uuid;
 
 use super::{
-    client::{Flight, Links, Member, Signals},
+    client::{ClientState, Flight, Links, Signals},
     clock::Clock,
     conditions::Weather,
     connection::Route,
     events::Event,
-    frame::Packet,
-    instances::Hosts,
-    notices::News,
+    frame::Frame,
+    instances::Instances,
+    notices::Notice,
     trace::{Happening, Traced},
-    transit::Upward,
+    transit::ToServer,
 };
 use crate::{
     chance::Chance,
@@ -29,26 +29,26 @@ use crate::{
 
 /// Everything about a store.
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) hosts: Hosts,
+pub(super) struct Network {
+    pub(super) instances: Instances,
     pub(super) chance: Chance,
-    pub(super) weather: Option<Weather>,
+    pub(super) conditions: Option<Weather>,
     pub(super) clock: Clock,
-    pub(super) members: BTreeMap<Uuid, Member>,
+    pub(super) clients: BTreeMap<Uuid, ClientState>,
     agenda: BTreeMap<(Instant, u64), Event>,
     /// Numbers for whatever must be told apart.
-    drawn: u64,
-    pub(super) pump: Pump,
+    last_id: u64,
+    pub(super) task: TaskState,
     /// To be told outside of the mutex, in this order.
-    pub(super) news: VecDeque<News>,
+    pub(super) notices: VecDeque<Notice>,
     /// Whoever tells tells everything, so that the order stays.
-    pub(super) telling: bool,
+    pub(super) delivering: bool,
     trace: Option<Vec<Traced>>,
 }
 
 /// Whether there is a task for what happens later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Pump {
+pub(super) enum TaskState {
     #[default]
     Idle,
     Runs,
@@ -58,19 +58,19 @@ pub(super) enum Pump {
     Ended,
 }
 
-impl World {
-    pub(super) fn new(chance: Chance, hosts: Hosts) -> Self {
+impl Network {
+    pub(super) fn new(chance: Chance, instances: Instances) -> Self {
         Self {
-            hosts,
+            instances,
             chance,
-            weather: None,
+            conditions: None,
             clock: Clock::default(),
-            members: BTreeMap::new(),
+            clients: BTreeMap::new(),
             agenda: BTreeMap::new(),
-            drawn: 0,
-            pump: Pump::default(),
-            news: VecDeque::new(),
-            telling: false,
+            last_id: 0,
+            task: TaskState::default(),
+            notices: VecDeque::new(),
+            delivering: false,
             trace: None,
         }
     }
@@ -78,7 +78,7 @@ impl World {
     /// A client comes, if it lives where the store does. When it came.
     pub(super) fn join(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Result<Instant> {
         self.clock.bind();
-        if self.pump == Pump::Ended {
+        if self.task == TaskState::Ended {
             return Err(Error::invalid(
                 "runtime",
                 "the tokio runtime of this embedded store has ended; make a new store",
@@ -96,8 +96,8 @@ impl World {
 
     pub(super) fn enter(&mut self, client: Uuid, command_timeout: Duration, signals: &Signals) -> Instant {
         let now = self.now();
-        let hosts = (0..self.hosts.nodes()).map(|node| self.hosts.master(node));
-        self.members.insert(client, Member::new(client, command_timeout, now, signals.clone(), hosts));
+        let instances = (0..self.instances.nodes()).map(|node| self.instances.master(node));
+        self.clients.insert(client, ClientState::new(client, command_timeout, now, signals.clone(), instances));
         now
     }
 
@@ -111,16 +111,16 @@ impl World {
         self.clock.now()
     }
 
-    pub(super) fn draw(&mut self) -> u64 {
-        self.drawn += 1;
-        self.drawn
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
     }
 
     /// Something is to happen at this time.
     pub(super) fn plan(&mut self, at: Instant, event: Event) -> (Instant, u64) {
-        let key = (at, self.draw());
-        if self.pump == Pump::Runs && self.agenda.first_key_value().is_none_or(|(&(first, _), _)| at < first) {
-            self.pump = Pump::Late;
+        let key = (at, self.next_id());
+        if self.task == TaskState::Runs && self.agenda.first_key_value().is_none_or(|(&(first, _), _)| at < first) {
+            self.task = TaskState::Late;
         }
         self.agenda.insert(key, event);
         key
@@ -148,49 +148,49 @@ impl World {
     }
 
     pub(super) fn nodes(&self) -> usize {
-        self.hosts.nodes()
+        self.instances.nodes()
     }
 
     pub(super) fn links(&self, route: Route) -> Option<&Links> {
-        self.members.get(&route.client).map(|member| &member.links[route.node])
+        self.clients.get(&route.client).map(|state| &state.links[route.node])
     }
 
     pub(super) fn links_mut(&mut self, route: Route) -> Option<&mut Links> {
-        self.members.get_mut(&route.client).map(|member| &mut member.links[route.node])
+        self.clients.get_mut(&route.client).map(|state| &mut state.links[route.node])
     }
 
     /// To every node.
     pub(super) fn routes(&self, client: Uuid) -> Vec<Route> {
-        let member = self.members.get(&client);
-        member.into_iter().flat_map(Member::nodes).map(|node| Route { client, node }).collect()
+        let state = self.clients.get(&client);
+        state.into_iter().flat_map(ClientState::nodes).map(|node| Route { client, node }).collect()
     }
 
     pub(super) fn routes_to(&self, node: usize) -> Vec<Route> {
-        self.members.keys().map(|client| Route { client: *client, node }).collect()
+        self.clients.keys().map(|client| Route { client: *client, node }).collect()
     }
 
     pub(super) fn flight(&mut self, client: Uuid, flight: u64) -> Option<&mut Flight> {
-        self.members.get_mut(&client)?.flights.get_mut(&flight)
+        self.clients.get_mut(&client)?.flights.get_mut(&flight)
     }
 
     /// Whether nothing passes between this client and that process.
-    pub(super) fn blocks(&self, route: Route, host: u64) -> bool {
-        let frozen = self.hosts.get(host).is_some_and(|host| host.frozen);
+    pub(super) fn blocks(&self, route: Route, instance: u64) -> bool {
+        let frozen = self.instances.get(instance).is_some_and(|instance| instance.frozen);
         frozen || self.links(route).is_some_and(|links| links.path.is_blocked())
     }
 
-    /// The weather of a client: its own, or that of all.
-    pub(super) fn weather_of(&self, client: Uuid) -> Option<&Weather> {
-        let own = self.members.get(&client).and_then(|member| member.weather.as_ref());
-        own.or(self.weather.as_ref()).filter(|weather| !weather.is_fair())
+    /// The conditions of a client: its own, or that of all.
+    pub(super) fn conditions_of(&self, client: Uuid) -> Option<&Weather> {
+        let own = self.clients.get(&client).and_then(|state| state.conditions.as_ref());
+        own.or(self.conditions.as_ref()).filter(|conditions| !conditions.is_fair())
     }
 
     /// What befalls all clients from now on, or one: whether there is such a one.
-    pub(super) fn set_weather(&mut self, of: Option<Uuid>, weather: Weather) -> bool {
+    pub(super) fn set_conditions(&mut self, of: Option<Uuid>, conditions: Weather) -> bool {
         match of {
-            None => self.weather = Some(weather),
-            Some(client) => match self.members.get_mut(&client) {
-                Some(member) => member.weather = Some(weather),
+            None => self.conditions = Some(conditions),
+            Some(client) => match self.clients.get_mut(&client) {
+                Some(state) => state.conditions = Some(conditions),
                 None => return false,
             },
         }
@@ -208,16 +208,16 @@ impl World {
         }
     }
 
-    pub(super) fn lost(&mut self, client: Uuid, packet: &Packet) {
-        for words in packet.calls() {
+    pub(super) fn note_lost(&mut self, client: Uuid, frame: &Frame) {
+        for words in frame.calls() {
             self.note(client, || Happening::Lost { script: words.script.path });
         }
     }
 
     /// The same for whatever was on its way: of subscriptions nothing is noted.
-    pub(super) fn lose(&mut self, client: Uuid, what: &Upward) {
-        if let Upward::Run { packet, .. } = what {
-            self.lost(client, packet);
+    pub(super) fn note_lost_on_way(&mut self, client: Uuid, what: &ToServer) {
+        if let ToServer::Run { frame, .. } = what {
+            self.note_lost(client, frame);
         }
     }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    instances::Hosts,
-    network::World,
+    instances::Instances,
+    network::Network,
     node_changes::{Forget, Rival},
     store::EmbeddedStore,
 };
@@ -40,13 +40,13 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn with_nodes(self, nodes: usize) -> Self {
-        Self::of_nodes(self.chance, Hosts::new(nodes.clamp(1, SLOTS), true))
+        Self::of_nodes(self.chance, Instances::new(nodes.clamp(1, SLOTS), true))
     }
 
     /// Which node has a key, counted from zero.
     #[must_use]
     pub fn node_of(&self, key: impl AsRef<str>) -> usize {
-        self.store.look(|world| world.hosts.node_of(key.as_ref()))
+        self.store.read(|network| network.instances.node_of(key.as_ref()))
     }
 
     /// Another server is the node's master from now on. Links that end are replaced by links to it, after a pause.
@@ -80,13 +80,13 @@ impl EmbeddedStore {
         self.node(node)?;
         let since = match forget {
             Forget::Nothing => None,
-            Forget::Since(since) if self.store.look(|world| world.hosts.keeps_past) => Some(since),
+            Forget::Since(since) if self.store.read(|network| network.instances.keeps_past) => Some(since),
             Forget::Since(_) => {
                 let why = "this store does not know what it had: make it with_nodes(..)";
                 return Err(Error::invalid("forget", why));
             }
         };
-        self.store.with(|world| world.fail_over(node, since, rival));
+        self.store.with(|network| network.fail_over(node, since, rival));
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl EmbeddedStore {
     /// ```
     pub fn migrate(&self, key: impl AsRef<str>, takes: Duration) -> Result<usize> {
         self.node(1)?;
-        Ok(self.store.with(|world| world.migrate(slot_of(key.as_ref().as_bytes()), takes)))
+        Ok(self.store.with(|network| network.migrate(slot_of(key.as_ref().as_bytes()), takes)))
     }
 
     /// Lets the node's servers take what they are sent, and do nothing with it, until they are [thawed](Self::thaw_node). A
@@ -127,7 +127,7 @@ impl EmbeddedStore {
     /// [`Error::Invalid`] without such a node.
     pub fn freeze_node(&self, node: usize) -> Result<()> {
         self.node(node)?;
-        self.store.with(|world| world.freeze_node(node));
+        self.store.with(|network| network.freeze_node(node));
         Ok(())
     }
 
@@ -138,12 +138,12 @@ impl EmbeddedStore {
     /// [`Error::Invalid`] without such a node.
     pub fn thaw_node(&self, node: usize) -> Result<()> {
         self.node(node)?;
-        self.store.with(|world| world.thaw_node(node));
+        self.store.with(|network| network.thaw_node(node));
         Ok(())
     }
 
     fn node(&self, node: usize) -> Result<()> {
-        let known = node < self.store.look(World::nodes);
+        let known = node < self.store.read(Network::nodes);
         if known { Ok(()) } else { Err(Error::invalid("node", "this embedded store has no such node")) }
     }
 }

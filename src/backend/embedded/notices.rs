@@ -8,19 +8,19 @@ use super::frame::Answers;
 use crate::backend::{Heard, Listener, dispatch::Dispatches};
 
 /// What is told outside of the mutex.
-pub(super) enum News {
+pub(super) enum Notice {
     Subscribed(Arc<dyn Listener>),
     Interrupted(Arc<dyn Listener>),
     Message(Arc<dyn Listener>, Arc<[u8]>),
     Answer(oneshot::Sender<Answers>, Answers),
     /// There is a new link for commands, of this number.
     Linked(watch::Sender<u64>, u64),
-    /// Nothing to tell: only to be dropped. With the question whether a command may leave the last of its client may go.
+    /// Nothing to deliver: only to be dropped. With the question whether a command may leave the last of its client may go.
     Over(Arc<Dispatches>),
 }
 
-impl News {
-    pub(super) fn tell(self) {
+impl Notice {
+    pub(super) fn deliver(self) {
         match self {
             Self::Subscribed(listener) => listener.hear(Heard::Subscribed),
             Self::Interrupted(listener) => listener.hear(Heard::Interrupted),
@@ -33,8 +33,8 @@ impl News {
     }
 }
 
-impl fmt::Debug for News {
+impl fmt::Debug for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("News")
+        f.write_str("Notice")
     }
 }

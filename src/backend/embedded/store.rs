@@ -6,7 +6,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    backend::Link, conditions::Weather, delivery::Store, instances::Hosts, network::World, server::Reply, trace::Traced,
+    backend::EmbeddedBackend, conditions::Weather, delivery::SharedStore, instances::Instances, network::Network,
+    server::Reply, trace::Traced,
 };
 use crate::{chance::Chance, error::Result, lease as bounds};
 
@@ -43,7 +44,7 @@ use crate::{chance::Chance, error::Result, lease as bounds};
 /// ```
 #[derive(Clone)]
 pub struct EmbeddedStore {
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<SharedStore>,
     pub(super) chance: Chance,
 }
 
@@ -81,24 +82,24 @@ impl EmbeddedStore {
     }
 
     fn with_chance(chance: Chance) -> Self {
-        Self::of_nodes(chance, Hosts::new(1, false))
+        Self::of_nodes(chance, Instances::new(1, false))
     }
 
-    pub(super) fn of_nodes(chance: Chance, hosts: Hosts) -> Self {
-        Self { store: Store::new(World::new(chance.clone(), hosts)), chance }
+    pub(super) fn of_nodes(chance: Chance, instances: Instances) -> Self {
+        Self { store: SharedStore::new(Network::new(chance.clone(), instances)), chance }
     }
 
     pub(crate) fn chance(&self) -> &Chance {
         &self.chance
     }
 
-    pub(crate) fn open(&self, client: Uuid, command_timeout: Duration) -> Result<Link> {
-        Link::open(&self.store, client, command_timeout)
+    pub(crate) fn open(&self, client: Uuid, command_timeout: Duration) -> Result<EmbeddedBackend> {
+        EmbeddedBackend::open(&self.store, client, command_timeout)
     }
 
     /// The first client's, which nothing can refuse.
-    pub(crate) fn open_first(self, client: Uuid, command_timeout: Duration) -> Link {
-        Link::first(self.store, client, command_timeout)
+    pub(crate) fn open_first(self, client: Uuid, command_timeout: Duration) -> EmbeddedBackend {
+        EmbeddedBackend::first(self.store, client, command_timeout)
     }
 
     /// Ends a lease now, as if its time had run out: the key is gone, and nobody is told. Whether there was one.
@@ -145,13 +146,13 @@ impl EmbeddedStore {
         let key = key.as_ref();
         let thief = format!("{}:1", self.chance.uuid());
         let lease_ms = bounds::whole_ms(lease.min(bounds::LONGEST)).max(1).to_string();
-        let write = |world: &mut World| {
+        let write = |network: &mut Network| {
             for words in [&["DEL", key][..], &["HINCRBY", key, &thief, "1"], &["PEXPIRE", key, &lease_ms]] {
                 let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
-                world.command(&words);
+                network.command(&words);
             }
         };
-        self.store.with(|world| world.unlimited(write));
+        self.store.with(|network| network.unlimited(write));
     }
 
     /// Gives a [token lock](crate::TokenLock) to somebody who is no client of this store, whoever has it, and however full the store
@@ -179,7 +180,7 @@ impl EmbeddedStore {
         let mut words = vec!["SET", key.as_ref(), &token];
         words.extend(lease_ms.iter().flat_map(|lease_ms| ["PX", lease_ms]));
         let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
-        self.store.with(|world| world.unlimited(|world| drop(world.command(&words))));
+        self.store.with(|network| network.unlimited(|network| drop(network.command(&words))));
         token
     }
 
@@ -202,7 +203,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn restart(&self) {
-        self.store.with(World::restart);
+        self.store.with(Network::restart);
     }
 
     /// How many bytes keys and values may take, about, before the store refuses to write, as a server does whose memory is
@@ -225,7 +226,7 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn limit_memory(&self, bytes: usize) {
-        self.store.with(|world| world.hosts.limit_memory(bytes));
+        self.store.with(|network| network.instances.limit_memory(bytes));
     }
 
     /// How many replicas acknowledge what is written, each at once; none to begin with. For clients with
@@ -271,12 +272,12 @@ impl EmbeddedStore {
     /// # }
     /// ```
     pub fn set_clock_forward(&self, by: Duration) {
-        self.store.with(|world| world.clock.set_ahead(by));
+        self.store.with(|network| network.clock.set_ahead(by));
     }
 
     /// Sets the store's clock back, and only that: keys live so much longer.
     pub fn set_clock_back(&self, by: Duration) {
-        self.store.with(|world| world.clock.set_back(by));
+        self.store.with(|network| network.clock.set_back(by));
     }
 
     /// From now on this befalls the commands of all clients that have no [weather of their own](Self::set_weather_of);
@@ -284,13 +285,13 @@ impl EmbeddedStore {
     ///
     /// Which commands it befalls is the seed's decision where the store [has one](Self::seeded).
     pub fn set_weather(&self, weather: Weather) {
-        let _ = self.store.with(|world| world.set_weather(None, weather));
+        let _ = self.store.with(|network| network.set_conditions(None, weather));
     }
 
     /// From now on everything that happens is kept for [`take_trace`](Self::take_trace), without a bound; what was kept
     /// before is forgotten.
     pub fn start_trace(&self) {
-        self.store.with(World::start_trace);
+        self.store.with(Network::start_trace);
     }
 
     /// What has happened since [`start_trace`](Self::start_trace), or since it was last taken.
@@ -315,13 +316,13 @@ impl EmbeddedStore {
     /// ```
     #[must_use]
     pub fn take_trace(&self) -> Vec<Traced> {
-        self.store.with(World::take_trace)
+        self.store.with(Network::take_trace)
     }
 
     /// Runs a command of the store's own.
     fn ask(&self, words: &[&str]) -> Reply {
         let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
-        self.store.with(|world| world.command(&words))
+        self.store.with(|network| network.command(&words))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What travels between a client and the store, and the lanes that keep it in order. It moves nothing.
+//! What travels between a client and the store, and the streams that keep it in order. It moves nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,42 +6,42 @@ use tokio::time::Instant;
 
 use super::{
     clock::after,
-    conditions::Passage,
-    frame::{Answers, Packet, PacketOrder},
+    conditions::Arrival,
+    frame::{Answers, Frame, FrameOrder},
     trace::Purpose,
 };
 
 /// What goes to the store.
 #[derive(Debug)]
-pub(super) enum Upward {
-    Run { flight: u64, packet: Packet, reply: Passage },
-    Listen { channel: Arc<str>, ticket: u64 },
-    Unlisten { channel: Arc<str> },
+pub(super) enum ToServer {
+    Run { flight: u64, frame: Frame, reply: Arrival },
+    Subscribe { channel: Arc<str>, generation: u64 },
+    Unsubscribe { channel: Arc<str> },
 }
 
 /// What comes from the store.
 #[derive(Debug)]
-pub(super) enum Downward {
-    Answer { flight: u64, answers: Answers, order: PacketOrder },
-    Confirm { channel: Arc<str>, ticket: u64 },
+pub(super) enum ToClient {
+    Answer { flight: u64, answers: Answers, order: FrameOrder },
+    Confirm { channel: Arc<str>, generation: u64 },
     Message { channel: Arc<str>, bytes: Arc<[u8]> },
 }
 
 /// Both directions.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    pub(super) there: Lane,
-    pub(super) back: Lane,
+pub(super) struct Streams {
+    pub(super) to_server: Stream,
+    pub(super) to_client: Stream,
 }
 
 /// One direction of a way: what set out first arrives first.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct Stream {
     pub(super) under_way: usize,
     pub(super) last: Option<Instant>,
 }
 
-impl Lane {
+impl Stream {
     /// When something arrives that sets out now; `None`: at once.
     pub(super) fn enter(&mut self, now: Instant, delay: Duration) -> Option<Instant> {
         if delay.is_zero() && self.under_way == 0 {
@@ -58,32 +58,32 @@ impl Lane {
         self.under_way == 0
     }
 
-    pub(super) fn leave(&mut self) {
+    pub(super) fn arrived(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 }
 
-impl Upward {
-    pub(super) fn order(&self) -> PacketOrder {
+impl ToServer {
+    pub(super) fn order(&self) -> FrameOrder {
         match self {
-            Self::Run { packet, .. } => packet.order,
-            Self::Listen { .. } | Self::Unlisten { .. } => PacketOrder::OfLink,
+            Self::Run { frame, .. } => frame.order,
+            Self::Subscribe { .. } | Self::Unsubscribe { .. } => FrameOrder::OfLink,
         }
     }
 
     pub(super) fn purpose(&self) -> Purpose {
         match self {
             Self::Run { .. } => Purpose::Commands,
-            Self::Listen { .. } | Self::Unlisten { .. } => Purpose::Messages,
+            Self::Subscribe { .. } | Self::Unsubscribe { .. } => Purpose::Messages,
         }
     }
 }
 
-impl Downward {
-    pub(super) fn order(&self) -> PacketOrder {
+impl ToClient {
+    pub(super) fn order(&self) -> FrameOrder {
         match self {
             Self::Answer { order, .. } => *order,
-            Self::Confirm { .. } | Self::Message { .. } => PacketOrder::OfLink,
+            Self::Confirm { .. } | Self::Message { .. } => FrameOrder::OfLink,
         }
     }
 

@@ -1,29 +1,29 @@
-//! Words of a command, read as what they stand for. It knows no command.
+//! ErrorText of a command, read as what they stand for. It knows no command.
 
 use super::{
+    errors::{self, ErrorText, NO_BOUND, NO_FLOAT, NO_INTEGER, NOT_POSITIVE},
     numbers,
     sorted_set::{Edge, Scores},
-    words::{self, NO_BOUND, NO_FLOAT, NO_INTEGER, NOT_POSITIVE, Words},
 };
 
-pub(super) fn integer(word: &[u8]) -> Result<i64, Words> {
+pub(super) fn integer(word: &[u8]) -> Result<i64, ErrorText> {
     numbers::integer(word).ok_or(NO_INTEGER)
 }
 
-pub(super) fn float(word: &[u8]) -> Result<f64, Words> {
+pub(super) fn float(word: &[u8]) -> Result<f64, ErrorText> {
     numbers::float(word).ok_or(NO_FLOAT)
 }
 
 /// How many, from zero.
-pub(super) fn count(word: &[u8]) -> Result<usize, Words> {
+pub(super) fn count(word: &[u8]) -> Result<usize, ErrorText> {
     numbers::integer(word).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)
 }
 
-pub(super) fn scores(least: &[u8], most: &[u8]) -> Result<Scores, Words> {
+pub(super) fn scores(least: &[u8], most: &[u8]) -> Result<Scores, ErrorText> {
     Ok(Scores { least: edge(least)?, most: edge(most)? })
 }
 
-fn edge(word: &[u8]) -> Result<Edge, Words> {
+fn edge(word: &[u8]) -> Result<Edge, ErrorText> {
     let edge = match word.strip_prefix(b"(") {
         Some(without) => numbers::bound(without).map(Edge::Without),
         None => numbers::bound(word).map(Edge::With),
@@ -38,7 +38,7 @@ pub(super) struct Places {
     last: i64,
 }
 
-pub(super) fn places(first: &[u8], last: &[u8]) -> Result<Places, Words> {
+pub(super) fn places(first: &[u8], last: &[u8]) -> Result<Places, ErrorText> {
     Ok(Places { first: integer(first)?, last: integer(last)? })
 }
 
@@ -57,7 +57,7 @@ impl Places {
 }
 
 /// The place of one of so many, if there is one.
-pub(super) fn place(word: &[u8], len: usize) -> Result<Option<usize>, Words> {
+pub(super) fn place(word: &[u8], len: usize) -> Result<Option<usize>, ErrorText> {
     let place = integer(word)?;
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(len) } else { place };
@@ -73,8 +73,8 @@ pub(super) struct Unit<'a> {
 
 impl Unit<'_> {
     /// When that is; the words where it is no time that the clock could show.
-    pub(super) fn end(&self, count: i64) -> Result<i64, Words> {
+    pub(super) fn end(&self, count: i64) -> Result<i64, ErrorText> {
         let end = count.checked_mul(self.milliseconds).and_then(|duration| duration.checked_add(self.from));
-        end.ok_or_else(|| words::expire_time(self.command))
+        end.ok_or_else(|| errors::expire_time(self.command))
     }
 }

@@ -6,7 +6,7 @@ use self::{
 };
 use super::{
     database::{Answer, Database},
-    general, hashes, keys, lists, sorted, strings,
+    general, hashes, keys, lists, sorted_sets, strings,
 };
 
 /// One command.
@@ -16,7 +16,7 @@ pub(super) struct Command {
     pub(super) name: &'static str,
     words: Arity,
     pub(super) effect: Effect,
-    pub(super) deed: Deed,
+    pub(super) action: Action,
 }
 
 /// How many words it takes, its name among them.
@@ -36,13 +36,13 @@ pub(super) enum Effect {
 
 /// What runs it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(super) enum Action {
     Data(fn(&mut Database, &[&[u8]]) -> Answer),
     /// A script by its source.
     Eval,
     /// A script by its name.
     EvalSha,
-    /// What is kept of scripts.
+    /// What has to do with the cache of scripts.
     Script,
 }
 
@@ -103,13 +103,13 @@ const fn data(
     name: &'static str,
     words: Arity,
     effect: Effect,
-    deed: fn(&mut Database, &[&[u8]]) -> Answer,
+    action: fn(&mut Database, &[&[u8]]) -> Answer,
 ) -> Command {
-    Command { name, words, effect, deed: Deed::Data(deed) }
+    Command { name, words, effect, action: Action::Data(action) }
 }
 
-const fn script(name: &'static str, words: Arity, deed: Deed) -> Command {
-    Command { name, words, effect: Reads, deed }
+const fn script(name: &'static str, words: Arity, action: Action) -> Command {
+    Command { name, words, effect: Reads, action }
 }
 
 /// Sorted by name.
@@ -120,8 +120,8 @@ const COMMANDS: &[Command] = &[
     data("decrby", Exactly(3), Grows, strings::decrby),
     data("del", AtLeast(2), Writes, keys::del),
     data("echo", Exactly(2), Reads, general::echo),
-    script("eval", AtLeast(3), Deed::Eval),
-    script("evalsha", AtLeast(3), Deed::EvalSha),
+    script("eval", AtLeast(3), Action::Eval),
+    script("evalsha", AtLeast(3), Action::EvalSha),
     data("exists", AtLeast(2), Reads, keys::exists),
     data("expire", AtLeast(3), Writes, keys::expire),
     data("expireat", AtLeast(3), Writes, keys::expireat),
@@ -162,7 +162,7 @@ const COMMANDS: &[Command] = &[
     data("rename", Exactly(3), Writes, keys::rename),
     data("rpop", AtLeast(2), Writes, lists::rpop),
     data("rpush", AtLeast(3), Grows, lists::rpush),
-    script("script", AtLeast(2), Deed::Script),
+    script("script", AtLeast(2), Action::Script),
     data("set", AtLeast(3), Grows, strings::set),
     data("setnx", Exactly(3), Grows, strings::setnx),
     data("spublish", Exactly(3), Reads, general::spublish),
@@ -171,18 +171,18 @@ const COMMANDS: &[Command] = &[
     data("ttl", Exactly(2), Reads, keys::ttl),
     data("type", Exactly(2), Reads, keys::kind),
     data("unlink", AtLeast(2), Writes, keys::del),
-    data("zadd", AtLeast(4), Grows, sorted::zadd),
-    data("zcard", Exactly(2), Reads, sorted::zcard),
-    data("zcount", Exactly(4), Reads, sorted::zcount),
-    data("zincrby", Exactly(4), Grows, sorted::zincrby),
-    data("zpopmin", AtLeast(2), Writes, sorted::zpopmin),
-    data("zrange", AtLeast(4), Reads, sorted::zrange),
-    data("zrangebyscore", AtLeast(4), Reads, sorted::zrangebyscore),
-    data("zrank", Exactly(3), Reads, sorted::zrank),
-    data("zrem", AtLeast(3), Writes, sorted::zrem),
-    data("zremrangebyrank", Exactly(4), Writes, sorted::zremrangebyrank),
-    data("zremrangebyscore", Exactly(4), Writes, sorted::zremrangebyscore),
-    data("zscore", Exactly(3), Reads, sorted::zscore),
+    data("zadd", AtLeast(4), Grows, sorted_sets::zadd),
+    data("zcard", Exactly(2), Reads, sorted_sets::zcard),
+    data("zcount", Exactly(4), Reads, sorted_sets::zcount),
+    data("zincrby", Exactly(4), Grows, sorted_sets::zincrby),
+    data("zpopmin", AtLeast(2), Writes, sorted_sets::zpopmin),
+    data("zrange", AtLeast(4), Reads, sorted_sets::zrange),
+    data("zrangebyscore", AtLeast(4), Reads, sorted_sets::zrangebyscore),
+    data("zrank", Exactly(3), Reads, sorted_sets::zrank),
+    data("zrem", AtLeast(3), Writes, sorted_sets::zrem),
+    data("zremrangebyrank", Exactly(4), Writes, sorted_sets::zremrangebyrank),
+    data("zremrangebyscore", Exactly(4), Writes, sorted_sets::zremrangebyscore),
+    data("zscore", Exactly(3), Reads, sorted_sets::zscore),
 ];
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::{keyspace::Keyspace, message::Published, reply::Reply, words::Words};
+use super::{errors::ErrorText, keyspace::Keyspace, message::Published, reply::Reply};
 
 /// What a command comes to.
-pub(super) type Answer = Result<Reply, Words>;
+pub(super) type Answer = Result<Reply, ErrorText>;
 
 /// Past this many bytes writes are refused, unless the caller says otherwise.
 pub(in crate::backend::embedded) const MAX_BYTES: usize = 256 << 20;

@@ -2,8 +2,8 @@
 
 use super::{
     database::{Answer, Database},
+    errors::{self, SYNTAX},
     reply::Reply,
-    words::{self, SYNTAX},
 };
 use crate::glob;
 
@@ -11,7 +11,7 @@ pub(super) fn ping(_: &mut Database, words: &[&[u8]]) -> Answer {
     match words {
         [_] => Ok(Reply::Status("PONG".to_owned())),
         [_, message] => Ok(Reply::Bulk(message.to_vec())),
-        _ => Err(words::arity("ping")),
+        _ => Err(errors::arity("ping")),
     }
 }
 

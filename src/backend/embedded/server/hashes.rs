@@ -3,10 +3,10 @@
 use super::{
     arguments,
     database::{Answer, Database},
+    errors::{self, NO_HASH_INTEGER, OVERFLOW},
     numbers,
     reply::Reply,
     value::{Container, Hash},
-    words::{self, NO_HASH_INTEGER, OVERFLOW},
 };
 
 pub(super) fn hset(db: &mut Database, words: &[&[u8]]) -> Answer {
@@ -19,10 +19,10 @@ pub(super) fn hmset(db: &mut Database, words: &[&[u8]]) -> Answer {
 }
 
 /// How many fields are new.
-fn set_all(db: &mut Database, words: &[&[u8]], command: &str) -> Result<usize, words::Words> {
+fn set_all(db: &mut Database, words: &[&[u8]], command: &str) -> Result<usize, errors::ErrorText> {
     let pairs = words[2..].chunks_exact(2);
     if !pairs.remainder().is_empty() {
-        return Err(words::arity(command));
+        return Err(errors::arity(command));
     }
     db.keys.edit(words[1], |hash: &mut Hash| pairs.filter(|pair| hash.set(pair[0], pair[1].to_vec())).count())
 }

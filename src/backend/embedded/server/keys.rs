@@ -3,10 +3,10 @@
 use super::{
     arguments::{self, Unit},
     database::{Answer, Database},
+    errors::{self, ErrorText, NO_KEY},
     keyspace::Life,
     reply::Reply,
     value::Value,
-    words::{self, NO_KEY, Words},
 };
 
 pub(super) fn del(db: &mut Database, words: &[&[u8]]) -> Answer {
@@ -97,7 +97,7 @@ struct Condition {
 }
 
 impl Condition {
-    fn of(words: &[&[u8]]) -> Result<Self, Words> {
+    fn of(words: &[&[u8]]) -> Result<Self, ErrorText> {
         let mut asked = Self::default();
         for word in words {
             match word.to_ascii_lowercase().as_slice() {
@@ -105,7 +105,9 @@ impl Condition {
                 b"xx" => asked.ending = true,
                 b"gt" => asked.later = true,
                 b"lt" => asked.sooner = true,
-                _ => return Err(format!("ERR Unsupported option {}", words::error_line(words::c_string(word))).into()),
+                _ => {
+                    return Err(format!("ERR Unsupported option {}", errors::error_line(errors::c_string(word))).into());
+                }
             }
         }
         if asked.endless && (asked.ending || asked.later || asked.sooner) {

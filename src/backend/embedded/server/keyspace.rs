@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::{
+    errors::{ErrorText, WRONG_TYPE},
     sizes::KEY,
     value::{Container, Value},
-    words::{WRONG_TYPE, Words},
 };
 
 #[derive(Clone, Debug, Default)]
@@ -94,7 +94,7 @@ impl Keyspace {
         self.live(key).map(|entry| &entry.value)
     }
 
-    pub(super) fn text(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Words> {
+    pub(super) fn text(&mut self, key: &[u8]) -> Result<Option<&[u8]>, ErrorText> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
@@ -102,12 +102,16 @@ impl Keyspace {
         }
     }
 
-    pub(super) fn container<C: Container>(&mut self, key: &[u8]) -> Result<Option<&C>, Words> {
+    pub(super) fn container<C: Container>(&mut self, key: &[u8]) -> Result<Option<&C>, ErrorText> {
         self.value(key).map(|value| C::of(value).ok_or(WRONG_TYPE)).transpose()
     }
 
     /// Changes a container; a missing one is empty, and an empty one does not stay.
-    pub(super) fn edit<C: Container, T>(&mut self, key: &[u8], change: impl FnOnce(&mut C) -> T) -> Result<T, Words> {
+    pub(super) fn edit<C: Container, T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C) -> T,
+    ) -> Result<T, ErrorText> {
         let Some(entry) = self.live(key) else {
             let mut container = C::default();
             let done = change(&mut container);

@@ -3,9 +3,9 @@
 use super::{
     arguments,
     database::{Answer, Database},
+    errors::{self, NO_KEY, OUT_OF_RANGE},
     reply::Reply,
     value::{End, List},
-    words::{self, NO_KEY, OUT_OF_RANGE},
 };
 
 pub(super) fn lpush(db: &mut Database, words: &[&[u8]]) -> Answer {
@@ -35,7 +35,7 @@ fn pop(db: &mut Database, words: &[&[u8]], end: End, command: &str) -> Answer {
     let many = match words {
         [_, _] => None,
         [_, _, count] => Some(arguments::count(count)?),
-        _ => return Err(words::arity(command)),
+        _ => return Err(errors::arity(command)),
     };
     if db.keys.container::<List>(words[1])?.is_none() {
         return Ok(Reply::Nil);

@@ -1,20 +1,25 @@
 //! What a Redis is, less its sockets: a keyspace, commands, scripts and channels. It knows no client, no link and no clock.
 //!
+//! The files stand in layers: each uses what stands below it in this list, and nothing above it.
+//!
 //! | file | job |
 //! | --- | --- |
-//! | `database` | one command after the other: known, complete, allowed to write |
+//! | `lua` | scripts, their cache and their sandbox |
+//! | `runner` | one command after the other: known, complete, allowed to write |
 //! | `commands` | which commands there are |
-//! | `general`, `keys`, `strings`, `hashes`, `lists`, `sorted` | what they do |
+//! | `general`, `keys`, `strings`, `hashes`, `lists`, `sorted_sets` | what they do |
+//! | `database` | all that a server has |
 //! | `keyspace` | keys, what they hold, until when, and how much that weighs |
-//! | `value`, `sorted_set` | what a key can hold |
-//! | `arguments`, `numbers`, `words` | how words are read, and refusals said |
-//! | `lua`, `sha1` | scripts |
+//! | `arguments`, `value`, `sorted_set` | how words are read; what a key can hold |
+//! | `errors`, `reply`, `message` | what is answered and published |
+//! | `numbers`, `sizes`, `sha1` | numbers as text; what keys weigh; names of scripts |
 
 use std::time::Duration;
 
 mod arguments;
 mod commands;
 mod database;
+mod errors;
 mod general;
 mod hashes;
 mod keys;
@@ -27,11 +32,10 @@ mod reply;
 mod runner;
 mod sha1;
 mod sizes;
-mod sorted;
 mod sorted_set;
+mod sorted_sets;
 mod strings;
 mod value;
-mod words;
 
 pub(super) use database::MAX_BYTES;
 pub(super) use keyspace::Entry;
@@ -39,7 +43,7 @@ pub(super) use message::Published;
 pub(super) use reply::Reply;
 
 use self::{
-    commands::Deed,
+    commands::Action,
     database::{Answer, Shared, lock},
     lua::Scripts,
     value::Hash,
@@ -135,19 +139,19 @@ impl Server {
 
     fn command(&mut self, words: &[&[u8]]) -> Answer {
         let command =
-            words.first().and_then(|name| commands::find(name)).ok_or_else(|| words::unknown_command(words))?;
+            words.first().and_then(|name| commands::find(name)).ok_or_else(|| errors::unknown_command(words))?;
         if !command.takes(words.len()) {
-            return Err(words::arity(command.name));
+            return Err(errors::arity(command.name));
         }
-        match command.deed {
-            Deed::Data(_) => runner::run(&mut lock(&self.db), command, words),
-            Deed::Eval => self.scripts()?.eval(words),
-            Deed::EvalSha => self.scripts()?.eval_sha(words),
-            Deed::Script => self.scripts()?.administer(words),
+        match command.action {
+            Action::Data(_) => runner::run(&mut lock(&self.db), command, words),
+            Action::Eval => self.scripts()?.eval(words),
+            Action::EvalSha => self.scripts()?.eval_sha(words),
+            Action::Script => self.scripts()?.administer(words),
         }
     }
 
-    fn scripts(&mut self) -> Result<&mut Scripts, words::Words> {
+    fn scripts(&mut self) -> Result<&mut Scripts, errors::ErrorText> {
         let scripts = match self.scripts.take() {
             Some(scripts) => scripts,
             None => Scripts::new(&self.db).map_err(|error| format!("ERR no scripts: {error}"))?,

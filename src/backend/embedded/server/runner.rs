@@ -1,9 +1,9 @@
 //! Runs one command after the other on the database: whether it is known, has its words, and may write now. It knows no Lua.
 
 use super::{
-    commands::{self, Command, Deed, Effect},
+    commands::{self, Action, Command, Effect},
     database::{Answer, Database, MAX_BYTES},
-    words::{self, OUT_OF_MEMORY},
+    errors::{self, OUT_OF_MEMORY},
 };
 
 /// Past so many bytes a script is stopped that wrote and does not end.
@@ -11,11 +11,11 @@ const RUNAWAY: usize = 2 * MAX_BYTES;
 
 /// Runs a command of a client.
 pub(super) fn run(db: &mut Database, command: &Command, words: &[&[u8]]) -> Answer {
-    let Deed::Data(deed) = command.deed else { return Err(words::unknown_command(words)) };
+    let Action::Data(action) = command.action else { return Err(errors::unknown_command(words)) };
     if command.effect == Effect::Grows && db.is_full() {
         return Err(OUT_OF_MEMORY);
     }
-    deed(db, words)
+    action(db, words)
 }
 
 /// Runs a command of the script that began last.
@@ -29,7 +29,7 @@ pub(super) fn run_in_script(db: &mut Database, words: &[&[u8]]) -> Answer {
     if !command.takes(words.len()) {
         return Err("ERR Wrong number of args calling Redis command from script".into());
     }
-    let Deed::Data(deed) = command.deed else {
+    let Action::Data(action) = command.action else {
         return Err("ERR This Redis command is not allowed from script".into());
     };
     let running = db.running();
@@ -43,5 +43,5 @@ pub(super) fn run_in_script(db: &mut Database, words: &[&[u8]]) -> Answer {
     if command.effect != Effect::Reads {
         db.script_wrote(running);
     }
-    deed(db, words)
+    action(db, words)
 }

@@ -3,11 +3,11 @@
 use super::{
     arguments::{self, Unit},
     database::{Answer, Database},
+    errors::{ErrorText, NEGATION, NO_INTEGER, OVERFLOW, SYNTAX, expire_time},
     keyspace::Life,
     numbers,
     reply::Reply,
     value::Value,
-    words::{NEGATION, NO_INTEGER, OVERFLOW, SYNTAX, Words, expire_time},
 };
 
 pub(super) fn get(db: &mut Database, words: &[&[u8]]) -> Answer {
@@ -110,7 +110,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn of(words: &[&'a [u8]]) -> Result<Self, Words> {
+    fn of(words: &[&'a [u8]]) -> Result<Self, ErrorText> {
         let mut options = Self { only: Only::Always, old: false, ends: Ends::Never };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -136,7 +136,7 @@ impl<'a> Options<'a> {
     }
 
     /// The same way of saying it may come twice: the last one counts.
-    fn end(&mut self, ends: Ends<'a>) -> Result<(), Words> {
+    fn end(&mut self, ends: Ends<'a>) -> Result<(), ErrorText> {
         let again = match (self.ends, ends) {
             (Ends::Never, _) => true,
             (Ends::In { milliseconds: old, .. }, Ends::In { milliseconds: new, .. })
@@ -147,7 +147,7 @@ impl<'a> Options<'a> {
         if again { Ok(()) } else { Err(SYNTAX) }
     }
 
-    fn life(&self, now: i64) -> Result<Life, Words> {
+    fn life(&self, now: i64) -> Result<Life, ErrorText> {
         let (count, milliseconds, from) = match self.ends {
             Ends::Never => return Ok(Life::Endless),
             Ends::AsBefore => return Ok(Life::Kept),

@@ -1,4 +1,4 @@
-//! The seam's contract, as [`Link`] keeps it; what it is in words stands at [`Backend`].
+//! The seam's contract, as [`EmbeddedBackend`] keeps it; what it is in words stands at [`Backend`].
 
 use std::{
     pin::Pin,
@@ -16,12 +16,12 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::{
-    backend::Link,
+    backend::EmbeddedBackend,
     conditions::Weather,
     connection::{Cause, Route},
-    delivery::Store,
-    instances::Hosts,
-    network::World,
+    delivery::SharedStore,
+    instances::Instances,
+    network::Network,
     trace::Purpose,
 };
 use crate::{
@@ -40,8 +40,8 @@ const ROUTE: Route = Route { client: CLIENT, node: 0 };
 
 /// A store with one client.
 struct Bench {
-    store: Arc<Store>,
-    link: Link,
+    store: Arc<SharedStore>,
+    link: EmbeddedBackend,
 }
 
 impl Bench {
@@ -50,8 +50,8 @@ impl Bench {
     }
 
     fn of_nodes(nodes: usize) -> Self {
-        let store = Store::new(World::new(Chance::seeded(1), Hosts::new(nodes, false)));
-        let link = Link::open(&store, CLIENT, TIMEOUT).unwrap();
+        let store = SharedStore::new(Network::new(Chance::seeded(1), Instances::new(nodes, false)));
+        let link = EmbeddedBackend::open(&store, CLIENT, TIMEOUT).unwrap();
         Self { store, link }
     }
 
@@ -69,13 +69,13 @@ impl Bench {
 
     /// Who has it.
     fn holder(&self) -> Option<String> {
-        let reply = self.store.with(|world| world.command(&[b"HKEYS", b"a"]));
+        let reply = self.store.with(|network| network.command(&[b"HKEYS", b"a"]));
         let text = format!("{reply:?}");
         ["x", "y"].into_iter().find(|hold| text.contains(&format!("[{}]", hold.as_bytes()[0]))).map(str::to_owned)
     }
 
     fn cut(&self) {
-        self.store.with(|world| world.break_link(ROUTE, Purpose::Commands, Cause::Cut));
+        self.store.with(|network| network.break_link(ROUTE, Purpose::Commands, Cause::Cut));
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
 }
 
 /// Asks for the store when it is dropped, as the last of a client does, and notes whether it may have it.
-struct LastOfClient(Arc<Store>, Arc<AtomicBool>);
+struct LastOfClient(Arc<SharedStore>, Arc<AtomicBool>);
 
 impl Drop for LastOfClient {
     fn drop(&mut self) {
@@ -147,7 +147,7 @@ async fn the_last_of_a_client_may_go_with_the_question_of_a_command_that_is_over
         (false, TIMEOUT / 2, true),
     ] {
         let (bench, may) = (Bench::of_nodes(2), Arc::new(AtomicBool::new(false)));
-        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
         let last = LastOfClient(Arc::clone(&bench.store), Arc::clone(&may));
         let dispatch = Dispatch::new(move || !last.1.load(Ordering::Relaxed));
         if parked {
@@ -157,7 +157,7 @@ async fn the_last_of_a_client_may_go_with_the_question_of_a_command_that_is_over
         let _ = poll(&mut asking);
         drop((asking, dispatch));
         if migrates {
-            bench.store.with(|world| world.migrate(slot(b"a"), Duration::ZERO));
+            bench.store.with(|network| network.migrate(slot(b"a"), Duration::ZERO));
         }
         sleep(TIMEOUT * 3).await;
         assert!(may.load(Ordering::Relaxed), "parked: {parked}, on its way for {way:?}, moves: {migrates}");
@@ -188,7 +188,7 @@ async fn the_calls_of_a_pipeline_leave_together_or_not_at_all() {
 #[tokio::test(start_paused = true)]
 async fn every_answer_comes_within_its_time_counted_from_the_first_poll() {
     let bench = Bench::new();
-    bench.store.with(|world| world.freeze(CLIENT));
+    bench.store.with(|network| network.freeze(CLIENT));
     let late = bench.acquire("x", None);
     sleep(TIMEOUT).await;
     let began = Instant::now();
@@ -222,12 +222,12 @@ async fn a_link_has_another_number_after_every_replacement_and_tells_what_broke_
     let bench = Bench::new();
     for number in 1..4 {
         assert_eq!(bench.link.link(""), number);
-        bench.store.with(|world| world.freeze(CLIENT));
+        bench.store.with(|network| network.freeze(CLIENT));
         let mut under_way = bench.acquire("x", None);
         assert!(poll(&mut under_way).is_pending());
         bench.cut();
         assert_eq!(fault(under_way.await), (FaultKind::Dropped, true));
-        bench.store.with(|world| world.thaw(CLIENT));
+        bench.store.with(|network| network.thaw(CLIENT));
         let asked = Instant::now();
         assert!(bench.acquire("x", None).await.is_ok());
         assert!(bench.link.last_answer("") >= asked);
@@ -244,7 +244,7 @@ async fn the_round_trip_is_what_commands_take_in_the_weather_of_their_client() {
     let weather = |way| Weather::fair().request_delay(way..=way).reply_delay(way..=way);
     // One's own goes before that of all.
     for (of, way) in [(Some(CLIENT), 20 * MS), (None, 5 * MS)] {
-        assert!(bench.store.with(|world| world.set_weather(of, weather(way))));
+        assert!(bench.store.with(|network| network.set_conditions(of, weather(way))));
     }
     assert_eq!(trip(), Some(RoundTrip::default()), "what was measured before is all that is known");
     assert!(bench.acquire("x", None).await.is_ok());
@@ -267,7 +267,7 @@ async fn the_round_trip_is_what_commands_take_in_the_weather_of_their_client() {
 #[tokio::test(start_paused = true)]
 async fn closing_answers_what_left_what_stands_in_line_and_what_comes_later() {
     let bench = Bench::new();
-    bench.store.with(|world| world.freeze(CLIENT));
+    bench.store.with(|network| network.freeze(CLIENT));
     let mut under_way = bench.acquire("x", None);
     assert!(poll(&mut under_way).is_pending());
     let other = Bench::new();
@@ -288,7 +288,7 @@ async fn what_finds_its_slot_elsewhere_is_asked_again_whether_it_leaves_and_take
     let (way, moving) = (20 * MS, slot(b"a"));
     for wanted in [true, false] {
         let bench = Bench::of_nodes(2);
-        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
         let asked = Arc::new(AtomicBool::new(true));
         let answer = Arc::clone(&asked);
         let dispatch = Dispatch::new(move || answer.load(Ordering::Relaxed));
@@ -297,7 +297,7 @@ async fn what_finds_its_slot_elsewhere_is_asked_again_whether_it_leaves_and_take
         let mut under_way = bench.acquire("x", Some(&dispatch));
         assert!(poll(&mut under_way).is_pending());
         assert_eq!((dispatch.left_on(), dispatch.left_in()), (Some(before), Some(line.era("a"))));
-        bench.store.with(|world| world.migrate(moving, Duration::ZERO));
+        bench.store.with(|network| network.migrate(moving, Duration::ZERO));
         let after = line.link("a");
         assert_eq!((line.era("a"), *eras.borrow(), line.link("b")), (after, after, elsewhere));
         assert!(after > before.max(elsewhere));
@@ -318,15 +318,15 @@ async fn whoever_unsubscribes_while_the_slot_of_its_channel_goes_elsewhere_liste
     let way = 20 * MS;
     for (early, late) in [(MS, MS), (MS, way * 2), (way * 2, MS)] {
         let bench = Bench::of_nodes(2);
-        assert!(bench.store.with(|world| world.set_weather(None, Weather::fair().request_delay(way..=way))));
+        assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
         let recorder = Arc::new(Recorder::default());
         let subscription = bench.link.subscribe("a", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
         sleep(early).await;
-        bench.store.with(|world| world.migrate(slot(b"a"), Duration::ZERO));
+        bench.store.with(|network| network.migrate(slot(b"a"), Duration::ZERO));
         sleep(late).await;
         drop(subscription);
         sleep(way * 4).await;
-        assert!(bench.store.look(World::listeners).is_empty(), "{early:?} {late:?}");
+        assert!(bench.store.read(Network::listeners).is_empty(), "{early:?} {late:?}");
     }
 }
 
@@ -349,38 +349,39 @@ async fn a_subscription_is_confirmed_hears_in_order_and_is_made_anew_on_the_next
     let recorder = Arc::new(Recorder::default());
     let subscription = bench.link.subscribe("", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
     for message in [&b"1"[..], b"2"] {
-        bench.store.with(|world| world.command(&[b"PUBLISH", b"c", message]));
+        bench.store.with(|network| network.command(&[b"PUBLISH", b"c", message]));
     }
-    bench.store.with(|world| world.break_link(ROUTE, Purpose::Messages, Cause::Cut));
-    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"lost"]));
+    bench.store.with(|network| network.break_link(ROUTE, Purpose::Messages, Cause::Cut));
+    bench.store.with(|network| network.command(&[b"PUBLISH", b"c", b"lost"]));
     sleep(TIMEOUT).await;
-    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"3"]));
+    bench.store.with(|network| network.command(&[b"PUBLISH", b"c", b"3"]));
     drop(subscription);
-    bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"4"]));
+    bench.store.with(|network| network.command(&[b"PUBLISH", b"c", b"4"]));
     sleep(MS).await;
     assert_eq!(*recorder.0.lock().unwrap(), ["Subscribed", "1", "2", "Interrupted", "Subscribed", "3"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_asked_for_while_nothing_passes_stands_once_something_does() {
-    type Deed = fn(&mut World, Uuid);
-    let blocks: [(Deed, Deed); 2] = [(World::freeze, World::thaw), (World::partition, World::heal)];
+    type Deed = fn(&mut Network, Uuid);
+    let blocks: [(Deed, Deed); 2] = [(Network::freeze, Network::thaw), (Network::partition, Network::heal)];
     // Over before the silence is found, and after that, on the next link.
     for ((block, unblock), (long, link)) in blocks.into_iter().flat_map(|it| [(it, (MS, 1)), (it, (TIMEOUT * 3, 2))]) {
         let bench = Bench::new();
         let (recorder, deaf) = (Arc::new(Recorder::default()), Arc::new(Recorder::default()));
-        let audience =
-            || bench.store.look(|world| world.listeners().into_iter().map(|(channel, _)| channel).collect::<Vec<_>>());
-        bench.store.with(|world| block(world, CLIENT));
+        let audience = || {
+            bench.store.read(|network| network.listeners().into_iter().map(|(channel, _)| channel).collect::<Vec<_>>())
+        };
+        bench.store.with(|network| block(network, CLIENT));
         let kept = bench.link.subscribe("", Arc::from("c"), Arc::clone(&recorder) as Arc<dyn Listener>);
         drop(bench.link.subscribe("", Arc::from("d"), Arc::clone(&deaf) as Arc<dyn Listener>));
         sleep(long).await;
         assert!(recorder.0.lock().unwrap().is_empty() && audience().is_empty());
-        bench.store.with(|world| unblock(world, CLIENT));
+        bench.store.with(|network| unblock(network, CLIENT));
         sleep(TIMEOUT).await;
-        assert_eq!(bench.store.look(|world| world.members[&CLIENT].links[0].messages.number), link);
+        assert_eq!(bench.store.read(|network| network.clients[&CLIENT].links[0].messages.number), link);
         assert_eq!(audience(), ["c"]);
-        bench.store.with(|world| world.command(&[b"PUBLISH", b"c", b"1"]));
+        bench.store.with(|network| network.command(&[b"PUBLISH", b"c", b"1"]));
         assert_eq!(*recorder.0.lock().unwrap(), ["Subscribed", "1"]);
         assert!(deaf.0.lock().unwrap().is_empty());
         drop(kept);

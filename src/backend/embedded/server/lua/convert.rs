@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::super::{numbers, reply::Reply, words};
+use super::super::{errors, numbers, reply::Reply};
 
 /// How deep a reply may be nested.
 const DEEPEST: usize = 128;
@@ -62,10 +62,10 @@ impl Reading {
 
     fn table(&mut self, table: &Table) -> mlua::Result<Reply> {
         if let Value::String(words) = table.raw_get("err")? {
-            return Ok(Reply::Error(words::error_line(words::c_string(&words.as_bytes()))));
+            return Ok(Reply::Error(errors::error_line(errors::c_string(&words.as_bytes()))));
         }
         if let Value::String(status) = table.raw_get("ok")? {
-            return Ok(Reply::Status(words::line(&status.as_bytes())));
+            return Ok(Reply::Status(errors::line(&status.as_bytes())));
         }
         if self.depth >= DEEPEST || self.parts >= MOST_PARTS {
             return Ok(Reply::Error("ERR reached lua stack limit".to_owned()));

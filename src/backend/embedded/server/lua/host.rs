@@ -1,4 +1,4 @@
-//! The functions that scripts are given besides Lua's own: commands, hashes, random numbers, and the bars of their cage.
+//! The functions that scripts are given besides Lua's own: commands, hashes, random numbers, and the bounds of their sandbox.
 
 use std::sync::{
     Arc,
@@ -14,9 +14,9 @@ use super::{
 };
 use crate::backend::embedded::server::{
     database::{Shared, lock},
-    numbers,
+    errors, numbers,
     reply::Reply,
-    runner, sha1, words,
+    runner, sha1,
 };
 
 /// For how many instructions of a script one command counts.
@@ -35,11 +35,11 @@ pub(super) fn functions(lua: &Lua, db: &Shared, random: &Arc<Random>, spent: &Ar
     host.raw_set("raised", lua.create_function(raised::raised)?)?;
     host.raw_set("explain", lua.create_function(raised::explain)?)?;
     host.raw_set("load", lua.create_function(load)?)?;
-    let dice = random.clone();
-    let draw = move |lua: &Lua, (first, second): (Option<f64>, Option<f64>)| dice.draw(lua, first, second);
+    let generator = random.clone();
+    let draw = move |lua: &Lua, (first, second): (Option<f64>, Option<f64>)| generator.draw(lua, first, second);
     host.raw_set("random", lua.create_function(draw)?)?;
-    let dice = random.clone();
-    host.raw_set("randomseed", lua.create_function(move |_, seed: f64| seeded(&dice, seed))?)?;
+    let generator = random.clone();
+    host.raw_set("randomseed", lua.create_function(move |_, seed: f64| seeded(&generator, seed))?)?;
     Ok(host)
 }
 
@@ -91,7 +91,7 @@ fn redis(lua: &Lua, commands: &Commands) -> mlua::Result<Table> {
 
 impl Commands {
     /// Runs a command with the words that the script gave.
-    fn run(&self, words: &MultiValue) -> Result<Reply, words::Words> {
+    fn run(&self, words: &MultiValue) -> Result<Reply, errors::ErrorText> {
         self.spent.fetch_add(COMMAND, Ordering::Relaxed);
         if words.is_empty() {
             return Err("ERR Please specify at least one argument for this redis lib call".into());
@@ -128,7 +128,7 @@ enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn of(word: &'a Value) -> Result<Self, words::Words> {
+    fn of(word: &'a Value) -> Result<Self, errors::ErrorText> {
         match word {
             Value::String(text) => Ok(Self::Lua(text.as_bytes())),
             Value::Integer(int) => Ok(Self::Own(number(*int))),
@@ -182,7 +182,7 @@ fn status(text: &[u8]) -> (&'static str, Vec<u8>) {
 
 /// The first word is a code, if there is more than one.
 fn error(text: &[u8]) -> (&'static str, Vec<u8>) {
-    let text = words::c_string(text);
+    let text = errors::c_string(text);
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let (code, rest) = match text.iter().position(|byte| *byte == b' ') {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -204,7 +204,7 @@ fn refuse_raw(_: &Lua, (): ()) -> mlua::Result<()> {
 
 fn missing(lua: &Lua, (_, name): (Value, Value)) -> mlua::Result<()> {
     let name = match &name {
-        Value::String(name) => words::line(words::c_string(&name.as_bytes())),
+        Value::String(name) => errors::line(errors::c_string(&name.as_bytes())),
         other => other.to_string()?,
     };
     Err(Raised::here(lua, &format!("Script attempted to access nonexistent global variable '{name}'")))

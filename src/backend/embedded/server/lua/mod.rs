@@ -1,13 +1,13 @@
-//! Scripts: compiled once, run in a cage, stopped where they do not end. It knows commands only as words to run.
+//! Scripts: compiled once, run in a sandbox, stopped where they do not end. It knows commands only as words to run.
 //!
-//! The cage is the server's, less what no lock needs: there are no `cjson`, `cmsgpack`, `struct` and `bit`, no coroutines, no
+//! The sandbox is the server's, less what no lock needs: there are no `cjson`, `cmsgpack`, `struct` and `bit`, no coroutines, no
 //! `load`, no `collectgarbage`, no flags in a first line `#!lua`, and no replies of the third protocol.
 //!
 //! | what | bound |
 //! | --- | --- |
 //! | instructions of one run, commands among them | `INSTRUCTIONS` |
 //! | memory of Lua | `MEMORY` |
-//! | scripts that are kept | `KEPT` |
+//! | scripts in the cache | `CACHED` |
 //! | depth and size of a reply | in `convert.rs` |
 
 mod convert;
@@ -31,9 +31,9 @@ use self::{raised::Raised, random::Random};
 use super::{
     arguments,
     database::{Answer, Shared, lock},
+    errors::{self, ErrorText, NO_SCRIPT},
     reply::Reply,
     sha1,
-    words::{self, NO_SCRIPT, Words},
 };
 use crate::script::Script;
 
@@ -43,8 +43,8 @@ const INSTRUCTIONS: u64 = 20_000_000;
 const STEP: u32 = 10_000;
 /// What Lua may take, in bytes.
 const MEMORY: usize = 128 << 20;
-/// How many scripts are kept; with one more all of them are forgotten, which every client must bear.
-const KEPT: usize = 1024;
+/// How many scripts the cache has; with one more all of them are forgotten, which every client must bear.
+const CACHED: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Scripts {
@@ -56,13 +56,13 @@ pub(super) struct Scripts {
     runner: Function,
     /// The same for scripts with one key.
     one_key_runner: Function,
-    kept: HashMap<String, Function>,
-    catalogue: Vec<Known>,
+    cache: HashMap<String, Function>,
+    catalogue: Vec<Compiled>,
 }
 
 /// A script of ours.
 #[derive(Debug)]
-struct Known {
+struct Compiled {
     source: &'static str,
     name: String,
     function: Function,
@@ -78,8 +78,8 @@ impl Scripts {
         let functions = host::functions(&lua, db, &random, &spent)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name(raised::PRELUDE).into_function()?;
         let (globals, runner, one_key_runner) = prelude.call(functions)?;
-        let (kept, catalogue) = (HashMap::new(), Vec::new());
-        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, one_key_runner, kept, catalogue };
+        let (cache, catalogue) = (HashMap::new(), Vec::new());
+        let scripts = Self { lua, db: db.clone(), random, spent, globals, runner, one_key_runner, cache, catalogue };
         scripts.watch(STEP)?;
         Ok(scripts)
     }
@@ -89,8 +89,8 @@ impl Scripts {
         let at = match self.catalogue.iter().position(|known| std::ptr::eq(known.source, script.source)) {
             Some(at) => at,
             None => {
-                let (name, function) = self.keep(script.source.as_bytes())?;
-                self.catalogue.push(Known { source: script.source, name, function });
+                let (name, function) = self.cached(script.source.as_bytes())?;
+                self.catalogue.push(Compiled { source: script.source, name, function });
                 self.catalogue.len() - 1
             }
         };
@@ -100,7 +100,7 @@ impl Scripts {
 
     pub(super) fn eval(&mut self, words: &[&[u8]]) -> Answer {
         let (keys, args) = keys_and_args(words)?;
-        let (name, function) = self.keep(words[1])?;
+        let (name, function) = self.cached(words[1])?;
         self.bounded(&name, &function, keys, args)
     }
 
@@ -110,61 +110,61 @@ impl Scripts {
         }
         let (keys, args) = keys_and_args(words)?;
         let name = String::from_utf8_lossy(words[1]).to_ascii_lowercase();
-        let function = self.kept.get(&name).ok_or(NO_SCRIPT)?;
+        let function = self.cache.get(&name).ok_or(NO_SCRIPT)?;
         self.bounded(&name, function, keys, args)
     }
 
-    /// What SCRIPT does with those that are kept.
+    /// What SCRIPT does with the cache.
     pub(super) fn administer(&mut self, words: &[&[u8]]) -> Answer {
         let (what, rest) = (words[1].to_ascii_lowercase(), &words[2..]);
         match (what.as_slice(), rest) {
-            (b"load", [source]) => Ok(Reply::Bulk(self.keep(source)?.0.into_bytes())),
+            (b"load", [source]) => Ok(Reply::Bulk(self.cached(source)?.0.into_bytes())),
             (b"exists", [_, ..]) => {
-                let kept = |name: &&[u8]| self.kept.contains_key(&String::from_utf8_lossy(name).to_ascii_lowercase());
-                Ok(Reply::Array(rest.iter().map(|name| Reply::Int(kept(name).into())).collect()))
+                let known = |name: &&[u8]| self.cache.contains_key(&String::from_utf8_lossy(name).to_ascii_lowercase());
+                Ok(Reply::Array(rest.iter().map(|name| Reply::Int(known(name).into())).collect()))
             }
             (b"flush", []) => Ok(self.forget()),
             (b"flush", [how]) if how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async") => {
                 Ok(self.forget())
             }
             (b"flush", [_]) => Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
-            (b"flush", _) => Err(words::arity("script|flush")),
-            (b"load", _) => Err(words::arity("script|load")),
-            (b"exists", _) => Err(words::arity("script|exists")),
+            (b"flush", _) => Err(errors::arity("script|flush")),
+            (b"load", _) => Err(errors::arity("script|load")),
+            (b"exists", _) => Err(errors::arity("script|exists")),
             _ => {
-                let shown = words::c_string(words[1]);
-                let shown = words::line(&shown[..shown.len().min(128)]);
+                let shown = errors::c_string(words[1]);
+                let shown = errors::line(&shown[..shown.len().min(128)]);
                 Err(format!("ERR unknown subcommand '{shown}'. Try SCRIPT HELP.").into())
             }
         }
     }
 
     fn forget(&mut self) -> Reply {
-        self.kept.clear();
+        self.cache.clear();
         self.catalogue.clear();
         Reply::ok()
     }
 
-    /// Compiles a script that is not known yet.
-    fn keep(&mut self, source: &[u8]) -> Result<(String, Function), Words> {
+    /// Compiles a script that is not in the cache yet.
+    fn cached(&mut self, source: &[u8]) -> Result<(String, Function), ErrorText> {
         let name = sha1::hex(source);
-        if let Some(function) = self.kept.get(&name) {
+        if let Some(function) = self.cache.get(&name) {
             return Ok((name, function.clone()));
         }
         let function = host::compile(&self.lua, source, "@user_script", &self.globals).map_err(|why| {
-            let why = words::line(why.as_bytes());
+            let why = errors::line(why.as_bytes());
             format!("ERR Error compiling script (new function): {why}")
         })?;
-        if self.kept.len() >= KEPT {
+        if self.cache.len() >= CACHED {
             self.forget();
         }
-        self.kept.insert(name.clone(), function.clone());
+        self.cache.insert(name.clone(), function.clone());
         Ok((name, function))
     }
 
     /// Runs a script that anybody may have written. The bound is not for those of ours: with it every call costs more.
     fn bounded(&self, name: &str, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Answer {
-        let bound = |bytes| self.lua.set_memory_limit(bytes).map_err(|error| Words::from(error.to_string()));
+        let bound = |bytes| self.lua.set_memory_limit(bytes).map_err(|error| ErrorText::from(error.to_string()));
         bound(MEMORY)?;
         let answer = self.call(name, function, keys, args);
         bound(0)?;
@@ -189,7 +189,7 @@ impl Scripts {
         };
         told.map_err(|error| {
             let _ = self.lua.gc_collect();
-            let text = words::error_line(error.to_string().as_bytes());
+            let text = errors::error_line(error.to_string().as_bytes());
             format!("ERR Error running script {name}, {text}").into()
         })
     }
@@ -238,15 +238,15 @@ fn watch(lua: &Lua, every: u32, spent: Arc<AtomicU64>) -> mlua::Result<()> {
 /// Some words of a command.
 type Part<'a, 'b> = &'b [&'a [u8]];
 
-fn keys_and_args<'a, 'b>(words: Part<'a, 'b>) -> Result<(Part<'a, 'b>, Part<'a, 'b>), Words> {
+fn keys_and_args<'a, 'b>(words: Part<'a, 'b>) -> Result<(Part<'a, 'b>, Part<'a, 'b>), ErrorText> {
     let count = arguments::integer(words[2])?;
     let rest = &words[3..];
-    let count = usize::try_from(count).map_err(|_| Words::from("ERR Number of keys can't be negative"))?;
+    let count = usize::try_from(count).map_err(|_| ErrorText::from("ERR Number of keys can't be negative"))?;
     rest.split_at_checked(count).ok_or_else(|| "ERR Number of keys can't be greater than number of args".into())
 }
 
 /// The words of an error that was explained.
-fn told(name: &str, explained: &Table) -> Words {
+fn told(name: &str, explained: &Table) -> ErrorText {
     let words: String = explained.raw_get("words").unwrap_or_default();
     match explained.raw_get::<Option<String>>("place") {
         Ok(Some(place)) => format!("{words} script: {name}, on {place}.").into(),

@@ -2,7 +2,7 @@
 
 use mlua::{Error, Lua, Value};
 
-use crate::backend::embedded::server::words;
+use crate::backend::embedded::server::errors;
 
 /// Where our own part in Lua comes from.
 pub(super) const PRELUDE: &str = "=prelude";
@@ -107,5 +107,5 @@ fn text_of(error: &Error) -> String {
 }
 
 fn line(bytes: &[u8]) -> String {
-    words::line(words::c_string(bytes))
+    errors::line(errors::c_string(bytes))
 }

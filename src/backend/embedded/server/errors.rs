@@ -3,33 +3,34 @@
 use std::borrow::Cow;
 
 /// A refusal: the words after the `-` of an error.
-pub(super) type Words = Cow<'static, str>;
+pub(super) type ErrorText = Cow<'static, str>;
 
-pub(super) const WRONG_TYPE: Words = Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value");
-pub(super) const NO_INTEGER: Words = Cow::Borrowed("ERR value is not an integer or out of range");
-pub(super) const NO_FLOAT: Words = Cow::Borrowed("ERR value is not a valid float");
-pub(super) const NO_BOUND: Words = Cow::Borrowed("ERR min or max is not a float");
-pub(super) const NO_HASH_INTEGER: Words = Cow::Borrowed("ERR hash value is not an integer");
-pub(super) const NOT_A_NUMBER: Words = Cow::Borrowed("ERR resulting score is not a number (NaN)");
-pub(super) const OVERFLOW: Words = Cow::Borrowed("ERR increment or decrement would overflow");
-pub(super) const NEGATION: Words = Cow::Borrowed("ERR decrement would overflow");
-pub(super) const NOT_POSITIVE: Words = Cow::Borrowed("ERR value is out of range, must be positive");
-pub(super) const SYNTAX: Words = Cow::Borrowed("ERR syntax error");
-pub(super) const NO_KEY: Words = Cow::Borrowed("ERR no such key");
-pub(super) const OUT_OF_RANGE: Words = Cow::Borrowed("ERR index out of range");
-pub(super) const OUT_OF_MEMORY: Words = Cow::Borrowed("OOM command not allowed when used memory > 'maxmemory'.");
-pub(super) const NO_SCRIPT: Words = Cow::Borrowed("NOSCRIPT No matching script. Please use EVAL.");
+pub(super) const WRONG_TYPE: ErrorText =
+    Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value");
+pub(super) const NO_INTEGER: ErrorText = Cow::Borrowed("ERR value is not an integer or out of range");
+pub(super) const NO_FLOAT: ErrorText = Cow::Borrowed("ERR value is not a valid float");
+pub(super) const NO_BOUND: ErrorText = Cow::Borrowed("ERR min or max is not a float");
+pub(super) const NO_HASH_INTEGER: ErrorText = Cow::Borrowed("ERR hash value is not an integer");
+pub(super) const NOT_A_NUMBER: ErrorText = Cow::Borrowed("ERR resulting score is not a number (NaN)");
+pub(super) const OVERFLOW: ErrorText = Cow::Borrowed("ERR increment or decrement would overflow");
+pub(super) const NEGATION: ErrorText = Cow::Borrowed("ERR decrement would overflow");
+pub(super) const NOT_POSITIVE: ErrorText = Cow::Borrowed("ERR value is out of range, must be positive");
+pub(super) const SYNTAX: ErrorText = Cow::Borrowed("ERR syntax error");
+pub(super) const NO_KEY: ErrorText = Cow::Borrowed("ERR no such key");
+pub(super) const OUT_OF_RANGE: ErrorText = Cow::Borrowed("ERR index out of range");
+pub(super) const OUT_OF_MEMORY: ErrorText = Cow::Borrowed("OOM command not allowed when used memory > 'maxmemory'.");
+pub(super) const NO_SCRIPT: ErrorText = Cow::Borrowed("NOSCRIPT No matching script. Please use EVAL.");
 
-pub(super) fn expire_time(command: &str) -> Words {
+pub(super) fn expire_time(command: &str) -> ErrorText {
     format!("ERR invalid expire time in '{command}' command").into()
 }
 
-pub(super) fn arity(command: &str) -> Words {
+pub(super) fn arity(command: &str) -> ErrorText {
     format!("ERR wrong number of arguments for '{command}' command").into()
 }
 
 /// Names the command and what came with it, no more than 128 bytes of each.
-pub(super) fn unknown_command(words: &[&[u8]]) -> Words {
+pub(super) fn unknown_command(words: &[&[u8]]) -> ErrorText {
     const MOST: usize = 128;
     let (command, args) = words.split_first().map_or((&b""[..], words), |(command, args)| (*command, args));
     let mut shown = Vec::new();

@@ -3,10 +3,10 @@
 use super::{
     arguments,
     database::{Answer, Database},
+    errors::{ErrorText, NO_INTEGER, NOT_A_NUMBER, SYNTAX},
     numbers,
     reply::Reply,
     sorted_set::{Scores, SortedSet},
-    words::{NO_INTEGER, NOT_A_NUMBER, SYNTAX, Words},
 };
 
 fn score(score: f64) -> Reply {
@@ -15,8 +15,10 @@ fn score(score: f64) -> Reply {
 
 pub(super) fn zadd(db: &mut Database, words: &[&[u8]]) -> Answer {
     let (options, pairs) = Adding::of(&words[2..])?;
-    let pairs: Vec<(f64, &[u8])> =
-        pairs.chunks_exact(2).map(|pair| Ok((arguments::float(pair[0])?, pair[1]))).collect::<Result<_, Words>>()?;
+    let pairs: Vec<(f64, &[u8])> = pairs
+        .chunks_exact(2)
+        .map(|pair| Ok((arguments::float(pair[0])?, pair[1])))
+        .collect::<Result<_, ErrorText>>()?;
     add(db, words[1], &options, &pairs)
 }
 
@@ -46,7 +48,7 @@ enum Added {
 }
 
 impl Adding {
-    fn of<'a, 'b>(mut words: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), Words> {
+    fn of<'a, 'b>(mut words: &'b [&'a [u8]]) -> Result<(Self, &'b [&'a [u8]]), ErrorText> {
         let mut asked = Self::default();
         while let [word, rest @ ..] = words {
             match word.to_ascii_lowercase().as_slice() {
@@ -75,7 +77,7 @@ impl Adding {
         Ok((asked, words))
     }
 
-    fn one(&self, sorted: &mut SortedSet, score: f64, member: &[u8]) -> Result<Added, Words> {
+    fn one(&self, sorted: &mut SortedSet, score: f64, member: &[u8]) -> Result<Added, ErrorText> {
         let Some(old) = sorted.score(member) else {
             if self.there {
                 return Ok(Added::Not);
@@ -243,7 +245,7 @@ impl Default for Range {
 }
 
 impl Range {
-    fn of(words: &[&[u8]], mut range: Self) -> Result<Self, Words> {
+    fn of(words: &[&[u8]], mut range: Self) -> Result<Self, ErrorText> {
         let mut words = words[4..].iter();
         while let Some(word) = words.next() {
             match word.to_ascii_lowercase().as_slice() {
