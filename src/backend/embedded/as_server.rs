@@ -1,5 +1,5 @@
-//! A store as whoever looks at all servers sees it: a look from outside, which no weather befalls. It knows what is asked of keys and
-//! of channels, and nothing of servers.
+//! A store as one server that is looked at: from outside, so that no weather befalls it. It knows what is asked of keys and of
+//! channels, and nothing else.
 
 use std::{future::ready, sync::Arc};
 

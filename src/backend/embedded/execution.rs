@@ -73,7 +73,7 @@ impl Network {
     }
 
     /// A message sets out to one client, unless it is lost or its link breaks.
-    pub(super) fn send_message(&mut self, route: Route, channel: &Arc<str>, bytes: &Arc<[u8]>) {
+    fn send_message(&mut self, route: Route, channel: &Arc<str>, bytes: &Arc<[u8]>) {
         let conditions = self.conditions_of(route.client);
         let effect = conditions.map_or(LinkEffect::Stays, |conditions| conditions.draw_link_effect(&self.chance));
         let arrives = conditions.is_none_or(|conditions| conditions.draw_message(&self.chance) == Arrival::Arrives);

@@ -164,17 +164,17 @@ impl Network {
     pub(super) fn overdue(&mut self, client: Uuid, flight: u64) {
         let now = self.now();
         let Some(state) = self.clients.get_mut(&client) else { return };
-        let verdict = state.command_timeout;
+        let timeout = state.command_timeout;
         let Some(known) = state.flights.get_mut(&flight) else { return };
-        let verdict = known.sent + verdict;
+        let given_up = known.sent + timeout;
         let mut waited = false;
         if let AnswerSlot::Wanted(caller) = mem::replace(&mut known.answer, AnswerSlot::TooLate) {
             waited = !caller.is_closed();
             let answers = known.frame.fails(&no_answer());
             self.notices.push_back(Notice::Answer(caller, answers));
         }
-        if now < verdict {
-            let due = self.plan(verdict, Event::Overdue { client, flight });
+        if now < given_up {
+            let due = self.plan(given_up, Event::Overdue { client, flight });
             if let Some(known) = self.flight(client, flight) {
                 known.due = Some(due);
             }

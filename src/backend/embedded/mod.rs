@@ -1,14 +1,14 @@
 //! A store in this process that runs the scripts as a server does, and the way there, with whatever may befall it. It knows
 //! no lock.
 //!
-//! The files stand in layers: each uses what stands below it in this list, and nothing above it.
+//! The files stand in layers: each uses what stands below it in this list, or behind it in its row, and nothing above it.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `client_faults`, `node_faults` | what a test may do to one client, and to the nodes |
 //! | `contents` | what a store has, seen from outside |
 //! | `store` | what users hold |
-//! | `backend`, `as_server` | the seam: one client's commands and subscriptions; the store as somebody sees it who looks at all servers |
+//! | `backend`, `as_server` | the seam: one client's commands and subscriptions; the store as one server that is looked at |
 //! | `delivery` | the mutex, what is told outside of it, and the one task for what happens later |
 //! | `node_changes` | masters that are replaced or silent, slots that move |
 //! | `outages`, `replacing`, `leaving` | ways on which nothing passes; links that come in another's place; clients that leave |

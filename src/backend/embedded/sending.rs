@@ -107,7 +107,7 @@ impl Network {
     }
 
     /// Sends it: an answer that came at once, or the number of the flight.
-    pub(super) fn transmit(
+    fn transmit(
         &mut self,
         client: Uuid,
         frame: &Frame,

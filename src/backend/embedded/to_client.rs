@@ -96,7 +96,7 @@ impl Network {
     }
 
     /// The client hears that its subscription stands.
-    pub(super) fn confirm(&mut self, client: Uuid, channel: &Arc<str>, generation: u64) {
+    fn confirm(&mut self, client: Uuid, channel: &Arc<str>, generation: u64) {
         let Some(state) = self.clients.get_mut(&client) else { return };
         let Some(known) = state.channels.get_mut(channel).filter(|known| known.generation == generation) else {
             return;
@@ -106,7 +106,7 @@ impl Network {
     }
 
     /// The client hears a message.
-    pub(super) fn receive_message(&mut self, client: Uuid, channel: &Arc<str>, bytes: &Arc<[u8]>) {
+    fn receive_message(&mut self, client: Uuid, channel: &Arc<str>, bytes: &Arc<[u8]>) {
         let Some(known) = self.clients.get(&client).and_then(|state| state.channels.get(channel)) else { return };
         self.notices.extend(known.listeners.iter().map(|(_, it)| Notice::Message(Arc::clone(it), Arc::clone(bytes))));
     }

@@ -1,6 +1,6 @@
 //! What a Redis is, less its sockets: a keyspace, commands, scripts and channels. It knows no client, no link and no clock.
 //!
-//! The files stand in layers: each uses what stands below it in this list, and nothing above it.
+//! The files stand in layers: each uses what stands below it in this list, or behind it in its row, and nothing above it.
 //!
 //! | file | job |
 //! | --- | --- |
