@@ -26,7 +26,10 @@ block() {
 } >"$crate/Cargo.toml"
 block 'Testing your service' rust >"$crate/src/lib.rs"
 cp Cargo.lock "$crate"
-CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+case ${CARGO_TARGET_DIR:=target} in
+    /*) ;;
+    *) CARGO_TARGET_DIR=$project/$CARGO_TARGET_DIR ;;
+esac
 export CARGO_TARGET_DIR
 
 cd "$crate"

@@ -116,7 +116,7 @@ interop() {
     some_tests "${tested[@]}" --test it "$interop" -- --nocapture "$@" 2>&1 | tee "$said"
     status=${PIPESTATUS[0]}
     skipped "$said" "there is no Maven" "a live Redisson" "Maven and a JDK of 17 or newer"
-    skipped "$said" "all was not asked for" "a live Redisson found by sentinels, what measures" "RELATCH_INTEROP=all"
+    skipped "$said" "only some were asked for" "a live Redisson found by sentinels, in a crowd and at speed" "RELATCH_INTEROP=all"
     skipped "$said" "there are no tools of python" "redis-py" "Python 3.10 or newer with pip"
     skipped "$said" "there are no tools of go" "redsync and bsm/redislock" "Go of the version in tests/interop/go/go.mod or newer"
     skipped "$said" "there are no tools of node" "node-redlock" "Node 18 or newer with npm"
@@ -161,6 +161,8 @@ beside=
 beside_says=
 beside() {
     beside_says=$(mktemp -d) || exit 1
+    # A group of its own, so that its end is that of its compilers, which would keep the folder to themselves.
+    set -m
     (
         chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 "$BASHPID" >/dev/null
         summary=()
@@ -169,13 +171,17 @@ beside() {
         other_builds
         printf '%s\n' ${summary[@]+"${summary[@]}"} >"$beside_says/summary"
         printf '%s\n' "$failed" >"$beside_says/failed"
-    ) >"$beside_says/said" 2>&1 &
+    ) </dev/null >"$beside_says/said" 2>&1 &
     beside=$!
+    set +m
 }
 
 # Waits for it. One that was killed has failed.
 beside_is_over() {
     wait "$beside"
+}
+
+beside_says_how_it_went() {
     cat "$beside_says/said"
     if [ -s "$beside_says/failed" ]; then
         mapfile -t -O "${#summary[@]}" summary <"$beside_says/summary"
@@ -187,7 +193,9 @@ beside_is_over() {
     rm -rf "$beside_says"
     beside=
 }
-trap '[ -z "$beside" ] || { kill "$beside"; rm -rf "$beside_says"; }' EXIT
+trap '[ -z "$beside" ] || { kill -- "-$beside"; rm -rf "$beside_says"; }' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # With the feature off nothing of the store may be there.
 no_lua() {
@@ -278,7 +286,8 @@ fi
 step "the lock clients of Python" clients python tokens::redis_py
 step "the lock clients of Go" clients go tokens::redsync tokens::redislock
 step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
-export RELATCH_EXAMPLES="${CARGO_TARGET_DIR:-target}/debug/examples"
+RELATCH_EXAMPLES=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/examples
+export RELATCH_EXAMPLES
 step "the quick start without a server" env -u REDIS_URL "$RELATCH_EXAMPLES/quickstart"
 step "doc tests" tests/with-redis.sh cargo test "${tested[@]}" --doc
 
@@ -288,8 +297,9 @@ simulation=simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_t
 simulation_of_nodes=simulation::whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be
 simulation_of_fleets=simulation::jobs::whatever_befalls_a_fleet_that_does_a_job_nothing_is_seen_that_must_not_be
 interop=interop::
-# Most tests wait most of the time.
+# Most tests wait most of the time. Beyond that many at once a machine has other bounds than its processors.
 threads=$((3 * $(getconf _NPROCESSORS_ONLN)))
+threads=${RUST_TEST_THREADS:-$((threads < 12 ? threads : 12))}
 step "tests" env RUST_TEST_THREADS="$threads" tests/with-redis.sh cargo test "${tested[@]}" --no-fail-fast --lib --bins --test it --test operate --test cli -- --skip "$storm" --skip "$simulation" --skip "$simulation_of_nodes" --skip "$simulation_of_fleets" --skip "$interop"
 if [ -d tests/foreign ]; then
     # What is refused without TLS is seen there, too.
@@ -306,7 +316,8 @@ RELATCH_INTEROP=${RELATCH_INTEROP:-some} RUST_TEST_THREADS=$threads step "intero
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests "${tested[@]}" --test it "$simulation" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests "${tested[@]}" --test it "$simulation_of_nodes" -- --exact --nocapture
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of fleets with a job, $((sim_secs / 3)) s" some_tests "${tested[@]}" --test it "$simulation_of_fleets" -- --exact --nocapture
-beside_is_over
+step "what goes on beside the tests is over" beside_is_over
+beside_says_how_it_went
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests "${tested[@]}" --test it "$storm" -- --exact --nocapture
 RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests "${tested[@]}" --test it "$storm" -- --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.

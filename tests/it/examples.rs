@@ -40,8 +40,9 @@ fn names() -> Vec<String> {
 fn programs() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        if let Some(built) = env::var_os("RELATCH_EXAMPLES") {
-            return Path::new(env!("CARGO_MANIFEST_DIR")).join(built);
+        if let Some(built) = env::var_os("RELATCH_EXAMPLES").map(PathBuf::from) {
+            names().iter().for_each(|name| is_newer_than_its_source(&built, name));
+            return built;
         }
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let on: Vec<&str> = FEATURES.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
@@ -63,6 +64,15 @@ fn programs() -> &'static Path {
         let profile = tests.parent().and_then(Path::parent).expect("cargo has put it into a folder");
         profile.join("examples")
     })
+}
+
+#[track_caller]
+fn is_newer_than_its_source(built: &Path, name: &str) {
+    let changed = |path: &Path| {
+        fs::metadata(path).and_then(|it| it.modified()).expect("it is there, and its file system has times")
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(format!("{name}.rs"));
+    assert!(changed(&source) <= changed(&built.join(name)), "{name} was built from an older source");
 }
 
 /// A run of one example on a server.

@@ -20,7 +20,7 @@
 //! Where Maven or a language's tools are missing the tests that need them say so, and do nothing.
 
 /// Makes tests of functions from a site, for each kind of deployment that both sides know. `Any` of the tests that need Java
-/// may run beside them, or `None`: those that measure.
+/// may run beside them, or `None`: those that measure, some of them `NoneForLong`.
 macro_rules! live {
     ($($company:ident: $($test:ident),*;)*) => {
         mod standalone {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 live!(
-    None:
+    NoneForLong:
     a_crowd_of_both_languages_counts_exactly_and_nobody_starves;
 );
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 live!(
-    None:
+    NoneForLong:
     a_release_of_either_side_lets_the_other_in_at_once_in_two_hundred_rounds,
     java_gets_its_turn_within_a_few_slices_beside_a_rust_process_that_hands_over_to_itself,
     rust_gets_its_turn_beside_a_java_process_that_takes_the_lock_again_at_once;
