@@ -112,7 +112,7 @@ struct Server {
 
 impl Server {
     fn answers(&self) {
-        if self.commands.fetch_add(1, Ordering::Relaxed) % LOOKS == 0 {
+        if self.commands.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS) {
             let ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.answered_ms.store(ms, Ordering::Relaxed);
         }
