@@ -5,6 +5,7 @@
 //! since a check that never bites looks just like tidy code.
 
 mod readme;
+mod rooms;
 mod rust;
 
 use std::{
