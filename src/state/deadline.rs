@@ -1,0 +1,97 @@
+//! Time as a name sees it: a compact instant, the margin of a lease, and what a command asked for.
+//!
+//! The clock is the runtime's. It runs on while the machine sleeps, so no deadline here has to know of sleep.
+
+use std::{
+    num::NonZeroU64,
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+use super::id::Era;
+
+/// Nanoseconds since a point that the runtime chose. An `Option` of it takes no more room than itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Instant(NonZeroU64);
+
+impl Instant {
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    pub(crate) fn as_nanos(self) -> u64 {
+        self.0.get() - 1
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    /// Zero where the other is later.
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+/// The soonest of those that there are.
+pub(crate) fn soonest<const N: usize>(instants: [Option<Instant>; N]) -> Option<Instant> {
+    instants.into_iter().flatten().min()
+}
+
+/// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the
+/// server's whole milliseconds.
+pub(crate) fn margin(lease: Duration) -> Duration {
+    lease / 256 + Duration::from_millis(1)
+}
+
+/// What a command asked for, and when it left. The deadline counts from then: the server's own count starts after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LeaseRequest {
+    pub(crate) sent: Instant,
+    pub(crate) lease: Duration,
+    /// A `max_hold` made it shorter than was asked for.
+    pub(crate) cut: bool,
+    /// It left, and may have run from then on.
+    pub(crate) left: bool,
+    /// Which servers answered when it left.
+    pub(crate) era: Era,
+}
+
+impl LeaseRequest {
+    /// For a hold that begins: never longer than its `max_hold`.
+    pub(crate) fn first(lease: Duration, max_hold: Option<Duration>, now: Instant) -> Self {
+        let longest = max_hold.unwrap_or(Duration::MAX);
+        Self { sent: now, lease: lease.min(longest), cut: longest < lease, left: false, era: Era::default() }
+    }
+
+    /// Never beyond `bound`, in whole milliseconds. `None` if less than one is left before it.
+    pub(crate) fn new(lease: Duration, bound: Option<Instant>, now: Instant) -> Option<Self> {
+        let left = bound.map_or(Duration::MAX, |bound| bound - now);
+        let left = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        let request = Self { sent: now, lease: lease.min(left), cut: left < lease, left: false, era: Era::default() };
+        (!left.is_zero()).then_some(request)
+    }
+
+    /// It is sent now.
+    pub(crate) fn leaves(&mut self, now: Instant, era: Era) {
+        (self.sent, self.era, self.left) = (now, era, true);
+    }
+
+    /// When a hold counts as lost, if nothing else is heard.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.sent + self.lease.saturating_sub(margin(self.lease))
+    }
+
+    /// How far the lease reaches on the server at least.
+    pub(crate) fn reached(&self) -> Instant {
+        self.sent + self.lease
+    }
+}

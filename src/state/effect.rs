@@ -1,0 +1,133 @@
+//! What is to be done after an event: in this order, and outside of every lock but one that keeps the order of a name.
+
+use std::time::Duration;
+
+use super::{
+    command::{Command, Fault, FaultKind},
+    deadline::Instant,
+    id::{CommandId, Id},
+};
+
+/// What an event leaves to do. `W` is whoever waits for an answer, `S` what the guards of one owner share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect<W, S> {
+    /// Ask [`Name::leaves`](super::name::Name::leaves) at the moment of sending. Commands of a name go out in order; several
+    /// that follow one another may go in one sending.
+    Send(Command),
+    /// Nobody waits for its answer any more: if it has not left, it shall not.
+    Withdraw(CommandId),
+    /// One who waits is told. A grant that cannot be told comes back as `Event::Dropped`.
+    Tell(W, Told<S>),
+    /// The hold is over for its owner: wake whoever watches what the guards share.
+    Ended(S, End),
+    /// Subscribe to the name's channel.
+    Listen,
+    /// Nobody waits any more: let the subscription go.
+    Unlisten,
+    /// A `Tick` then, unless a sooner one was asked for.
+    WakeAt(Instant),
+    /// For the log and for counts.
+    Log(LogEvent),
+}
+
+/// What one who waits is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Told<S> {
+    /// The ticket has the id of the ask. [`Name::take`](super::name::Name::take) it where it is `offered`.
+    Granted {
+        id: Id,
+        share: S,
+        offered: bool,
+        fence: Option<u64>,
+    },
+    /// Somebody else has it, and the wait is over.
+    Busy,
+    /// Nobody has it, and nobody is to have it for now.
+    Settled,
+    Failed(Failure),
+    /// The hold is over: the key is free, or somebody else of this process has it.
+    Freed,
+    /// It had run out before, and nobody else has the key.
+    AlreadyExpired,
+    /// The owner still has it so many times.
+    StillHeld(u32),
+    Lost(Cause),
+    NotHeld,
+    /// The hold lasts as long as was asked for.
+    Extended,
+    /// A forced release was answered: whether it freed something.
+    Forced(bool),
+}
+
+/// Why something could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Failure {
+    Closed,
+    /// The owner already asks for this name.
+    AskedTwice,
+    /// The extension would reach beyond the `max_hold` of the hold.
+    BeyondBound,
+    Unreachable {
+        may_have_run: bool,
+    },
+    Refused,
+    /// An answer that no script of ours gives.
+    Unexpected,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault.kind {
+            FaultKind::Refused => Self::Refused,
+            FaultKind::Silent | FaultKind::Withdrawn | FaultKind::Passing => {
+                Self::Unreachable { may_have_run: fault.may_have_run }
+            }
+        }
+    }
+}
+
+/// How a hold ended for its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    /// By the will of its owner.
+    Over,
+    Lost(Cause),
+}
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cause {
+    /// Its deadline was over.
+    Expired,
+    /// The server said that it is not there.
+    Gone,
+    /// A forced release of this process.
+    Forced,
+    MaxHold,
+    Closed,
+}
+
+/// What is worth a line in a log, or a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LogEvent {
+    /// Somebody else has the name; said once an acquisition.
+    Contended(Id),
+    /// From the free key.
+    Granted(Id),
+    Nested(Id),
+    /// From another owner of this process, without a command.
+    Passed(Id),
+    /// The same by a command.
+    HandedOver(Id),
+    Renewed,
+    /// An owner had a hold for so long.
+    Ended {
+        end: End,
+        held: Duration,
+    },
+    /// An outer guard was released before an inner one.
+    OutOfOrder,
+    GaveUpRelease,
+    /// An old copy of an acquire had made a hold that nobody believed in.
+    ReapedOldCopy,
+}

@@ -1,0 +1,55 @@
+//! What can happen to a name.
+
+use std::time::Duration;
+
+use super::{
+    command::{Answer, Fault, Note},
+    deadline::Instant,
+    id::{CommandId, HoldNumber, Id, Owner},
+    wish::Wish,
+};
+
+/// Something happened. `W` is whoever waits for what comes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Event<W> {
+    /// Somebody wants the lock.
+    Ask { id: Id, owner: Owner, wish: Wish, waiter: W },
+    /// Whatever this id stands for is not wanted any more: a future, a guard, or a grant that reached nobody.
+    Dropped { id: Id },
+    /// The same of a guard or a detached ticket, by somebody who waits for the answer.
+    Unlock { id: Id, waiter: W },
+    /// From now on this is what the hold's release says of it.
+    Noted { id: Id, note: Note },
+    /// The hold's name was told to somebody else, who may release it by that.
+    Shown { id: Id },
+    /// The guard was given up, the hold is kept.
+    Detached { id: Id },
+    /// The whole hold shall last at least so long from now.
+    Extend { id: Id, lease: Duration, waiter: W },
+    /// A step of a sending was answered, or will not be.
+    Answered { command: CommandId, answer: Result<Answer, Fault> },
+    /// Something came through the subscription.
+    Heard(Heard),
+    /// These holds were seen on the server, and are to be freed, whoever has them.
+    Force { seen: Vec<HoldNumber>, waiter: W },
+    /// Holds of other names are renewed now: one that is due by then may go along.
+    RenewAlong { by: Instant },
+    /// Another server may answer from now on, or the same one may have forgotten: `Env::era` is a new one.
+    NewEra,
+    /// The instant of the last `WakeAt` is over.
+    Tick,
+    /// The client ends.
+    Closed,
+}
+
+/// What a subscription brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Heard {
+    /// Confirmed, also anew after an interruption.
+    Subscribed,
+    Interrupted,
+    /// The server will not have it: poll.
+    Refused,
+    /// The lock was freed.
+    Message,
+}

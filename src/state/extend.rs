@@ -1,0 +1,64 @@
+//! A holder asks for a longer lease than it has. The watchdog goes on as it was, and nothing is ever made shorter.
+
+use std::time::Duration;
+
+use super::{
+    command::{Answer, Fault, Verb},
+    cx::Cx,
+    deadline::LeaseRequest,
+    effect::{Cause, Failure, Told},
+    id::{CommandId, Id},
+    name::Name,
+    parts::raising::Extension,
+};
+
+impl<W, S: Clone + Default> Name<W, S> {
+    pub(crate) fn extend(&mut self, id: Id, lease: Duration, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
+        let now = cx.now();
+        let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.has(id)) else {
+            let lost = self.lost.iter().find(|hold| hold.has(id)).and_then(|hold| hold.loss.as_ref());
+            return cx.tell(waiter, lost.map_or(Told::NotHeld, |loss| Told::Lost(loss.cause)));
+        };
+        let Some(request) = LeaseRequest::new(lease, hold.bound(), now).filter(|request| !request.cut) else {
+            return cx.fail(waiter, Failure::BeyondBound);
+        };
+        let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
+        hold.extensions.push(Extension { command, request, again: false, waiter });
+    }
+
+    /// Whether the answer was for an extension.
+    pub(crate) fn extended(
+        &mut self,
+        command: CommandId,
+        answer: Result<Answer, Fault>,
+        cx: &mut Cx<'_, '_, W, S>,
+    ) -> bool {
+        let now = cx.now();
+        let Some(hold) = self.tenant.hold_mut() else { return false };
+        let Some(extension) = hold.extensions.take_first(|extension| extension.command == command) else {
+            return false;
+        };
+        let Extension { request, again, waiter, .. } = extension;
+        match answer {
+            // What an earlier server did says nothing of this one, which is asked, too.
+            Ok(_) if request.era != cx.env.era => {
+                hold.is_answered(request, now);
+                let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
+                hold.extensions.push(Extension { command, request, again: true, waiter });
+            }
+            Ok(Answer::Gone) => {
+                cx.tell(waiter, Told::Lost(Cause::Gone));
+                self.lose(Cause::Gone, cx);
+            }
+            Ok(_) => {
+                hold.raised(request, now);
+                cx.tell(waiter, Told::Extended);
+            }
+            Err(fault) => {
+                hold.unanswered(request, fault);
+                cx.fail(waiter, Fault { may_have_run: fault.may_have_run || again, ..fault }.into());
+            }
+        }
+        true
+    }
+}

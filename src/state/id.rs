@@ -1,0 +1,24 @@
+//! The numbers that a name tells things apart by. Each kind has a type of its own, so that none is taken for another.
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(pub(crate) u64);
+    )* };
+}
+
+numbers!(
+    /// One acquisition, drawn when it is asked for. It names the future, the waiter, the ticket and the guard in turn.
+    Id,
+    /// One command of this process.
+    CommandId,
+    /// One hold: its name on the server. Never drawn twice by a client.
+    HoldNumber,
+    /// Who may re-enter. Local, and never sent.
+    Owner,
+    /// One command link to the server. A link that replaces another has a number of its own.
+    Link,
+    /// Which servers answer. It changes when another one may answer for the name, or the same one may have forgotten it.
+    Era,
+);

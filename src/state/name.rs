@@ -1,0 +1,214 @@
+//! Everything about one name in one process: its parts, and what may be asked of it between two events.
+
+use super::{
+    command::Command,
+    deadline::{Instant, LeaseRequest},
+    env::Env,
+    id::{CommandId, HoldNumber, Id, Owner},
+    parts::{
+        contender::{Stage, Trouble},
+        copies::OldCopies,
+        counting::CountChange,
+        forcing::Forcing,
+        hold::Hold,
+        list::Seldom,
+        queue::Queue,
+        raising::Renewal,
+        release::Release,
+        slice::Slice,
+        subscription::Subscription,
+        tenant::Tenant,
+        ticket::Guard,
+    },
+};
+
+/// One name in one process. `W` is whoever waits for an answer, `S` what the guards of one owner share: neither is ever
+/// looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name<W, S> {
+    pub(crate) tenant: Tenant<W, S>,
+    pub(crate) queue: Queue<W>,
+    /// Lost holds that still have tickets.
+    pub(crate) lost: Seldom<Hold<W, S>>,
+    pub(crate) releases: Vec<Release<W>>,
+    /// Releases that were given up: whoever waited for one may ask again.
+    pub(crate) given_up: Seldom<Release<W>>,
+    pub(crate) old: OldCopies,
+    pub(crate) slice: Slice,
+    pub(crate) subscription: Subscription,
+    pub(crate) trouble: Option<Box<Trouble>>,
+    pub(crate) forcing: Seldom<Forcing<W>>,
+    /// When the runtime was asked to wake us.
+    pub(crate) armed: Option<Instant>,
+    pub(crate) closed: bool,
+}
+
+impl<W, S> Default for Name<W, S> {
+    fn default() -> Self {
+        Self {
+            tenant: Tenant::Nobody,
+            queue: Queue::default(),
+            lost: Seldom::default(),
+            releases: Vec::new(),
+            given_up: Seldom::default(),
+            old: OldCopies::default(),
+            slice: Slice::default(),
+            subscription: Subscription::default(),
+            trouble: None,
+            forcing: Seldom::default(),
+            armed: None,
+            closed: false,
+        }
+    }
+}
+
+impl<W, S> Name<W, S> {
+    /// Asked when a command is about to be sent: whether it is still wanted. Its lease counts from now, and what may be on the
+    /// server from now on is noted, so a command for which this said yes leaves.
+    pub(crate) fn leaves(&mut self, command: CommandId, env: &Env<'_>) -> bool {
+        let release = self.releases.iter_mut().find(|release| release.command == Some(command));
+        if let Some(release) = release {
+            release.copies.leaves(env.link);
+            return true;
+        }
+        let forces = self.forcing.iter().any(|forcing| forcing.commands.as_slice().contains(&command));
+        if forces || self.old.asks(command) {
+            return true;
+        }
+        match &mut self.tenant {
+            Tenant::Nobody => false,
+            Tenant::Contender(contender) => {
+                let Stage::Trying(attempt) = &mut contender.stage else { return false };
+                if attempt.command != command {
+                    return false;
+                }
+                attempt.request.leaves(env.now, env.era);
+                contender.copies.sent(env.link);
+                true
+            }
+            Tenant::Hold(hold) if hold.over(env.now).is_some() => false,
+            Tenant::Hold(hold) => hold_command_leaves(hold, command, env),
+            Tenant::HandingOver(going) => {
+                if going.command == command {
+                    going.request.leaves(env.now, env.era);
+                }
+                going.command == command
+            }
+        }
+    }
+
+    /// The same for many steps in one sending, in their order: those that nobody wants are taken out, each by itself. The
+    /// others go; these are answered as [`Fault::WITHDRAWN`](super::command::Fault::WITHDRAWN).
+    pub(crate) fn leave(&mut self, sending: &mut Vec<Command>, env: &Env<'_>) -> Vec<CommandId> {
+        let mut withdrawn = Vec::new();
+        sending.retain(|step| {
+            let wanted = self.leaves(step.id, env);
+            if !wanted {
+                withdrawn.push(step.id);
+            }
+            wanted
+        });
+        withdrawn
+    }
+
+    /// Takes the newest detached ticket of an owner back: the guard that is made of it has this id.
+    pub(crate) fn attach(&mut self, owner: Owner, now: Instant) -> Option<(Id, S)>
+    where
+        S: Clone,
+    {
+        self.take_detached(owner, Guard::Kept, now).map(|(id, share)| (id, share.clone()))
+    }
+
+    /// What an owner may unlock who has no guard: its newest detached ticket, or one whose end is under way.
+    pub(crate) fn unlockable(&mut self, owner: Owner, now: Instant) -> Unlockable {
+        if let Some((id, _)) = self.take_detached(owner, Guard::Unlocked, now) {
+            return Unlockable::Ticket(id);
+        }
+        let handing = if let Tenant::HandingOver(going) = &self.tenant { Some(&going.ending) } else { None };
+        let released = self.releases.iter().map(|release| &release.ending);
+        let under_way = handing.into_iter().chain(released).find(|ending| ending.detached_of == Some(owner));
+        if let Some(id) = under_way.and_then(|ending| ending.id) {
+            return Unlockable::UnderWay(id);
+        }
+        let hold = self.tenant.hold().filter(|hold| hold.owner == owner && hold.over(now).is_none());
+        Unlockable::Nothing { guards: hold.map_or(0, Hold::granted) }
+    }
+
+    /// The newest detached ticket of an owner, of a live hold before a lost one. Nobody else gets it, too.
+    fn take_detached(&mut self, owner: Owner, by: Guard, now: Instant) -> Option<(Id, &S)> {
+        let live = self.tenant.hold_mut().filter(|hold| hold.over(now).is_none());
+        live.into_iter().chain(self.lost.iter_mut()).filter(|hold| hold.owner == owner).find_map(|hold| {
+            let mut newest = hold.tickets.as_mut_slice().iter_mut().rev();
+            let ticket = newest.find(|ticket| ticket.guard == Guard::Detached)?;
+            ticket.guard = by;
+            Some((ticket.id, &hold.share))
+        })
+    }
+
+    /// Whether this acquisition's hold is to be believed in.
+    pub(crate) fn is_held(&self, id: Id, now: Instant) -> bool {
+        self.tenant.hold().is_some_and(|hold| hold.has(id) && hold.over(now).is_none())
+    }
+
+    /// Somebody here waits for the name.
+    pub(crate) fn is_wanted(&self) -> bool {
+        matches!(self.tenant, Tenant::Contender(_) | Tenant::HandingOver(_)) || !self.queue.is_empty()
+    }
+
+    /// A release of this number was decided, and is not answered.
+    pub(crate) fn is_released(&self, number: HoldNumber) -> bool {
+        self.releases.iter().any(|release| release.names(number))
+    }
+
+    /// Nothing is left to send: what the end of a client waits for.
+    pub(crate) fn is_settled(&self) -> bool {
+        let asks = matches!(self.tenant, Tenant::Contender(_) | Tenant::HandingOver(_));
+        !asks && self.releases.is_empty() && self.forcing.is_empty()
+    }
+
+    /// Nothing is left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        let nobody =
+            self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty() && self.given_up.is_empty();
+        nobody && self.is_settled() && self.old.is_empty()
+    }
+
+    /// Nor to remember: the registry may forget it.
+    pub(crate) fn is_idle(&self, env: &Env<'_>) -> bool {
+        self.is_done() && self.slice.is_idle(env.now, env.settings.slice)
+    }
+}
+
+/// What an owner may unlock who has no guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlockable {
+    /// This ticket, by `Event::Unlock`.
+    Ticket(Id),
+    /// Nothing more, but what becomes of this one can be asked by the same event.
+    UnderWay(Id),
+    /// It has so many guards all the same.
+    Nothing { guards: u32 },
+}
+
+/// A command of the live hold is about to leave: a renewal, an extension or one that changes its count.
+fn hold_command_leaves<W, S>(hold: &mut Hold<W, S>, command: CommandId, env: &Env<'_>) -> bool {
+    let counting = hold.counting.as_mut().and_then(|counting| counting.command.as_mut());
+    let mut raises: Option<&mut LeaseRequest> = None;
+    if let Renewal::Sent { command: its, request, .. } = &mut hold.renewal
+        && *its == command
+    {
+        raises = Some(request);
+    } else if let Some(extension) = hold.extensions.iter_mut().find(|extension| extension.command == command) {
+        raises = Some(&mut extension.request);
+    } else if let Some(count) = counting.filter(|count| count.id == command) {
+        match &mut count.what {
+            CountChange::Up { request, .. } => raises = Some(request),
+            CountChange::Down { .. } => return true,
+        }
+    }
+    let Some(request) = raises else { return false };
+    request.leaves(env.now, env.era);
+    let request = *request;
+    hold.leaves(request);
+    true
+}

@@ -1,0 +1,183 @@
+//! The door: every event of a name comes through [`Name::on`], and what follows from any of them stands there alone.
+
+use super::{
+    command::{Answer, Fault},
+    cx::Cx,
+    deadline::{Instant, soonest},
+    effect::{Cause, Effect, Failure, Told},
+    env::Env,
+    event::{Event, Heard},
+    id::{CommandId, Id},
+    name::Name,
+    parts::{
+        copies::OfOldCopy, hold::Hold, queue::Waiting, raising::Renewal, release::Why, subscription::Voice,
+        tenant::Tenant, ticket::Guard,
+    },
+};
+
+impl<W, S: Clone + Default> Name<W, S> {
+    /// What happens, and what is to be done about it: pushed to `effects`, in order.
+    pub(crate) fn on(&mut self, event: Event<W>, env: &mut Env<'_>, effects: &mut Vec<Effect<W, S>>) {
+        let cx = &mut Cx::new(env, effects);
+        if let Event::Tick = event {
+            self.armed = None;
+        }
+        // Whatever is over by now is over, whoever comes first.
+        self.expire(cx);
+        match event {
+            Event::Ask { id, owner, wish, waiter } => {
+                self.ask(Waiting { id, owner, wish, waiter, contended: false }, cx);
+            }
+            Event::Dropped { id } => self.end(id, None, cx),
+            Event::Unlock { id, waiter } => self.end(id, Some(waiter), cx),
+            Event::Noted { id, note } => self.holds_of(id).for_each(|hold| hold.note = note),
+            Event::Shown { id } => self.holds_of(id).for_each(|hold| hold.shown = true),
+            Event::Detached { id } => self.detach(id),
+            Event::Extend { id, lease, waiter } => self.extend(id, lease, waiter, cx),
+            Event::Answered { command, answer } => self.answered(command, answer, cx),
+            Event::Heard(heard) => self.heard(heard),
+            Event::Force { seen, waiter } => self.force(&seen, waiter, cx),
+            Event::RenewAlong { by } => self.renew_along(by, cx),
+            Event::NewEra => self.ask_anew(),
+            Event::Tick => self.look(cx),
+            Event::Closed => self.close(cx),
+        }
+        self.follow(cx);
+        debug_assert_eq!(self.check(cx.env), Ok(()));
+    }
+
+    /// One to whom a hold was offered takes it. False if it ran out meanwhile: then it is told nothing more, and drops its id.
+    pub(crate) fn take(&mut self, id: Id, env: &mut Env<'_>, effects: &mut Vec<Effect<W, S>>) -> bool {
+        let cx = &mut Cx::new(env, effects);
+        self.expire(cx);
+        let offered = self.tenant.hold_mut().filter(|hold| hold.has(id));
+        let taken = offered.map(|hold| hold.offered = false).is_some();
+        // From now on it is renewed.
+        self.follow(cx);
+        debug_assert_eq!(self.check(cx.env), Ok(()));
+        taken
+    }
+
+    /// What follows from any event, in this order: the queue's head contends if nobody holds or tries, who sleeps wakes if
+    /// the flag is set, a gate opens, the newest count leaves, a renewal leaves, nobody listens for nobody, and the runtime
+    /// wakes us in time.
+    fn follow(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        self.promote(cx);
+        self.wake(cx);
+        self.send_count(cx);
+        // A count that cannot be asked for any more is the end of its hold.
+        self.promote(cx);
+        self.renew(cx);
+        if !self.is_wanted() {
+            self.trouble = None;
+            if self.subscription.close() {
+                cx.unlisten();
+            }
+        }
+        if let Some(next) = self.next(cx.env)
+            && self.armed.is_none_or(|armed| next < armed)
+        {
+            self.armed = Some(next);
+            cx.wake_at(next);
+        }
+    }
+
+    /// Each file that sends knows its own commands.
+    fn answered(&mut self, command: CommandId, answer: Result<Answer, Fault>, cx: &mut Cx<'_, '_, W, S>) {
+        let theirs = self.tried(command, answer, cx)
+            || self.release_answered(command, answer, cx)
+            || self.renewed(command, answer, cx)
+            || self.counted(command, answer, cx)
+            || self.handed_over(command, answer, cx)
+            || self.extended(command, answer, cx)
+            || self.forced(command, answer, cx);
+        if theirs {
+            return;
+        }
+        if let OfOldCopy::Ran { number, lease } = self.old.answered(command, answer, cx)
+            && !self.is_released(number)
+        {
+            self.release(Why::over(number, lease), cx);
+        }
+    }
+
+    fn heard(&mut self, heard: Heard) {
+        if self.subscription.heard(heard) != Some(Voice::Other) {
+            return;
+        }
+        self.slice.heard_other();
+        // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.
+        if let Some(hold) = self.tenant.hold_mut() {
+            hold.probe = true;
+        }
+    }
+
+    /// Whoever answers from now on may know nothing of the hold.
+    fn ask_anew(&mut self) {
+        if let Some(hold) = self.tenant.hold_mut() {
+            hold.probe = true;
+            if let Renewal::Retry { .. } = hold.renewal {
+                hold.renewal = Renewal::Idle;
+            }
+        }
+    }
+
+    /// What was to be done by now.
+    fn look(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let now = cx.now();
+        self.repeat_releases(cx);
+        self.look_at_contender(cx);
+        self.look_at_nested(cx);
+        self.look_at_hand_over(cx);
+        for who in self.queue.take_over(now) {
+            let told = self.lasting_trouble(cx.env).map_or(Told::Busy, Told::Failed);
+            cx.tell(who.waiter, told);
+        }
+        let releases = &self.releases;
+        self.old.send_due(|number| releases.iter().any(|release| release.names(number)), cx);
+        self.forget_lost(cx);
+    }
+
+    fn detach(&mut self, id: Id) {
+        self.holds_of(id).filter_map(|hold| hold.ticket(id)).for_each(|ticket| ticket.guard = Guard::Detached);
+    }
+
+    /// The hold that has this ticket, live or lost.
+    fn holds_of(&mut self, id: Id) -> impl Iterator<Item = &mut Hold<W, S>> {
+        self.tenant.hold_mut().into_iter().chain(self.lost.iter_mut()).filter(move |hold| hold.has(id))
+    }
+
+    /// New calls and waiters are refused. Releases go on. Holds that live are told, and neither renewed nor released, since
+    /// their work may still run.
+    fn close(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        self.closed = true;
+        self.refuse_all(cx);
+        self.end_contender(Some(Told::Failed(Failure::Closed)), cx);
+        if let Tenant::HandingOver(going) = &mut self.tenant {
+            going.successor.take().into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));
+        }
+        self.lose(Cause::Closed, cx);
+        // Those who nested go on as waiters when their hold is lost.
+        self.refuse_all(cx);
+    }
+
+    fn refuse_all(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        self.queue.take_all(|_| true).into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));
+    }
+
+    /// When something is to be done next, if nothing happens before.
+    pub(crate) fn next(&self, env: &Env<'_>) -> Option<Instant> {
+        let tenant = match &self.tenant {
+            Tenant::Nobody => None,
+            Tenant::Contender(_) => self.contender_due(env),
+            Tenant::HandingOver(going) => going.due(),
+            Tenant::Hold(hold) => {
+                let counting = hold.counting.as_ref().and_then(|counting| counting.due(env));
+                soonest([Some(hold.deadline), hold.bound(), hold.due(env.settings.watchdog), counting])
+            }
+        };
+        let forgotten = self.lost.iter().filter_map(Hold::remembered_until).min();
+        let released = self.releases.iter().filter_map(|release| release.again).min();
+        soonest([tenant, self.queue.soonest(), released, self.old.next(), forgotten])
+    }
+}

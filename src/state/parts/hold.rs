@@ -1,0 +1,266 @@
+//! One hold of this process: its tickets, its deadline, its renewal, and how it was lost. It decides nothing about others.
+//!
+//! | date | what it says |
+//! | --- | --- |
+//! | `deadline` | until then its owner may believe in it: the sending of the last *answered* request + lease − margin |
+//! | `renewed` | when the last answered request for the watchdog was sent; the next is due a third of the watchdog later |
+//! | `reached` | how far the lease reaches by what was asked for: a bound may have kept it short |
+//! | `floor` | how far the fixed leases of its tickets were to reach, those of ended ones included |
+//! | `kept` | how long the server may keep it by anything that was *sent*, answered or not |
+//! | `taken` | since when its owner has it, for the log |
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        command::{Fault, Note},
+        deadline::{Instant, LeaseRequest},
+        effect::Cause,
+        id::{HoldNumber, Id, Owner},
+    },
+    copies::Lost,
+    counting::Counting,
+    list::{Few, Seldom},
+    loss::{Loss, Remains},
+    raising::{Extension, Renewal},
+    ticket::Ticket,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hold<W, S> {
+    pub(crate) number: HoldNumber,
+    pub(crate) owner: Owner,
+    pub(crate) share: S,
+    pub(crate) tickets: Few<Ticket>,
+    pub(crate) counting: Option<Box<Counting<W>>>,
+    /// Longer leases that were asked for and are not answered.
+    pub(crate) extensions: Seldom<Extension<W>>,
+    pub(crate) deadline: Instant,
+    /// A bound made the deadline sooner.
+    cut: bool,
+    pub(crate) lease: Duration,
+    renewed: Instant,
+    reached: Instant,
+    floor: Option<Instant>,
+    kept: Instant,
+    pub(crate) taken: Instant,
+    /// Commands that raise its TTL and left, less those that were answered: one of them may run late.
+    raising: u16,
+    pub(crate) renewal: Renewal,
+    /// Somebody asked for a look at the server now.
+    pub(crate) probe: bool,
+    /// Old copies of its acquire that may run.
+    pub(crate) old: Lost,
+    /// Passed on or handed over, and not taken yet.
+    pub(crate) offered: bool,
+    /// Its name was told to somebody else, who could release the next owner's by it.
+    pub(crate) shown: bool,
+    pub(crate) fence: Option<u64>,
+    pub(crate) note: Note,
+    pub(crate) loss: Option<Box<Loss>>,
+}
+
+impl<W, S> Hold<W, S> {
+    /// A fresh one with its first ticket, if anybody is there to have it. `request` is what was asked for, and is answered now.
+    pub(crate) fn new(
+        number: HoldNumber,
+        (owner, share): (Owner, S),
+        first: Option<Ticket>,
+        request: LeaseRequest,
+        now: Instant,
+    ) -> Self {
+        Self {
+            number,
+            owner,
+            share,
+            floor: first.as_ref().and_then(|first| first.floor),
+            tickets: first.map_or(Few::None, Few::One),
+            counting: None,
+            extensions: Seldom::default(),
+            deadline: request.deadline(),
+            cut: request.cut,
+            lease: request.lease,
+            renewed: request.sent,
+            reached: request.reached(),
+            kept: now + request.lease,
+            taken: now,
+            raising: 0,
+            renewal: Renewal::Idle,
+            probe: false,
+            old: Lost::None,
+            offered: false,
+            shown: false,
+            fence: None,
+            note: Note::Unused,
+            loss: None,
+        }
+    }
+
+    /// Guards and detached tickets.
+    pub(crate) fn granted(&self) -> u32 {
+        u32::try_from(self.tickets.as_slice().len()).unwrap_or(u32::MAX)
+    }
+
+    fn pending(&self) -> u32 {
+        self.counting.as_ref().map_or(0, |counting| counting.pending())
+    }
+
+    /// Tickets and nested acquisitions under way: it does not end while there is one.
+    pub(crate) fn count(&self) -> u32 {
+        self.granted() + self.pending()
+    }
+
+    /// What the server counts, as far as answers told.
+    pub(crate) fn told(&self) -> Option<u32> {
+        self.counting.as_ref().map_or(Some(1), |counting| counting.told)
+    }
+
+    pub(crate) fn counting(&mut self) -> &mut Counting<W> {
+        self.counting.get_or_insert_default()
+    }
+
+    pub(crate) fn ticket(&mut self, id: Id) -> Option<&mut Ticket> {
+        self.tickets.as_mut_slice().iter_mut().find(|ticket| ticket.id == id)
+    }
+
+    pub(crate) fn has(&self, id: Id) -> bool {
+        self.tickets.as_slice().iter().any(|ticket| ticket.id == id)
+    }
+
+    /// The watchdog runs while one ticket asks for it.
+    pub(crate) fn watched(&self) -> bool {
+        self.tickets.as_slice().iter().any(|ticket| ticket.watched)
+    }
+
+    /// The smallest bound of the live tickets rules.
+    pub(crate) fn bound(&self) -> Option<Instant> {
+        self.tickets.as_slice().iter().filter_map(|ticket| ticket.bound).min()
+    }
+
+    /// Why it is over by now, if it is.
+    pub(crate) fn over(&self, now: Instant) -> Option<Cause> {
+        let bound = self.bound();
+        if bound.is_some_and(|bound| bound <= now) {
+            return Some(Cause::MaxHold);
+        }
+        let cause = if self.cut && bound.is_some() { Cause::MaxHold } else { Cause::Expired };
+        (self.deadline <= now).then_some(cause)
+    }
+
+    /// A command that raises the TTL leaves.
+    pub(crate) fn leaves(&mut self, request: LeaseRequest) {
+        self.kept = self.kept.max(request.reached());
+        self.raising = self.raising.saturating_add(1);
+    }
+
+    /// Such a command had no answer. One that never ran does not run late, if it was counted at all.
+    pub(crate) fn unanswered(&mut self, request: LeaseRequest, fault: Fault) {
+        if request.left && !fault.may_have_run {
+            self.raising = self.raising.saturating_sub(1);
+        }
+    }
+
+    /// Such a command was answered: it does not run late.
+    pub(crate) fn is_answered(&mut self, request: LeaseRequest, now: Instant) {
+        self.raising = self.raising.saturating_sub(1);
+        self.kept = self.kept.max(now + request.lease);
+    }
+
+    /// It was answered, and raised the TTL: the deadline moves, never backwards.
+    pub(crate) fn raised(&mut self, request: LeaseRequest, now: Instant) {
+        self.is_answered(request, now);
+        if request.deadline() > self.deadline {
+            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease);
+        }
+        self.reached = self.reached.max(request.reached());
+    }
+
+    /// The same for the watchdog: its next renewal counts from there.
+    pub(crate) fn renewed(&mut self, request: LeaseRequest, now: Instant) {
+        self.renewed = request.sent;
+        self.raised(request, now);
+    }
+
+    /// A nested acquisition was granted.
+    pub(crate) fn joined(&mut self, ticket: Ticket, request: LeaseRequest, now: Instant) {
+        self.floor = self.floor.max(ticket.floor);
+        if ticket.watched {
+            self.renewed(request, now)
+        } else {
+            self.raised(request, now)
+        }
+        self.tickets.push(ticket);
+    }
+
+    /// The next owner takes it over as it stands, number and deadline and all.
+    pub(crate) fn passed_to(&mut self, owner: Owner, share: S, first: Ticket, now: Instant) {
+        (self.owner, self.share, self.taken) = (owner, share, now);
+        (self.tickets, self.counting) = (Few::One(first), None);
+        (self.offered, self.note) = (true, Note::Unused);
+    }
+
+    /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket. It is asked for at once.
+    pub(crate) fn kept_back(&self, watchdog: Duration) -> Option<Instant> {
+        let watched = self.watched().then_some(self.renewed + watchdog);
+        let wanted = watched.max(self.floor)?;
+        let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
+        // Bounds are cut to whole milliseconds.
+        (self.reached + Duration::from_millis(1) <= wanted).then_some(wanted)
+    }
+
+    /// When a renewal has to leave. Who was offered it and did not take it gets what is left of the lease, and no more.
+    pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
+        if self.offered {
+            return None;
+        }
+        let at_once = self.probe || self.kept_back(watchdog).is_some();
+        if !at_once && !self.watched() {
+            return None;
+        }
+        match self.renewal {
+            Renewal::Sent { .. } => None,
+            Renewal::Retry { at, .. } => Some(at),
+            Renewal::Idle if at_once => Some(self.renewed),
+            Renewal::Idle => Some(self.renewed + watchdog / 3),
+        }
+    }
+
+    /// How much longer the server keeps it, if all that left for it ran at once.
+    pub(crate) fn kept_for(&self, now: Instant) -> Duration {
+        self.kept - now
+    }
+
+    /// How long its end may have to be repeated until nothing of it is left, but for what runs late.
+    pub(crate) fn may_last(&self, now: Instant) -> Duration {
+        self.lease.max(self.kept_for(now))
+    }
+
+    /// By how much longer the server may keep it then: what has no answer may run for as long as the hold is there.
+    pub(crate) fn runs_late(&self) -> Duration {
+        if self.raising > 0 { self.lease } else { Duration::ZERO }
+    }
+
+    /// Its deadline or a forced release ended it, and the server may still have it.
+    pub(crate) fn may_be_there(&self, now: Instant) -> bool {
+        let maybe = self.loss.as_ref().is_some_and(|loss| matches!(loss.cause, Cause::Expired | Cause::Forced));
+        maybe && self.kept + self.runs_late() > now
+    }
+
+    /// Lost, and to be released with its last ticket.
+    pub(crate) fn is_to_release(&self) -> bool {
+        self.loss.as_ref().is_some_and(|loss| loss.remains == Remains::Field)
+    }
+
+    /// Its release was decided.
+    pub(crate) fn let_go(&mut self) {
+        if let Some(loss) = &mut self.loss {
+            loss.remains = Remains::Nothing;
+        }
+    }
+
+    /// A lost hold that only detached tickets keep is forgotten then.
+    pub(crate) fn remembered_until(&self) -> Option<Instant> {
+        let only_detached = self.tickets.as_slice().iter().all(Ticket::is_detached);
+        self.loss.as_ref().filter(|_| only_detached).map(|loss| loss.until)
+    }
+}

@@ -1,0 +1,168 @@
+//! Letting go: what was decided is final, is sent at once, is repeated until it is answered or its lease is over, and goes out
+//! before any try of this process. Which way a hold ends is decided in `end.rs` and `loss.rs`.
+
+use super::{
+    command::{Answer, Fault, Published},
+    cx::Cx,
+    effect::{Cause, LogEvent, Told},
+    env::one_more,
+    id::{CommandId, Id},
+    name::Name,
+    parts::{
+        copies::Copies,
+        release::{EndedBy, Release, Why},
+        slice::{Listeners, Turn},
+        subscription::OwnMessage,
+    },
+};
+
+/// So many releases of one name may be unanswered before its next try waits for an answer.
+const UNANSWERED: usize = 64;
+
+impl<W, S: Clone + Default> Name<W, S> {
+    pub(crate) fn release(&mut self, why: Why<W>, cx: &mut Cx<'_, '_, W, S>) {
+        let now = cx.now();
+        self.old.reap(why.number, why.old, why.lease, cx.env.settings.watchdog, now);
+        self.slice.released(now, why.turn);
+        // Who sleeps already, while a lost hold is let go of, has no timer that stands for the flag.
+        if why.turn == Turn::Yield && !self.tenant.contends() {
+            self.subscription.clear_flag();
+        }
+        let own = self.subscription.expect_own();
+        let mut release = Release::new(why, own, now);
+        release.send(cx);
+        // Mostly there is one: no room is made for more.
+        if self.releases.is_empty() {
+            self.releases.reserve_exact(1);
+        }
+        self.releases.push(release);
+    }
+
+    /// Whether what is sent from now on may come after them all. Of an abandoned hand-over that is true once its second half
+    /// is on its way.
+    pub(crate) fn releases_may_be_followed(&self) -> bool {
+        self.releases.len() < UNANSWERED && self.releases.iter().all(|release| release.then.is_none())
+    }
+
+    /// A try is about to leave: whatever is not on its way on the same link goes before it.
+    pub(crate) fn send_releases(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let link = cx.env.link;
+        self.releases.iter_mut().filter(|release| !release.copies.is_on(link)).for_each(|release| release.send(cx));
+    }
+
+    /// Those whose pause after a fault is over.
+    pub(crate) fn repeat_releases(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let now = cx.now();
+        let is_due = |release: &&mut Release<W>| release.again.is_some_and(|again| again <= now);
+        self.releases.iter_mut().filter(is_due).for_each(|release| release.send(cx));
+    }
+
+    /// Whether the answer was for one of them.
+    pub(crate) fn release_answered(
+        &mut self,
+        command: CommandId,
+        answer: Result<Answer, Fault>,
+        cx: &mut Cx<'_, '_, W, S>,
+    ) -> bool {
+        let Some(at) = self.releases.iter().position(|release| release.command == Some(command)) else { return false };
+        let release = &mut self.releases[at];
+        release.command = None;
+        match answer {
+            Ok(answer) => self.released(at, answer, cx),
+            Err(fault) => {
+                release.copies.unanswered(fault);
+                release.ending.waiters.take().for_each(|waiter| cx.fail(waiter, fault.into()));
+                if fault.kind.heals() && cx.now() < release.until {
+                    release.again = Some(cx.now() + cx.env.pause(cx.env.settings.pauses, release.faults));
+                    release.faults = one_more(cx.env.settings.pauses, release.faults);
+                } else {
+                    self.give_up_release(at, cx);
+                }
+            }
+        }
+        true
+    }
+
+    fn released(&mut self, at: usize, answer: Answer, cx: &mut Cx<'_, '_, W, S>) {
+        let release = &mut self.releases[at];
+        // A link keeps its order: what left before it on the same one has run.
+        if let Some(link) = release.copies.answered().filter(|link| *link == cx.env.link) {
+            self.old.have_run(release.number, link);
+        }
+        let ran_before = !release.copies.lost().is_none();
+        let (freed, published) = match answer {
+            Answer::Released { published, .. } => (true, published != Published::No),
+            _ => (false, ran_before),
+        };
+        if let Some(then) = release.then.take() {
+            if freed {
+                // The hand-over that it undoes never ran.
+                self.subscription.unexpect(release.moved_own);
+            }
+            if freed && published {
+                // The message that was expected is the first half's: the second may publish one of its own.
+                release.own = self.subscription.expect_own();
+            }
+            release.needless = freed || ran_before;
+            (release.number, release.copies, release.moved_own) = (then, Copies::default(), OwnMessage::None);
+            // The hand-over ran by now, or never will.
+            release.until = release.until.min(cx.now() + release.lease);
+            return release.send(cx);
+        }
+        let mut release = self.releases.remove(at);
+        if !published {
+            self.subscription.unexpect(release.own);
+        }
+        let may_be_missing = ran_before || release.needless;
+        if release.turn == Turn::Yield && self.was_the_last_turn(at) {
+            let listeners = match answer {
+                _ if may_be_missing => Listeners::Unknown,
+                Answer::Released { published, .. } => self.subscription.others(published, release.own),
+                _ => Listeners::Untold,
+            };
+            self.slice.answered(cx.now(), listeners, cx.env.settings.cool_down);
+        }
+        let told = || match answer {
+            Answer::Gone if !may_be_missing => Told::Lost(Cause::Gone),
+            Answer::Expired if !may_be_missing => Told::AlreadyExpired,
+            _ => Told::Freed,
+        };
+        release.ending.waiters.take().for_each(|waiter| cx.tell(waiter, told()));
+    }
+
+    /// It will not be answered: its lease ends the hold. What is left of it is for whoever asks again.
+    fn give_up_release(&mut self, at: usize, cx: &mut Cx<'_, '_, W, S>) {
+        let mut release = self.releases.remove(at);
+        cx.log(LogEvent::GaveUpRelease);
+        if release.copies.lost().is_none() {
+            self.subscription.unexpect(release.own);
+        }
+        if release.turn == Turn::Yield && self.was_the_last_turn(at) {
+            self.slice.answered(cx.now(), Listeners::Unknown, cx.env.settings.cool_down);
+        }
+        // Without a guard nobody would say that nobody asks any more.
+        if release.ended_by == EndedBy::Unlock && release.ending.detached_of.is_none() {
+            (release.turn, release.own, release.moved_own) = (Turn::Keep, OwnMessage::None, OwnMessage::None);
+            self.given_up.push(release);
+        }
+    }
+
+    /// Somebody asks again for one that was given up: handed back if it was none.
+    pub(crate) fn resume_release(&mut self, id: Id, waiter: W, cx: &mut Cx<'_, '_, W, S>) -> Option<W> {
+        let Some(mut release) = self.given_up.take_first(|release| release.ending.id == Some(id)) else {
+            return Some(waiter);
+        };
+        release.ending.waiters.push(waiter);
+        release.faults = 0;
+        release.own = self.subscription.expect_own();
+        release.send(cx);
+        self.releases.push(release);
+        None
+    }
+
+    /// Whether no turn of this process has ended since a release was decided that stood at this place: the cool-down of a
+    /// later one waits for its own answer.
+    fn was_the_last_turn(&self, at: usize) -> bool {
+        self.releases.iter().skip(at).all(|later| later.turn == Turn::Keep)
+    }
+}

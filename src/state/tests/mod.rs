@@ -1,0 +1,261 @@
+//! Events in, effects out, compared as values: each test is a story of one name, and each file is about one event. What must
+//! always be true is checked after every event.
+
+mod answered;
+mod asked;
+mod closed;
+mod detached;
+mod dropped;
+mod extended;
+mod forced;
+mod handed_over;
+mod heard;
+mod leaving;
+mod memory;
+mod nested;
+mod new_era;
+mod noted;
+mod ticked;
+mod unlocked;
+
+use std::time::Duration;
+
+use super::{
+    Answer, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Heard, HoldNumber, Id,
+    Instant, Lease, Link, LogEvent, Name, Note, Owner, Patience, Published, Settings, Shape, Told, Unlockable, Verb,
+    Wish,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_secs(30);
+const FIXED: Lease = Lease::Fixed(LEASE);
+const FRESH: Verb = Verb::Acquire { lease: LEASE, holds: 1 };
+const FREE: Verb = Verb::Release { holds: 0, note: Note::Unused };
+const OURS: Answer = Answer::Granted { holds: 1, fence: None };
+const BUSY: Answer = Answer::Busy { retry_in: Some(LEASE) };
+/// Nobody else listened.
+const FREED: Answer = Answer::Released { holds: 0, published: Published::To(0) };
+const RENEWED: Answer = Answer::Done { published: Published::No };
+
+type Effects = Vec<Effect<&'static str, ()>>;
+
+/// One name, and the world around it as a test wants it. Numbers are drawn from one on.
+struct Story {
+    name: Name<&'static str, ()>,
+    settings: Settings,
+    shape: Shape,
+    ms: u64,
+    grace: Duration,
+    drawn: u64,
+    link: u64,
+    era: u64,
+    /// In milliseconds; just now, if nothing is said.
+    last_answer: Option<u64>,
+    /// Commands that are to be sent stay here, instead of leaving at once.
+    waits: Option<Vec<Command>>,
+    logged: Vec<LogEvent>,
+    ended: Vec<End>,
+    wakes_at: Option<u64>,
+}
+
+impl Story {
+    /// Its slice is so long that it is never over by itself.
+    fn new() -> Self {
+        Self {
+            name: Name::default(),
+            settings: Settings { slice: Duration::from_secs(600), ..Settings::default() },
+            shape: Shape::PLAIN,
+            ms: 1_000,
+            grace: 15 * MS,
+            drawn: 0,
+            link: 1,
+            era: 1,
+            last_answer: None,
+            waits: None,
+            logged: Vec::new(),
+            ended: Vec::new(),
+            wakes_at: None,
+        }
+    }
+
+    /// One whose slice is over whenever a hold ends.
+    fn yielding() -> Self {
+        let mut story = Self::new();
+        story.settings.slice = Duration::ZERO;
+        story
+    }
+
+    /// Commands wait for their sending.
+    fn waiting(mut self) -> Self {
+        self.waits = Some(Vec::new());
+        self
+    }
+
+    fn now(&self) -> Instant {
+        at(self.ms)
+    }
+
+    fn with<R>(&mut self, ask: impl FnOnce(&mut Name<&'static str, ()>, &mut Env<'_>) -> R) -> R {
+        let now = self.now();
+        let last_answer = self.last_answer.map_or(now, at);
+        let Self { name, settings, shape, grace, drawn, link, era, .. } = self;
+        let mut draw = || {
+            *drawn += 1;
+            *drawn
+        };
+        let mut env = Env {
+            now,
+            link: Link(*link),
+            era: Era(*era),
+            last_answer,
+            grace: *grace,
+            chance: 0,
+            shape: *shape,
+            settings,
+            draw: &mut draw,
+        };
+        ask(name, &mut env)
+    }
+
+    /// What happens, and what is done about it. Log lines, ends and timers are kept apart.
+    fn on(&mut self, event: Event<&'static str>) -> Effects {
+        let mut effects = Vec::new();
+        self.with(|name, env| name.on(event, env, &mut effects));
+        self.perform(effects)
+    }
+
+    fn perform(&mut self, effects: Effects) -> Effects {
+        for effect in &effects {
+            match effect {
+                Effect::Send(command) => match &mut self.waits {
+                    Some(waits) => waits.push(*command),
+                    None => assert!(self.leaves(command.id.0), "{command:?} is not wanted"),
+                },
+                Effect::Log(event) => self.logged.push(*event),
+                Effect::Ended((), end) => self.ended.push(*end),
+                Effect::WakeAt(at) => self.wakes_at = Some(at.as_nanos() / 1_000_000),
+                Effect::Withdraw(_) | Effect::Tell(..) | Effect::Listen | Effect::Unlisten => {}
+            }
+        }
+        let is_shown =
+            |effect: &Effect<_, _>| !matches!(effect, Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..));
+        effects.into_iter().filter(is_shown).collect()
+    }
+
+    fn leaves(&mut self, command: u64) -> bool {
+        self.with(|name, env| name.leaves(CommandId(command), env))
+    }
+
+    fn take(&mut self, id: u64) -> bool {
+        let mut effects = Vec::new();
+        let taken = self.with(|name, env| name.take(Id(1_000 + id), env, &mut effects));
+        self.perform(effects);
+        taken
+    }
+
+    fn asks(&mut self, who: &'static str, id: u64, wish: Wish) -> Effects {
+        self.on(Event::Ask { id: Id(1_000 + id), owner: Owner(id), wish, waiter: who })
+    }
+
+    fn ask(&mut self, who: &'static str, id: u64, lease: Lease, patience: Patience) -> Effects {
+        self.asks(who, id, Wish { lease, max_hold: None, patience })
+    }
+
+    fn locks(&mut self, who: &'static str, id: u64) -> Effects {
+        self.ask(who, id, Lease::Watchdog, Patience::ForEver)
+    }
+
+    /// The same owner asks once more.
+    fn nests(&mut self, who: &'static str, owner: u64, id: u64) -> Effects {
+        let wish = Wish { lease: Lease::Watchdog, max_hold: None, patience: Patience::ForEver };
+        self.on(Event::Ask { id: Id(1_000 + id), owner: Owner(owner), wish, waiter: who })
+    }
+
+    /// `a` has the lock, as hold 1 by command 2.
+    fn held(mut self) -> Self {
+        self.locks("a", 1);
+        assert_eq!(self.answered(2, OURS), [granted("a", 1)]);
+        self
+    }
+
+    /// The same with a fixed lease.
+    fn held_fixed(mut self) -> Self {
+        self.ask("a", 1, FIXED, Patience::ForEver);
+        assert_eq!(self.answered(2, OURS), [granted("a", 1)]);
+        self
+    }
+
+    fn answered(&mut self, command: u64, answer: Answer) -> Effects {
+        self.on(Event::Answered { command: CommandId(command), answer: Ok(answer) })
+    }
+
+    fn failed(&mut self, command: u64, kind: FaultKind, may_have_run: bool) -> Effects {
+        self.on(Event::Answered { command: CommandId(command), answer: Err(Fault { kind, may_have_run }) })
+    }
+
+    fn silent(&mut self, command: u64) -> Effects {
+        self.failed(command, FaultKind::Silent, true)
+    }
+
+    fn dropped(&mut self, id: u64) -> Effects {
+        self.on(Event::Dropped { id: Id(1_000 + id) })
+    }
+
+    fn unlocks(&mut self, who: &'static str, id: u64) -> Effects {
+        self.on(Event::Unlock { id: Id(1_000 + id), waiter: who })
+    }
+
+    fn hears(&mut self, heard: Heard) -> Effects {
+        self.on(Event::Heard(heard))
+    }
+
+    /// The time passes that the runtime was asked to wake us at.
+    fn tick_at(&mut self, ms: u64) -> Effects {
+        self.ms = ms;
+        self.on(Event::Tick)
+    }
+
+    fn is_held(&self, id: u64) -> bool {
+        self.name.is_held(Id(1_000 + id), self.now())
+    }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn until(ms: u64) -> Patience {
+    Patience::Until(at(ms))
+}
+
+fn send(id: u64, number: u64, verb: Verb) -> Effect<&'static str, ()> {
+    Effect::Send(Command { id: CommandId(id), number: HoldNumber(number), verb })
+}
+
+fn tell(who: &'static str, told: Told<()>) -> Effect<&'static str, ()> {
+    Effect::Tell(who, told)
+}
+
+fn failed(who: &'static str, failure: Failure) -> Effect<&'static str, ()> {
+    tell(who, Told::Failed(failure))
+}
+
+fn granted(who: &'static str, id: u64) -> Effect<&'static str, ()> {
+    tell(who, Told::Granted { id: Id(1_000 + id), share: (), offered: false, fence: None })
+}
+
+fn offered(who: &'static str, id: u64) -> Effect<&'static str, ()> {
+    tell(who, Told::Granted { id: Id(1_000 + id), share: (), offered: true, fence: None })
+}
+
+fn withdraw(command: u64) -> Effect<&'static str, ()> {
+    Effect::Withdraw(CommandId(command))
+}
+
+fn hand_over(to: u64, lease: Duration) -> Verb {
+    Verb::HandOver { to: HoldNumber(to), lease }
+}
+
+fn nested(holds: u32) -> Verb {
+    Verb::Acquire { lease: LEASE, holds }
+}

@@ -1,0 +1,93 @@
+//! An owner that holds asks once more.
+
+use super::*;
+
+const TWO: Answer = Answer::Granted { holds: 2, fence: None };
+
+#[test]
+fn it_asks_for_two_and_shares_the_hold() {
+    let mut it = Story::new().held();
+    assert_eq!(it.nests("inner", 1, 11), [send(3, 1, nested(2))]);
+    assert_eq!(it.answered(3, TWO), [granted("inner", 11)]);
+    assert_eq!(it.name.held(), Some((HoldNumber(1), 2)));
+}
+
+#[test]
+fn a_hold_does_not_end_while_one_is_under_way() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    assert_eq!(it.dropped(1), []);
+    assert_eq!(it.answered(3, TWO), [granted("inner", 11), send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+    assert!(it.is_held(11));
+}
+
+#[test]
+fn one_at_a_time_is_asked_for_and_the_next_says_the_newest_count() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    assert_eq!(it.nests("innermost", 1, 12), []);
+    assert_eq!(
+        it.answered(3, Answer::Granted { holds: 3, fence: None }),
+        [granted("inner", 11), send(4, 1, nested(3))]
+    );
+}
+
+#[test]
+fn one_that_is_dropped_before_it_left_is_withdrawn() {
+    let mut it = Story::new().held().waiting();
+    it.nests("inner", 1, 11);
+    assert_eq!(it.dropped(11), [withdraw(3)]);
+    assert!(!it.leaves(3));
+    assert_eq!(it.dropped(1), [send(4, 1, FREE)]);
+}
+
+#[test]
+fn one_that_is_dropped_after_it_left_has_the_count_told_anew() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    assert_eq!(it.dropped(11), []);
+    assert_eq!(it.answered(3, TWO), [send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+}
+
+#[test]
+fn the_end_of_the_hold_waits_for_no_count() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    it.dropped(1);
+    assert_eq!(it.dropped(11), [send(4, 1, FREE)]);
+    assert_eq!(it.answered(3, TWO), [], "it ran before");
+    it.answered(4, FREED);
+    assert!(it.name.is_done());
+}
+
+#[test]
+fn where_the_outer_hold_is_gone_it_goes_on_as_a_fresh_acquisition_before_all_others() {
+    let mut it = Story::new().held();
+    it.locks("b", 2);
+    it.nests("inner", 1, 11);
+    assert_eq!(it.answered(3, Answer::Gone), [send(5, 4, FRESH)]);
+    assert_eq!(it.ended, [End::Lost(Cause::Gone)]);
+    assert_eq!(it.answered(5, OURS), [granted("inner", 11)]);
+    assert_eq!(it.unlocks("a", 1), [tell("a", Told::Lost(Cause::Gone))]);
+}
+
+#[test]
+fn a_single_try_ends_with_its_fault_and_others_are_asked_again() {
+    let mut it = Story::new().held();
+    let wish = Wish { lease: Lease::Watchdog, max_hold: None, patience: Patience::Once };
+    it.on(Event::Ask { id: Id(1_011), owner: Owner(1), wish, waiter: "once" });
+    assert_eq!(it.silent(3)[0], failed("once", Failure::Unreachable { may_have_run: true }));
+    let mut it = Story::new().held();
+    it.nests("for ever", 1, 11);
+    assert_eq!(it.silent(3), [send(4, 1, nested(2))], "its pause is nothing here, since chance is");
+}
+
+#[test]
+fn a_wait_that_ends_without_an_answer_is_told_and_the_count_put_right() {
+    let mut it = Story::new().held();
+    it.last_answer = Some(900);
+    let wish = Wish { lease: Lease::Watchdog, max_hold: None, patience: until(2_000) };
+    it.on(Event::Ask { id: Id(1_011), owner: Owner(1), wish, waiter: "inner" });
+    assert_eq!(it.tick_at(2_015), [failed("inner", Failure::Unreachable { may_have_run: true })]);
+    assert_eq!(it.answered(3, TWO), [send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+}

@@ -1,0 +1,67 @@
+//! Another server may answer from now on.
+
+use super::*;
+
+fn new_era(it: &mut Story) -> Effects {
+    it.era += 1;
+    it.on(Event::NewEra)
+}
+
+#[test]
+fn every_hold_is_asked_for_at_once() {
+    let mut it = Story::new().held();
+    assert_eq!(new_era(&mut it), [send(3, 1, Verb::Renew { lease: LEASE })]);
+    it.answered(3, Answer::Gone);
+    assert_eq!(it.ended, [End::Lost(Cause::Gone)]);
+}
+
+#[test]
+fn a_fixed_one_for_what_is_left_of_it() {
+    let mut it = Story::new().held_fixed();
+    let effects = new_era(&mut it);
+    assert!(matches!(effects[..], [Effect::Send(Command { verb: Verb::Renew { lease }, .. })] if lease < LEASE));
+}
+
+#[test]
+fn without_a_hold_there_is_nothing_to_ask() {
+    assert_eq!(new_era(&mut Story::new()), []);
+}
+
+#[test]
+fn a_renewal_that_an_earlier_server_answered_is_asked_again() {
+    let mut it = Story::new().held();
+    it.tick_at(11_000);
+    assert_eq!(new_era(&mut it), [], "one is on its way");
+    assert_eq!(it.answered(3, RENEWED), [send(4, 1, Verb::Renew { lease: LEASE })]);
+    it.ms = 31_000;
+    assert!(!it.is_held(1), "the deadline did not move");
+}
+
+#[test]
+fn a_grant_of_an_earlier_server_is_asked_of_the_present_one_under_the_same_number() {
+    let mut it = Story::new();
+    it.locks("a", 1);
+    new_era(&mut it);
+    assert_eq!(it.answered(2, OURS), [send(3, 1, FRESH)]);
+    assert_eq!(it.dropped(1), [withdraw(3), send(4, 1, FREE)]);
+}
+
+#[test]
+fn a_hand_over_of_an_earlier_server_is_undone() {
+    let mut it = Story::new().held_fixed();
+    it.ask("b", 2, FIXED, Patience::ForEver);
+    it.dropped(1);
+    new_era(&mut it);
+    let moved = Answer::Moved { published: Published::No, fence: None };
+    assert_eq!(it.answered(4, moved), [send(5, 1, FREE)]);
+}
+
+#[test]
+fn a_nested_grant_of_an_earlier_server_is_asked_again() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    new_era(&mut it);
+    let effects = it.answered(3, Answer::Granted { holds: 2, fence: None });
+    assert!(effects.contains(&send(5, 1, nested(2))), "{effects:?}");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Tell(..))));
+}
