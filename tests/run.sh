@@ -20,6 +20,9 @@ cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
 sim_secs=${RELATCH_SIM_SECS:-24}
 
+# How long the worlds of src/state/explore are explored; RELATCH_EXPLORE=full explores each to its end or its cap.
+explore_secs=${RELATCH_EXPLORE_SECS:-30}
+
 summary=()
 failed=0
 
@@ -229,6 +232,8 @@ readings() {
     [ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --benches --test cron --test examples --test fencing --test public_api -- -D warnings
     # Nor has it this one, which is the library's own sources once more, too.
     [ ! -d benches/engine ] || step "clippy of the engine's own bench" cargo clippy --quiet -p engine --benches -- -D warnings
+    # Nor this one.
+    [ ! -d tests/explore ] || step "clippy of the explorer" cargo clippy --quiet -p explore --all-targets -- -D warnings
     for set in "${features[@]}"; do
         step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
     done
@@ -259,6 +264,7 @@ other_builds() {
     step "a library that is optimised otherwise" some_tests --config 'profile.dev.package.relatch.opt-level=2' --features embedded --test optimised
     step "doc tests, without features" cargo test --quiet --doc
     [ ! -d tests/foreign ] || step "public surface" surface
+    [ ! -d tests/explore ] || step "builds for the explorer" cargo build --quiet --profile checked -p explore
     step "builds for TLS" builds_for_tls
 }
 
@@ -318,6 +324,11 @@ RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 
 RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of fleets with a job, $((sim_secs / 3)) s" some_tests "${tested[@]}" --test it "$simulation_of_fleets" -- --exact --nocapture
 step "what goes on beside the tests is over" beside_is_over
 beside_says_how_it_went
+if [ -d tests/explore ]; then
+    step "all that may happen to a name, $explore_secs s" cargo run --quiet --profile checked -p explore -- --secs "$explore_secs"
+else
+    left_out "all that may happen to a name" "tests/explore is in the repository only"
+fi
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests "${tested[@]}" --test it "$storm" -- --exact --nocapture
 RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests "${tested[@]}" --test it "$storm" -- --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.
@@ -332,6 +343,8 @@ step "TLS, rustls by somebody else" some_tests --features "native-tls redis/toki
 [ -n "${RELATCH_HALF_MOVED:-}" ] || left_out "a slot that is half moved for a minute" "RELATCH_HALF_MOVED=60"
 [ "${RELATCH_SIM_SECS:-0}" -ge 600 ] || left_out "simulations of ten minutes" "RELATCH_SIM_SECS=600"
 [ "${RELATCH_STORM_SECS:-0}" -ge 600 ] || left_out "storms of ten minutes" "RELATCH_STORM_SECS=600"
+[ "${RELATCH_EXPLORE:-}" = full ] || left_out "each world of a name to its end" "RELATCH_EXPLORE=full cargo run --profile checked -p explore"
+left_out "the rules of a name, taken out one at a time" "cargo run --profile checked -p explore -- mutants"
 left_out "a storm on sentinels" "RELATCH_STORM_ON=sentinel cargo test --features embedded --test it storm::no_two -- --nocapture"
 left_out "every lock on Redis 6.2, 8.2 and Valkey 9.1, and on a cluster over TLS" "tests/matrix.sh"
 

@@ -1,0 +1,175 @@
+//! One process of a world: an event goes in, and what its state decides is done.
+
+use std::time::Duration;
+
+use crate::state::{Cause, Command, Effect, End, Env, Era, Event, Fault, Id, Instant, Link, Settings, Shape, Told};
+
+use super::{
+    config::Config,
+    promise::Promise,
+    world::{Channel, DRAWN, Process, Waiter, World},
+};
+
+/// So much time an answer may take that is on its way: next to nothing, for links are cut where it shall not come.
+const GRACE: Duration = Duration::from_nanos(1);
+
+/// What a step is taken with.
+pub(crate) struct Run<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) settings: Settings,
+    /// What a story tells: the events and what followed from them.
+    pub(crate) told: Option<Vec<String>>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(config: &'a Config) -> Self {
+        Self { config, settings: config.settings(), told: None }
+    }
+
+    fn tell(&mut self, what: impl FnOnce() -> String) {
+        if let Some(told) = &mut self.told {
+            told.push(what());
+        }
+    }
+}
+
+impl Process {
+    pub(crate) fn draw_id(&mut self, p: usize) -> Id {
+        Id(draw(&mut self.drawn, p))
+    }
+
+    /// Whether what the state says of itself is true, in words if not.
+    pub(crate) fn contradicts_itself(&self, now: Instant, settings: &Settings) -> Option<&'static str> {
+        let mut none = || 0;
+        self.name.check(&env(now, (self.link, self.era), settings, &mut none)).err()
+    }
+}
+
+impl World {
+    pub(crate) fn on(&mut self, p: usize, event: Event<Waiter>, run: &mut Run<'_>) {
+        self.on_at(p, event, self.now_of(p), run);
+    }
+
+    pub(crate) fn on_at(&mut self, p: usize, event: Event<Waiter>, now: Instant, run: &mut Run<'_>) {
+        run.tell(|| format!("process {p} is told {event:?}"));
+        let ahead = Some(now).filter(|now| *now > self.now());
+        self.process(p).ahead = ahead;
+        let mut effects = Vec::new();
+        let Process { name, drawn, link, era, .. } = self.process(p);
+        let mut draw = || draw(drawn, p);
+        name.on(event, &mut env(now, (*link, *era), &run.settings, &mut draw), &mut effects);
+        self.perform_all(p, effects, now, run);
+    }
+
+    /// One to whom a hold was offered takes it; false if it ran out meanwhile.
+    pub(crate) fn take_offered(&mut self, p: usize, id: Id, run: &mut Run<'_>) -> bool {
+        let now = self.now_of(p);
+        let mut effects = Vec::new();
+        let Process { name, drawn, link, era, .. } = self.process(p);
+        let mut draw = || draw(drawn, p);
+        let taken = name.take(id, &mut env(now, (*link, *era), &run.settings, &mut draw), &mut effects);
+        self.perform_all(p, effects, now, run);
+        taken
+    }
+
+    fn perform_all(&mut self, p: usize, effects: Vec<Effect<Waiter, ()>>, now: Instant, run: &mut Run<'_>) {
+        for effect in effects {
+            run.tell(|| format!("    {effect:?}"));
+            self.perform(p, effect, now, run);
+        }
+    }
+
+    fn perform(&mut self, p: usize, effect: Effect<Waiter, ()>, now: Instant, run: &mut Run<'_>) {
+        let process = self.process(p);
+        match effect {
+            Effect::Send(command) if run.config.lag => process.outbox.push_back(command),
+            Effect::Send(command) => self.leave(p, command, run),
+            Effect::Withdraw(command) => process.outbox.retain(|it| it.id != command),
+            Effect::Tell(Waiter::Task(t), Told::Granted { id, offered, .. }) => {
+                let task = &mut process.tasks[usize::from(t)];
+                if task.asks != Some(id) {
+                    // Nobody is there to receive it.
+                    return self.on_at(p, Event::Dropped { id }, now, run);
+                }
+                task.asks = None;
+                if offered {
+                    task.offered = Some(id)
+                } else {
+                    task.guards.push(id)
+                }
+                if !process.name.is_held(id, now) {
+                    self.broken = Some(Promise::WhatIsGrantedIsHeld);
+                }
+            }
+            Effect::Tell(Waiter::Task(t), told) => {
+                process.tasks[usize::from(t)].asks = None;
+                let untouched = self.harmed.is_none() && !self.stray_ran;
+                if matches!(told, Told::Busy) && run.config.is_lonely() && untouched {
+                    self.broken = Some(Promise::WhoIsAloneIsNeverBusy);
+                }
+            }
+            Effect::Tell(Waiter::Unlock(t, id), told) => {
+                let task = &mut process.tasks[usize::from(t)];
+                let expected = task.unlocks > 0;
+                task.unlocks = task.unlocks.saturating_sub(1);
+                if let Told::Failed(_) = told {
+                    task.failed.push(id);
+                }
+                if !expected {
+                    self.broken = Some(Promise::AnUnlockIsAnsweredOnce);
+                }
+            }
+            Effect::Tell(Waiter::Extension(t), _) => {
+                let extensions = &mut process.tasks[usize::from(t)].extensions;
+                *extensions = extensions.saturating_sub(1);
+            }
+            Effect::Ended((), End::Lost(Cause::Expired)) => {
+                // Who was offered it and does not take it gets the lease, and no more.
+                let is_offered = self.processes[p].tasks.iter().any(|task| task.offered.is_some());
+                if run.config.keeps_holds() && self.is_untouched(run.config) && !is_offered {
+                    self.broken = Some(Promise::AKeptHoldIsNotLost);
+                }
+            }
+            Effect::Listen => process.channel = Channel::Asked,
+            Effect::Unlisten => {
+                process.channel = Channel::Closed;
+                process.heard.clear();
+            }
+            Effect::WakeAt(at) => process.armed = Some(at),
+            // Nobody in a world watches a hold, reads the log or waits for a forced release.
+            _ => {}
+        }
+    }
+
+    /// A command leaves, if it is still wanted.
+    pub(crate) fn leave(&mut self, p: usize, command: Command, run: &mut Run<'_>) {
+        let now = self.now_of(p);
+        let process = self.process(p);
+        let mut none = || 0;
+        if process.name.leaves(command.id, &env(now, (process.link, process.era), &run.settings, &mut none)) {
+            process.sent.push_back(command);
+        } else {
+            run.tell(|| format!("    {:?} does not leave", command.id));
+            self.process(p).answers.push_back((command.id, Err(Fault::WITHDRAWN)));
+        }
+    }
+}
+
+fn draw(drawn: &mut u64, p: usize) -> u64 {
+    *drawn += 1;
+    DRAWN | (p as u64) << 32 | *drawn
+}
+
+fn env<'a>(now: Instant, (link, era): (u8, u8), settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
+    Env {
+        now,
+        link: Link(link.into()),
+        era: Era(era.into()),
+        last_answer: now,
+        grace: GRACE,
+        chance: 0,
+        shape: Shape::PLAIN,
+        settings,
+        draw,
+    }
+}
