@@ -9,8 +9,9 @@ msrv=1.88
 # Each set of features that changes what is compiled; the last one has everything.
 features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "--features=operate" "--features=cli" "--all-features")
 
-# What the tests are built with, all alike, so that the library is built for them once.
-tested=(--workspace --all-features)
+# What the tests are built with, all alike, so that the library is built for them once. The engine's own bench is the same sources
+# once more, and has no tests.
+tested=(--workspace --exclude engine --all-features)
 
 # How long the storms of tests/it/storm.rs last, on one server and on a cluster, where failovers take their time;
 # RELATCH_STORM_SEED repeats one.

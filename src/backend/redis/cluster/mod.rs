@@ -177,6 +177,10 @@ impl Line for Cluster {
         self.0.numbers.eras()
     }
 
+    fn in_use(&self) {
+        self.0.uses();
+    }
+
     fn close(&self) {
         self.0.close();
     }
