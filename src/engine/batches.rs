@@ -23,7 +23,7 @@ pub(super) const BATCH: usize = 100;
 
 /// At most so many batches of one node are under way, the others wait here: one that waited inside a slow server would be
 /// given up there, and be asked for once more while the server still works on it.
-const UNDER_WAY: usize = 32;
+pub(super) const UNDER_WAY: usize = 32;
 
 /// The lease of a renewal that raises none: it only asks whether the hold is there.
 pub(super) const LOOK: Duration = Duration::ZERO;

@@ -64,6 +64,7 @@ use self::{
 };
 use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock,
+    batches::{BATCH, UNDER_WAY},
     clock::SleepSource,
     hold::Hold,
     reap::{WATCHED, WATCHED_IN_ALL},
