@@ -148,13 +148,17 @@ async fn whoever_is_granted_a_lock_by_a_master_that_is_none_any_more_is_told() {
         taker.takes_several().await;
         // Until the last failover is over for all of them, another one is refused.
         eventually_async(SOON, async || deployment.try_ask("sentinel1", &["SENTINEL", "FAILOVER", "m"])).await;
-        successor(&deployment, &master, &SENTINELS).await;
+        let (struck, lag) = (Instant::now(), Lag::watch());
+        let (_, switched) = successor(&deployment, &master, &SENTINELS).await;
         let next = deployment.master().await;
         // At the new one by then.
         let seen = deployment.scripts_run(&next);
         eventually_async(SOON, async || deployment.scripts_run(&next) > seen + 10).await;
-        let guards: Vec<_> = taker.stop().await.into_iter().map(|(_, guard)| guard).collect();
+        let (taken, guards): (Vec<_>, Vec<_>) = taker.stop().await.into_iter().unzip();
         let lost = all_is_told(&deployment, &next, &client, &guards, unique_name).await;
+        // What the old one grants meanwhile nobody has: those that are still held are the new one's.
+        let kept: Vec<_> = taken.into_iter().zip(&guards).filter(|(_, guard)| guard.is_held()).collect();
+        was_soon(&kept, struck, switched, lag);
         assert!(lost > 0 && lost < guards.len(), "{lost} of {}", guards.len());
         println!("{lost} of {} were lost and told", guards.len());
         // Who waits has gone along, though nothing has cut his link to the old one.

@@ -130,7 +130,7 @@ pub(crate) async fn all_is_told(
 
 /// The first lock that was taken after `blow` came no later than the servers made possible, and the machine since then.
 #[track_caller]
-pub(crate) fn was_soon(taken: &[(Instant, LockGuard)], blow: Instant, switched: Instant, lag: Lag) {
+pub(crate) fn was_soon<T>(taken: &[(Instant, T)], blow: Instant, switched: Instant, lag: Lag) {
     let first = taken.iter().map(|(at, _)| *at).find(|at| *at > switched).expect("one after the failover");
     let (gap, theirs) = (first - blow, switched - blow);
     let bound = theirs + lag.added_to(BEHIND);
