@@ -19,6 +19,9 @@ use crate::{
 
 const WATCHDOG: Duration = Duration::from_secs(2);
 const COMMAND: Duration = Duration::from_secs(1);
+/// Of clients who are told that nobody answers before what they hold is over.
+const UNREACHABLE: Duration = Duration::from_secs(2);
+const LONG_WATCHDOG: Duration = Duration::from_secs(6);
 /// How much later than its bound something may be seen on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 /// How much slower one lock in a hundred may be taken by chance.
@@ -44,6 +47,12 @@ async fn measured(client: &Client, span: Duration) -> (Duration, Duration) {
     (at(50), at(99))
 }
 
+/// How long it took as well.
+async fn timed<T>(work: impl IntoFuture<Output = T>) -> (T, Duration) {
+    let (began, done) = (Instant::now(), timeout(SOON, work.into_future()).await.expect("it is told in time"));
+    (done, began.elapsed())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_told_in_time() {
     let cluster = Deployment::of_cluster();
@@ -66,8 +75,11 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     cluster.freeze("node0");
     let frozen = Instant::now();
     let waiters: Vec<_> = (0..1000).map(|_| tokio::spawn(ours.mutex(name_on("node0")).lock().into_future())).collect();
-    let lag = Lag::watch();
-    let asked = timeout(SOON, ours.mutex(name_on("node0")).try_lock().into_future());
+    let (lag, lag_of_asked) = (Lag::watch(), Lag::watch());
+    let asked = async {
+        let asked = timed(ours.mutex(name_on("node0")).try_lock()).await;
+        (asked, lag_of_asked.added_to(COMMAND + SLACK))
+    };
     let told = async {
         for guard in &held {
             let told = timeout(SOON, guard.lost()).await.expect("it is told");
@@ -75,9 +87,9 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
         }
         frozen.elapsed()
     };
-    let (during, refused, told) = tokio::join!(measured(&ours, DURING), asked, told);
-    let refused = refused.expect("it is told in time");
+    let (during, ((refused, took), bound), told) = tokio::join!(measured(&ours, DURING), asked, told);
     assert!(matches!(refused, Err(Error::Unreachable { op: Op::Acquire, .. })), "{refused:?}");
+    assert!(took < bound, "refused after {took:?}, where it was {bound:?} at most");
     println!("p50 and p99 {before:?} before, {during:?} with a shard that stands still");
     assert!(during.0 < before.0 * 2, "half: {before:?} before, {during:?} now");
     let bound = lag.added_to(before.1 * 2 + NOISE);
@@ -103,6 +115,63 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     live(&ours, &name_on("node0")).await;
     live(&theirs, &name_on("node0")).await;
     assert!(frozen.elapsed() < MS * 20_000);
+}
+
+/// A shard of which nobody is left: its master, and whoever could take its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_holds_a_lock_of_a_shard_that_is_frozen_or_dead_hears_so_in_time_and_loses_it_at_its_deadline() {
+    for blow in [Deployment::freeze as fn(&Deployment, &str), Deployment::kill] {
+        let cluster = Deployment::of_cluster();
+        let ours = builder(&cluster).watchdog_timeout(LONG_WATCHDOG).command_timeout(COMMAND);
+        let ours = connected(ours.unreachable_after(UNREACHABLE)).await;
+        let locks: Vec<_> = (0..20).map(|_| ours.lock(name_on("node0"))).collect();
+        let held = join_all(locks.iter().map(|lock| lock.lock().into_future())).await;
+        let mut held: Vec<_> = held.into_iter().map(|guard| guard.expect("a free lock")).collect();
+        let released = held.pop().expect("it is held");
+        let replica = cluster.replica_of("node0");
+        blow(&cluster, replica);
+        blow(&cluster, "node0");
+        let (struck, lag) = (Instant::now(), Lag::watch());
+        let told = async {
+            // What was answered before has arrived by then. From here on nothing makes any of them last longer.
+            tokio::time::sleep(COMMAND / 2).await;
+            join_all(held.iter().map(async |guard| {
+                let read = Instant::now();
+                let ends = read + guard.expires_in().expect("its lease is not over");
+                (ends, timeout(SOON, guard.lost()).await.expect("it is told"), Instant::now())
+            }))
+            .await
+        };
+        // Those that are asked for more are lost no later for that.
+        let (extends, tries, waits, releases, told) = tokio::join!(
+            timed(held[0].extend(SOON)),
+            timed(locks[1].try_lock()),
+            timed(locks[2].lock()),
+            timed(released.unlock()),
+            told
+        );
+        println!("{extends:?}\n{tries:?}\n{waits:?}\n{releases:?}");
+        let slack = lag.added_to(SLACK);
+        assert!(matches!(extends.0, Err(Error::Unreachable { op: Op::Extend, .. })), "{extends:?}");
+        assert!(matches!(tries.0, Err(Error::Unreachable { op: Op::Acquire, .. })), "{tries:?}");
+        assert!(matches!(waits.0, Err(Error::Unreachable { op: Op::Acquire, .. })), "{waits:?}");
+        assert!(matches!(releases.0, Err(Error::Unreachable { op: Op::Release, .. })), "{releases:?}");
+        for (took, most) in
+            [(extends.1, COMMAND), (tries.1, COMMAND), (waits.1, UNREACHABLE + COMMAND), (releases.1, COMMAND)]
+        {
+            assert!(took < most + slack, "after {took:?}, where it was {most:?} and {slack:?} at most");
+        }
+        for (ends, why, at) in &told {
+            assert!(matches!(why, Error::Lost { cause: LostCause::Expired, .. }), "{why:?}");
+            assert!(at >= ends, "{:?} too early", *ends - *at);
+            assert!(*at < *ends + slack, "{:?} too late", *at - *ends);
+            // A third of it is over when it is renewed, at the latest.
+            let after = *at - struck;
+            assert!((LONG_WATCHDOG * 2 / 3 - SLACK..LONG_WATCHDOG + slack).contains(&after), "told after {after:?}");
+        }
+        let again = held[0].extend(SOON).await;
+        assert!(matches!(again, Err(Error::Lost { cause: LostCause::Expired, .. })), "{again:?}");
+    }
 }
 
 /// Longer than a node that others stand in for is waited for.
