@@ -178,6 +178,41 @@ async fn whoever_listens_where_a_slot_was_hears_of_a_release_where_its_keys_are_
     }
 }
 
+/// The key of a lock that is held went ahead of its slot, where nobody listens, and ends there without a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_kept_out_by_a_key_that_went_ahead_of_its_slot_asks_again_by_itself() {
+    let cluster = Deployment::of_cluster();
+    let (from, to) = ("node0", "node1");
+    let slot = slot(&name_on(from));
+    for kind in [ShardedPubSub::Auto, ShardedPubSub::Off] {
+        let of = || connected(builder(&cluster).sharded_pubsub(kind));
+        let (ann, ben) = (of().await, of().await);
+        let names = [name_in(slot), name_in(slot)];
+        let mut held = Vec::new();
+        for name in &names {
+            held.push(ann.mutex(name).lock().lease(SOON * 6).await.expect("it is free"));
+        }
+        cluster.begin_migration(slot, from, to);
+        cluster.move_keys(slot, from, to);
+        for (name, ends) in names.iter().zip([&["DEL"][..], &["PEXPIRE", "1"]]) {
+            let waits = waiter(&ben, name, (&cluster, from, is_sharded(&cluster, kind))).await;
+            // By then it has asked as often as who listens does, which only that time shows.
+            sleep(MS * 500).await;
+            assert!(!waits.is_finished());
+            let mut ended = redis::pipe();
+            ended.cmd("ASKING").ignore().cmd(ends[0]).arg(name).arg(&ends[1..]);
+            let (gone,): (u64,) = ended.query(&mut cluster.connection(to)).expect("it is asked for");
+            assert_eq!(gone, 1);
+            let freed = Instant::now();
+            let entered = timeout(SOON, waits).await.expect("it asks again").expect("no panic");
+            assert!(freed.elapsed() < 1000 * MS, "after {:?}", freed.elapsed());
+            entered.unlock().await.expect("it is held");
+        }
+        cluster.end_migration(slot, from, to);
+        cluster.migrate(slot, to, from);
+    }
+}
+
 /// Each asks again and again for what only it can be answered.
 struct Echo(JoinHandle<usize>, oneshot::Sender<()>);
 
