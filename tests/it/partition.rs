@@ -25,7 +25,7 @@ use crate::{
         unique_name,
     },
     kept::{channel, client},
-    taking::{Naming, SOON, Taker, all_is_told, was_soon},
+    taking::{Naming, SOON, Taker, all_is_told, rounds, was_soon},
 };
 
 /// Threads that are in one of the two networks, and a client there.
@@ -123,10 +123,22 @@ struct Kind {
     far: &'static str,
     /// Who is the master, by those on the other side.
     now: fn(&Deployment) -> String,
+    /// Makes it the master again, once all are joined.
+    give_back: fn(&Deployment),
     name: Naming,
     sharded: bool,
     /// Whether the old master goes on taking writes once all are joined again.
     outlives: bool,
+}
+
+/// One cut after the other, each with clients of its own.
+fn all_sides_are_served_as_well_as_they_can(deployment: &Arc<Deployment>, kind: &Kind) {
+    for round in 0..rounds() {
+        if round > 0 {
+            Side::of(deployment, kind.far).look(kind.give_back);
+        }
+        both_sides_are_served_as_well_as_they_can(deployment, kind);
+    }
 }
 
 /// The old master is cut off, with a client beside it, and the others go on without them, until all are joined again.
@@ -200,16 +212,35 @@ const FAR_OF_A_CLUSTER: &[&str] = &["node1", "node2", "node3", "node4", "node5"]
 
 fn of_sentinels(deployment: &Arc<Deployment>) {
     let now = |deployment: &Deployment| deployment.master_by("sentinel2");
-    let kind = Kind { master: "master", far: "sentinel2", now, name: unique_name, sharded: false, outlives: true };
-    both_sides_are_served_as_well_as_they_can(deployment, &kind);
+    let give_back = |deployment: &Deployment| {
+        // Of two that could be it the sentinels take this one, once they know.
+        let () = deployment.ask("master", &["CONFIG", "SET", "replica-priority", "1"]);
+        eventually(SOON * 3, || {
+            let is_back = deployment.master_by("sentinel2") == "master" && deployment.is_master("master");
+            if !is_back {
+                // One at a time: while the last one is not over for all of them it is refused.
+                deployment.try_ask("sentinel2", &["SENTINEL", "FAILOVER", "m"]);
+            }
+            is_back
+        });
+        // The last of them is told by and by that it is a replica, and only then takes over from it.
+        let all_follow = |said: &str| said.matches("state=online").count() == 2;
+        eventually(SOON * 3, || all_follow(&deployment.ask::<String>("master", &["INFO", "replication"])));
+        eventually(SOON, || ["sentinel1", "sentinel3"].iter().all(|name| deployment.master_by(name) == "master"));
+    };
+    let kind =
+        Kind { master: "master", far: "sentinel2", now, give_back, name: unique_name, sharded: false, outlives: true };
+    all_sides_are_served_as_well_as_they_can(deployment, &kind);
 }
 
 fn of_a_cluster(cluster: &Arc<Deployment>) {
     // Of the first three the fourth is the first's replica.
     let now = |cluster: &Deployment| if cluster.is_master("node3") { "node3".to_owned() } else { "node0".to_owned() };
     let sharded = cluster.flavour() != "redis62";
-    let kind = Kind { master: "node0", far: "node3", now, name: || name_on("node0"), sharded, outlives: false };
-    both_sides_are_served_as_well_as_they_can(cluster, &kind);
+    let give_back = |cluster: &Deployment| assert_eq!(cluster.hand_over("node3").0, "node0");
+    let kind =
+        Kind { master: "node0", far: "node3", now, give_back, name: || name_on("node0"), sharded, outlives: false };
+    all_sides_are_served_as_well_as_they_can(cluster, &kind);
 }
 
 #[test]
