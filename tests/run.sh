@@ -22,7 +22,7 @@ cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 sim_secs=${RELATCH_SIM_SECS:-24}
 
 # How long the worlds of src/state/explore are explored; RELATCH_EXPLORE=full explores each to its end or its cap.
-explore_secs=${RELATCH_EXPLORE_SECS:-30}
+explore_secs=${RELATCH_EXPLORE_SECS:-20}
 
 summary=()
 failed=0
@@ -160,44 +160,53 @@ clients() {
 
 # What reads the sources, and what takes long to build and no time when it runs, goes on beside all else as soon as the tests are
 # built, and only while a processor has nothing to do: so it takes no time from a test that watches the clock. It shares their
-# folder, since half of what it needs is there. Its words come in one piece at its end, and its summary with the others'.
-beside=
+# folder, since half of what it needs is there; what shares nothing with it goes on beside that, in folders of its own. The words of
+# each come in one piece at the end, and their summaries with the others'.
+besides=()
 beside_says=
+# beside STEPS…: begins them, one after the other.
 beside() {
-    beside_says=$(mktemp -d) || exit 1
+    local says=$beside_says/${#besides[@]} steps
     # A group of its own, so that its end is that of its compilers, which would keep the folder to themselves.
     set -m
     (
         chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 "$BASHPID" >/dev/null
         summary=()
         failed=0
-        readings
-        other_builds
-        printf '%s\n' ${summary[@]+"${summary[@]}"} >"$beside_says/summary"
-        printf '%s\n' "$failed" >"$beside_says/failed"
-    ) </dev/null >"$beside_says/said" 2>&1 &
-    beside=$!
+        for steps in "$@"; do "$steps"; done
+        printf '%s\n' ${summary[@]+"${summary[@]}"} >"$says.summary"
+        printf '%s\n' "$failed" >"$says.failed"
+    ) </dev/null >"$says.said" 2>&1 &
+    besides+=($!)
     set +m
 }
 
-# Waits for it. One that was killed has failed.
-beside_is_over() {
-    wait "$beside"
+besides_are_over() {
+    wait ${besides[@]+"${besides[@]}"}
 }
 
-beside_says_how_it_went() {
-    cat "$beside_says/said"
-    if [ -s "$beside_says/failed" ]; then
-        mapfile -t -O "${#summary[@]}" summary <"$beside_says/summary"
-        failed=$((failed + $(<"$beside_says/failed")))
-    else
-        failed=$((failed + 1))
-        summary+=("FAILED        what goes on beside the tests")
-    fi
-    rm -rf "$beside_says"
-    beside=
+# One that was killed has failed.
+besides_say_how_it_went() {
+    local number
+    for number in ${besides[@]+"${!besides[@]}"}; do
+        cat "$beside_says/$number.said"
+        if [ -s "$beside_says/$number.failed" ]; then
+            mapfile -t -O "${#summary[@]}" summary <"$beside_says/$number.summary"
+            failed=$((failed + $(<"$beside_says/$number.failed")))
+        else
+            failed=$((failed + 1))
+            summary+=("FAILED        what goes on beside the tests")
+        fi
+    done
+    besides=()
 }
-trap '[ -z "$beside" ] || { kill -- "-$beside"; rm -rf "$beside_says"; }' EXIT
+
+ends() {
+    local group
+    for group in ${besides[@]+"${besides[@]}"}; do kill -- "-$group" 2>/dev/null; done
+    rm -rf "$beside_says"
+}
+trap ends EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -241,8 +250,12 @@ readings() {
     step "no Lua without the feature" no_lua
     step "no foreign crates for an example" no_foreign
     step "package" package
+}
+
+# What other compilers and other versions make of it, for which nothing can be shared.
+other_versions() {
     if toolchain "$msrv"; then
-        step "Rust $msrv" cargo "+$msrv" check --quiet --all-features
+        step "Rust $msrv" env CARGO_TARGET_DIR="$target/$msrv" cargo "+$msrv" check --quiet --all-features
     else
         left_out "Rust $msrv" "rustup toolchain install $msrv --profile minimal"
     fi
@@ -280,12 +293,15 @@ builds() {
     cargo test --quiet --no-run "${tested[@]}" && cargo test --quiet --no-run "${tested[@]}" --bench allocations
 }
 
+target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 step "redis-server is installed" redis_server
 step "OpenSSL's headers are installed" openssl_headers
 step "openssl is installed" openssl_program
 step "the library for a stepped clock is installed" clock_library
 step "builds" builds
-beside
+beside_says=$(mktemp -d) || exit 1
+beside readings other_builds
+beside other_versions
 unbuilt=()
 if command -v mvn >/dev/null; then
     step "the Java program beside us" java_program
@@ -293,8 +309,7 @@ fi
 step "the lock clients of Python" clients python tokens::redis_py
 step "the lock clients of Go" clients go tokens::redsync tokens::redislock
 step "the lock clients of Node" clients node tokens::redlock4 tokens::redlock5
-RELATCH_EXAMPLES=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/examples
-export RELATCH_EXAMPLES
+export RELATCH_EXAMPLES=$target/debug/examples
 step "the quick start without a server" env -u REDIS_URL "$RELATCH_EXAMPLES/quickstart"
 step "doc tests" tests/with-redis.sh cargo test "${tested[@]}" --doc
 
@@ -321,10 +336,9 @@ step "allocations of a section" env REDIS_SERVER="$(redis_server)" cargo test --
 # Most of these wait for leases to end, and for Java to begin.
 RELATCH_INTEROP=${RELATCH_INTEROP:-some} RUST_TEST_THREADS=$threads step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
 RELATCH_SIM_SECS="$sim_secs" step "a simulation of $sim_secs s" some_tests "${tested[@]}" --test it "$simulation" -- --exact --nocapture
-RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of nodes, $((sim_secs / 3)) s" some_tests "${tested[@]}" --test it "$simulation_of_nodes" -- --exact --nocapture
-RELATCH_SIM_SECS="$((sim_secs / 3))" step "a simulation of fleets with a job, $((sim_secs / 3)) s" some_tests "${tested[@]}" --test it "$simulation_of_fleets" -- --exact --nocapture
-step "what goes on beside the tests is over" beside_is_over
-beside_says_how_it_went
+RELATCH_SIM_SECS="$((sim_secs / 3))" RUST_TEST_THREADS=2 step "simulations of nodes, and of fleets with a job, $((sim_secs / 3)) s each" some_tests "${tested[@]}" --test it -- "$simulation_of_nodes" "$simulation_of_fleets" --exact --nocapture
+step "what goes on beside the tests is over" besides_are_over
+besides_say_how_it_went
 if [ -d tests/explore ]; then
     step "all that may happen to a name, $explore_secs s" cargo run --quiet --profile checked -p explore -- --secs "$explore_secs"
 else

@@ -341,3 +341,50 @@ impl Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often it was told that it hears nothing at present.
+    #[derive(Default)]
+    struct Interruptions(AtomicUsize);
+
+    impl Listener for Interruptions {
+        fn hear(&self, heard: Heard<'_>) {
+            if matches!(heard, Heard::Interrupted) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Where a slot moves a server ends what is listened to there, and says so with the words of an answer.
+    #[tokio::test]
+    async fn a_server_that_ends_a_subscription_by_itself_is_left_only_where_that_may_be_taken_for_an_answer() {
+        use Stage::{AskedAgain, Moved, Refused, Silent, Subscribed, Subscribing, Unsubscribing};
+        let ended = Push::Ended("a".into());
+        for stage in [Silent, Subscribing, Subscribed, Unsubscribing, Refused, AskedAgain, Moved] {
+            for asks in [false, true] {
+                let mut channels = Channels::new(Secrets::default(), Arc::default());
+                let listener = Arc::new(Interruptions::default());
+                let listeners = vec![(0, listener.clone() as Arc<dyn Listener>)];
+                channels.by_name.insert("a".into(), Channel { listeners, stage, asked_again: 0 });
+                let stays = channels.hear(&ended, asks);
+                // It is what was asked for, and answers that.
+                let is_answer = stage == Unsubscribing;
+                assert_eq!(stays, is_answer || !asks, "{stage:?}, {asks}");
+                let moves = !is_answer && !asks;
+                assert_eq!(channels.by_name["a"].stage, if moves { Moved } else { stage }, "{stage:?}, {asks}");
+                assert_eq!(channels.moved(), moves, "{stage:?}, {asks}");
+                assert_eq!(channels.moved_again_at().is_some(), moves, "{stage:?}, {asks}");
+                let interruptions = usize::from(moves && stage == Subscribed);
+                assert_eq!(listener.0.load(Ordering::Relaxed), interruptions, "{stage:?}, {asks}");
+            }
+        }
+        // Of a channel that nobody here listens to it says nothing new.
+        let mut channels = Channels::new(Secrets::default(), Arc::default());
+        assert!(channels.hear(&ended, true) && channels.hear(&ended, false) && !channels.moved());
+    }
+}
