@@ -30,6 +30,11 @@ live!(
     a_crowd_of_both_languages_counts_exactly_and_nobody_starves;
 );
 
+clustered!(
+    sharded, NoneForLong:
+    a_crowd_of_both_languages_counts_exactly_and_nobody_starves;
+);
+
 const LASTS: Duration = Duration::from_secs(30);
 /// Two in each of two processes, of each language.
 const WORKERS: [[&str; 2]; 2] = [["0", "1"], ["2", "3"]];

@@ -31,6 +31,18 @@ live!(
     rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_does_not_notice;
 );
 
+clustered!(
+    sharded, NoneForLong:
+    rust_enters_a_lease_after_the_java_holder_was_killed,
+    java_enters_a_lease_after_the_rust_holder_was_killed,
+    a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_rust_waiter_in,
+    a_lock_that_java_forces_is_lost_to_its_rust_holder_and_lets_a_java_waiter_in,
+    a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_java_waiter_in,
+    a_lock_that_rust_forces_is_lost_to_its_java_holder_and_lets_a_rust_waiter_in,
+    java_is_refused_when_it_unlocks_after_its_lease_and_its_rust_successor_does_not_notice,
+    rust_is_refused_when_it_unlocks_after_its_lease_and_its_java_successor_does_not_notice;
+);
+
 const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
 const SHORT: Duration = Duration::from_millis(400);

@@ -73,12 +73,9 @@ impl Site {
         Self::of(company, test, Server::builder(), |_| None)
     }
 
-    /// The same, found by a sentinel. `RELATCH_INTEROP=some` leaves out what lasts: a sentinel has no part in how a lock that two
-    /// clients have found changes hands.
+    /// The same, found by a sentinel.
     pub(crate) fn sentinel(company: Company, test: &str) -> Option<Self> {
-        let leaves_out = || env::var("RELATCH_INTEROP").is_ok_and(|wanted| wanted == "some");
-        if company == Company::NoneForLong && maven_is_there() && leaves_out() {
-            skipped("only some were asked for", test);
+        if is_left_out(company, test) {
             return None;
         }
         Self::of(company, test, Server::builder(), |server| Some(Server::builder().watching(server).start()))
@@ -95,6 +92,9 @@ impl Site {
     }
 
     fn cluster(company: Company, test: &str, told: ShardedPubSub) -> Option<Self> {
+        if is_left_out(company, test) {
+            return None;
+        }
         // By itself the second port would be too high for some first ones.
         let port = format!("cluster-port {}", free_port());
         let lines = ["cluster-enabled yes", "cluster-announce-ip 127.0.0.1", &port];
@@ -247,6 +247,16 @@ fn turn(company: Company, test: &str) -> Option<Turn> {
         return None;
     }
     Some(Turn::take(company))
+}
+
+/// `RELATCH_INTEROP=some` leaves out what lasts where it is done on a single server as well.
+fn is_left_out(company: Company, test: &str) -> bool {
+    let leaves_out = || env::var("RELATCH_INTEROP").is_ok_and(|wanted| wanted == "some");
+    let is_left_out = company == Company::NoneForLong && maven_is_there() && leaves_out();
+    if is_left_out {
+        skipped("only some were asked for", test);
+    }
+    is_left_out
 }
 
 fn skipped(why: &str, test: &str) {

@@ -23,6 +23,20 @@ live!(
     a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_that_is_over;
 );
 
+clustered!(
+    sharded, NoneForLong:
+    a_lock_that_is_passed_on_inside_rust_stays_as_it_is_for_java_which_enters_at_the_release,
+    a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message,
+    a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_that_is_over;
+);
+
+clustered!(
+    classic, NoneForLong:
+    a_lock_that_is_passed_on_inside_rust_stays_as_it_is_for_java_which_enters_at_the_release,
+    a_hand_over_inside_rust_is_unseen_by_java_which_enters_at_the_next_message,
+    a_hand_over_inside_rust_to_a_holder_that_lets_its_lease_run_out_lets_java_in_when_that_is_over;
+);
+
 const LEASE: Duration = Duration::from_millis(1500);
 
 /// From one watchdog to the next, which is the plain `lock()`: nothing is sent, and the hold is the same one.
