@@ -44,7 +44,7 @@ const PACE: Duration = Duration::from_micros(200);
 /// What could leak is more than that in ten thousand: an entry with a name and a queue, a hold, a task, a subscription
 /// have some hundred bytes each.
 const GROWTH: usize = 40 * ROUND;
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 
 /// What an idle process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

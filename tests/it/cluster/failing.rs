@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use relatch::{Client, LockGuard};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{SOON, client, is_sharded, live};
 use crate::{
@@ -137,8 +137,10 @@ async fn a_holder_that_sends_nothing_is_told_that_the_next_master_never_heard_of
     cluster.freeze(replica);
     let _: u64 = cluster.ask("node0", &["CLIENT", "KILL", "TYPE", "replica"]);
     let guard = ours.mutex(name_on("node0")).lock().lease(SOON * 6).await.expect("a free lock");
-    // The lock itself is a reason to look for changes once more, and then there is none for a long time but that it is held.
-    sleep(LOOKS + Duration::from_secs(1)).await;
+    // The lock itself is a reason to look for changes once more, and then there is none but that it is held.
+    let asked = || ["node0", "node1", "node2"].iter().map(|node| cluster.slots_asked_for(node)).sum::<u64>();
+    let before = asked();
+    eventually_async(SOON, async || asked() > before).await;
     assert!(guard.is_held());
     // No link ends by that.
     cluster.freeze("node0");

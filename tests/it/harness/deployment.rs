@@ -281,9 +281,18 @@ impl Deployment {
 
     /// How often one of the servers ran scripts that it was asked for from outside.
     pub(crate) fn scripts_run(&self, name: &str) -> u64 {
+        self.calls(name, &["cmdstat_eval:calls=", "cmdstat_evalsha:calls="])
+    }
+
+    /// How often one of the nodes was asked who has which slots. An older one counts all that it is asked of its cluster.
+    pub(crate) fn slots_asked_for(&self, name: &str) -> u64 {
+        self.calls(name, &["cmdstat_cluster|slots:calls=", "cmdstat_cluster:calls="])
+    }
+
+    fn calls(&self, name: &str, of: &[&str]) -> u64 {
         let info: String = self.ask(name, &["INFO", "commandstats"]);
         let calls = |line: &str| -> Option<u64> {
-            let rest = ["cmdstat_eval:calls=", "cmdstat_evalsha:calls="].iter().find_map(|is| line.strip_prefix(is))?;
+            let rest = of.iter().find_map(|is| line.strip_prefix(is))?;
             rest.split(',').next()?.parse().ok()
         };
         info.lines().filter_map(calls).sum()
