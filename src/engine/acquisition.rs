@@ -173,6 +173,11 @@ impl Acquisition {
         } else {
             bounded(until, waiting.turn()).await
         };
+        let told = match told {
+            // Whoever has the lock by now is told so, though its wait is over in that moment.
+            None if waiting.is_decided() => Some(waiting.turn().await),
+            told => told,
+        };
         match told {
             Some(Some(told)) => Ok(Some(told)),
             Some(None) => Err(Error::Closed),

@@ -99,6 +99,11 @@ impl Queue {
         waiting.waiters.front()
     }
 
+    /// Whether this waiter stands in it.
+    fn waits(&self, id: u64) -> bool {
+        self.0.as_ref().is_some_and(|waiting| waiting.waiters.binary_search_by_key(&id, |waiter| waiter.id).is_ok())
+    }
+
     /// A waiter gave up.
     pub(crate) fn remove(&mut self, id: u64) {
         let Some(waiting) = &mut self.0 else { return };
@@ -144,6 +149,13 @@ impl QueuePlace {
 
     pub(super) fn number(&self) -> u64 {
         self.id
+    }
+
+    /// Whether its turn was decided, so that it is about to be told.
+    pub(super) fn is_decided(&self) -> bool {
+        let state = self.place.entry.lock();
+        let awaits_hand_over = state.handing.as_ref().is_some_and(|successor| successor.id == self.id);
+        !awaits_hand_over && !state.queue.waits(self.id)
     }
 
     /// Waits for the turn; `None` if the entry let go of the sender, which means that the client ended.

@@ -2,6 +2,7 @@
 //! another thread. It may ask the library whatever it likes.
 
 use std::{
+    future::poll_fn,
     hint,
     pin::{Pin, pin},
     sync::{
@@ -14,8 +15,11 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, Error, LockGuard, Owner, ReentrantLock, Released, Result};
-use tokio::runtime::{Builder, Runtime};
+use relatch::{Client, Error, LockGuard, Owner, ReentrantLock, Released, Result, TryAcquire};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::sleep,
+};
 
 use crate::{
     harness::{Server, eventually_async, traces::Traces, unique_name},
@@ -27,6 +31,8 @@ use crate::{
 const SOON: Duration = Duration::from_secs(5);
 /// A lease that a test waits out.
 const SHORT: Duration = Duration::from_millis(300);
+/// A wait that is over soon.
+const WAIT: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 2_000;
 
 fn alone() -> Runtime {
@@ -126,6 +132,43 @@ fn a_detached_hold_that_a_subscriber_unlocks_again_while_it_is_let_go_of_says_ho
             let (unlock, answer) = asked.try_recv().expect("it was said");
             assert!(answer.is_pending(), "{answer:?}");
             assert_eq!(unlock.await.expect("the first one's answer"), Released::Freed);
+        });
+    });
+}
+
+/// Its wait is over, and nobody has looked. What it is passed is its own by then, and it is about to be told so.
+#[test]
+fn whoever_has_the_lock_is_told_so_though_its_wait_is_over_in_that_moment() {
+    elsewhere(|| {
+        alone().block_on(async {
+            let options = Client::builder().url(Server::shared().url()).handover_slice(Duration::from_secs(1));
+            let lock = connected(options).await.lock(unique_name());
+            let guard = lock.lock().owner(&Owner::new()).await.expect("it is free");
+            let owner = Owner::new();
+            let waiter = Arc::new(Mutex::new(lock.try_lock().owner(&owner).wait(WAIT)));
+            let poll = |waiter: &Mutex<TryAcquire>| {
+                let mut waiter = waiter.lock().expect("no panic");
+                Pin::new(&mut *waiter).poll(&mut Context::from_waker(Waker::noop()))
+            };
+            assert!(poll(&waiter).is_pending());
+            sleep(WAIT * 4).await;
+            let (told, asked) = mpsc::channel();
+            let (passed, of, waits) = (lock.clone(), owner.clone(), Arc::clone(&waiter));
+            let traces = Traces::heard_by(move |said| {
+                if said.is_ours() && said.what == "released" {
+                    drop(told.send((passed.is_held_by(&of), poll(&waits))));
+                }
+            });
+            drop(guard);
+            drop(traces);
+            let (is_held, answer) = asked.try_recv().expect("it was said");
+            assert!(is_held, "it was passed on");
+            // Whoever hears "none" here has the lock all the same.
+            let guard = match answer {
+                Poll::Pending => poll_fn(|cx| Pin::new(&mut *waiter.lock().expect("no panic")).poll(cx)).await,
+                Poll::Ready(answer) => answer,
+            };
+            guard.expect("the server answers").expect("it has the lock").unlock().await.expect("it is held");
         });
     });
 }
