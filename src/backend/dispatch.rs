@@ -15,7 +15,7 @@ use crate::rules::{Rule, without};
 ///
 /// A command may wait for a link, and things change meanwhile. So the backend asks in the moment in which it hands the
 /// command to a link, and not before; and a caller that stops waiting can know whether it ever got so far.
-pub(crate) struct Dispatch<W: ?Sized = dyn Fn() -> bool + Send + Sync> {
+pub(crate) struct Dispatch<W: ?Sized = dyn Fn(u64) -> bool + Send + Sync> {
     stage: Mutex<Stage>,
     /// The link that it was handed to; none while it is not known to be there.
     link: AtomicU64,
@@ -38,6 +38,11 @@ enum Stage {
 impl Dispatch {
     /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
     pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Self::asked_in(move |_| wanted())
+    }
+
+    /// The same, told in which era it is to leave.
+    pub(crate) fn asked_in(wanted: impl Fn(u64) -> bool + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Dispatch { stage: Mutex::new(Stage::Waiting), link: AtomicU64::new(NOWHERE), wanted })
     }
 
@@ -47,7 +52,7 @@ impl Dispatch {
         if without(Rule::WithdrawnStays) {
             return true;
         }
-        if !(self.wanted)() {
+        if !(self.wanted)(era) {
             return false;
         }
         let mut stage = self.stage();

@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{task, time::Instant};
 
-use super::{registry::Entry, shared::Engine};
+use super::shared::Engine;
 use crate::{name::Field, owner::Owner};
 
 /// How often a client looks, if anybody has queued since. What is a circle twice in a row is one.
@@ -57,7 +57,7 @@ impl Circles {
             self.seen.clear();
             return;
         }
-        let waits: Vec<WaitsFor> = engine.entries().iter().flat_map(waits_at).collect();
+        let waits: Vec<WaitsFor> = engine.entries().iter().flat_map(|entry| entry.waits()).collect();
         if !waits.is_empty() {
             engine.queued.note();
         }
@@ -76,26 +76,17 @@ impl Circles {
 }
 
 /// Somebody who waits for as long as it takes, and whoever has what it waits for.
-struct WaitsFor {
-    name: Arc<str>,
-    waiter: Party,
-    holder: Party,
+pub(super) struct WaitsFor {
+    pub(super) name: Arc<str>,
+    pub(super) waiter: Party,
+    pub(super) holder: Party,
 }
 
 /// A mutex has an owner of its own for each acquisition: there the task says whose they are.
 #[derive(Clone)]
-struct Party {
-    owner: Owner,
-    task: Option<task::Id>,
-}
-
-fn waits_at(entry: &Arc<Entry>) -> Vec<WaitsFor> {
-    let state = entry.lock();
-    let Some(hold) = &state.hold else { return Vec::new() };
-    let holder = Party { owner: hold.owner().clone(), task: hold.tenure.task };
-    let waiters = state.queue.iter().filter(|waiter| waiter.for_ever);
-    let wait = |waiter: Party| WaitsFor { name: Arc::clone(entry.name()), waiter, holder: holder.clone() };
-    waiters.map(|waiter| wait(Party { owner: waiter.owner.clone(), task: waiter.task })).collect()
+pub(super) struct Party {
+    pub(super) owner: Owner,
+    pub(super) task: Option<task::Id>,
 }
 
 /// The names of each circle, in order. Of circles that share a wait one is found.

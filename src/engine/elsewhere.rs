@@ -10,12 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 use super::{
     alarm::{Alarm, Alarms},
     home::Attended,
-    share::Share,
     shared::Engine,
 };
 #[cfg(feature = "operate")]
@@ -52,7 +51,7 @@ fn stalled(time: Duration, name: Arc<str>, op: Op, may_have_run: bool) -> Error 
 pub(super) struct HomeWatch(Option<Alarm>);
 
 impl HomeWatch {
-    fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
+    pub(super) fn poll(&mut self, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
         self.poll_within(engine.settings().unreachable_after, engine, cx)
     }
 
@@ -154,7 +153,7 @@ impl<F: Future<Output: Send> + Send + Unpin + 'static> Future for Anywhere<F> {
 
 impl Engine {
     /// `None` for a client without a home.
-    fn alarms(&self) -> Option<&Alarms> {
+    pub(super) fn alarms(&self) -> Option<&Alarms> {
         let home = self.home().runtime().ok()?;
         Some(self.alarm.get_or_init(|| Alarms::new(home.clone())))
     }
@@ -231,43 +230,4 @@ pub(crate) async fn while_driven<T>(
         if alarm.has_rung(cx) { Poll::Ready(Err(stalled(patience, Arc::from(""), Op::Connect, false))) } else { polled }
     })
     .await
-}
-
-/// When a hold ends, for whoever waits for that elsewhere than in a task of home.
-#[derive(Default)]
-pub(super) struct Minding(Option<(Instant, Alarm)>);
-
-impl Share {
-    /// No timer of home tells of the hold's end in time if home stands still: whoever polls this elsewhere, or beside its
-    /// workers, is woken when it comes, and the loss is noticed here.
-    pub(super) fn minds_end(&self, Minding(alarm): &mut Minding, cx: &Context<'_>) {
-        let engine = &self.place.engine;
-        if engine.is_home() && !engine.is_beside_home() {
-            *alarm = None;
-            return;
-        }
-        // Noticed: whoever waits for the end is told.
-        while let Some((end, left)) = self.lasts() {
-            // One that is set too early is set anew when it has rung; the end may come nearer meanwhile.
-            let stands = alarm.as_ref().is_some_and(|(at, alarm)| *at <= end && !alarm.has_rung(cx));
-            if stands {
-                break;
-            }
-            *alarm = engine.alarms().map(|alarms| (end, alarms.after(left)));
-            if alarm.is_none() {
-                break;
-            }
-        }
-    }
-
-    /// When the hold ends unless it is renewed, and how long it lasts until then, whether this guard still has a share of it or
-    /// not.
-    fn lasts(&self) -> Option<(Instant, Duration)> {
-        let moment = self.place.engine.clock().moment();
-        self.place.update(|state, fx| {
-            state.expire_at(&self.place, moment, fx);
-            let end = state.live(&self.tenure)?.end(moment);
-            Some((end, end.saturating_duration_since(moment.now)))
-        })
-    }
 }

@@ -14,7 +14,8 @@
 //! | from the send to the guard: late answers, undoing | `half_built.rs` |
 //! | old copies of acquires | `reap.rs` |
 //! | turns that nobody takes | `parked.rs` |
-//! | uses that are none | `misuse.rs` |
+//! | uses that are none | `misuse.rs`, guards that are dropped at once `dropped_at_once.rs` |
+//! | what makes a primitive | `protocol.rs` |
 //! | which lock a name is within a client | `kinds.rs` |
 //! | owners that wait for one another | `circles.rs` |
 //! | waiters of this process, first come first served | `queue.rs`, their owners by the hashes of `mix.rs` |
@@ -39,7 +40,7 @@
 //! | what is said of a hold with its release | `noted.rs` |
 //! | holds that are told to others, given away, and held by a token alone | `by_token.rs` |
 //! | a forced release, a longer lease | `force.rs`, `extend.rs` |
-//! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, their timers in `alarm.rs` |
+//! | where a client lives, and calls from elsewhere | `home.rs`, `elsewhere.rs`, `minding.rs`, their timers in `alarm.rs` |
 //!
 //! Nothing grows without a bound. Each bound is said once, where it is kept:
 //!
@@ -59,7 +60,7 @@
 //! | an old copy that may run | released every third of a lease, for a lease and a third | `reap.rs` |
 //! | numbers that are watched for, of a name and of all | `WATCHED`, `WATCHED_IN_ALL`, then the one whose watch ends first is forgotten | `reap.rs` |
 //! | a renewal that is not answered | repeated until the hold's deadline | `watchdog.rs` |
-//! | names whose guards are dropped at once | `COUNTED` | `misuse.rs` |
+//! | names whose guards are dropped at once | `COUNTED` | `dropped_at_once.rs` |
 //! | turns that nobody takes | half a watchdog timeout for all who are not there; less than a whole one for those who are polled in between, up to ten of any timeout and 75 of the usual one. A turn counts from when somebody who is polled goes on: it was given, a nudge came, the time it slept for is over, or the command timeout of its try and `GRACE`; from that try on it is a whole watchdog timeout at most, or those two and `ENOUGH` where that is longer | `parked.rs` |
 //! | keys in one renewal | `BATCH` | `batches.rs` |
 //! | asking for every hold after a link was replaced | a `PIECE` at a time, within `WITHIN` | `era.rs` |
@@ -90,6 +91,7 @@ mod commands;
 mod counting;
 mod date;
 mod distance;
+mod dropped_at_once;
 mod effects;
 mod elsewhere;
 mod ending;
@@ -107,6 +109,7 @@ mod inline;
 mod kinds;
 mod loss;
 mod many;
+mod minding;
 mod misuse;
 mod mix;
 mod nest;
@@ -116,6 +119,7 @@ mod parked;
 mod pause;
 mod plan;
 mod progress;
+mod protocol;
 mod queue;
 mod reap;
 mod registry;
@@ -146,14 +150,15 @@ mod why;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
-
 pub(crate) use self::{
     by_token::Claim,
     clock::Clock,
     elsewhere::while_driven,
     handle::{Handle, Nesting},
     noted::NotedGuard,
+    protocol::{
+        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight, Told,
+    },
     several::Several,
     shared::{Engine, Settings},
 };
@@ -163,207 +168,3 @@ pub use self::{
     outcome::Released,
     request::{Acquire, TryAcquire, Unlock},
 };
-use crate::{
-    backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply},
-    token::Token,
-};
-
-/// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HoldNumber(pub(crate) u64);
-
-impl fmt::Display for HoldNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// What makes a primitive: its key, its scripts, how to read their replies. It has no loop, no renewal and no guard.
-///
-/// Every answer comes within the command timeout, and every call may be repeated.
-pub(crate) trait Protocol: Send + Sync + 'static {
-    /// The user's name for it, as errors and events say it.
-    fn name(&self) -> &Arc<str>;
-
-    /// The mapped key: one entry of the registry.
-    fn key(&self) -> &Arc<str>;
-
-    /// Which primitive this is; two of them on one key are refused.
-    fn kind(&self) -> &'static str;
-
-    /// The TTL that a key of somebody else is given which has none; another one on one key is refused, too.
-    fn repairs(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Where releases are published.
-    fn channel(&self) -> Arc<str>;
-
-    /// Whether a hold may change its owner without a word to the server.
-    fn passes(&self) -> bool;
-
-    /// Whether the key may go to the next owner of this process without ever being free.
-    fn hands_over(&self) -> bool {
-        true
-    }
-
-    /// Stands for how it is taken: where one is in use, another of its kind that is taken otherwise is refused.
-    fn options(&self) -> u64 {
-        0
-    }
-
-    /// Whether those who wait are told of every release.
-    fn told(&self) -> Told {
-        Told::Always
-    }
-
-    /// Whether a hold that ran out counts as released where nobody has the key by then.
-    fn expired_is_released(&self) -> bool {
-        false
-    }
-
-    /// The text by which whoever knows it can extend and release a hold of this number, if there is one.
-    fn token(&self, _: HoldNumber) -> Option<Token> {
-        None
-    }
-
-    /// Asks for a hold that counts `holds` afterwards, if `dispatch` lets it leave.
-    fn acquire(&self, number: HoldNumber, lease: Duration, holds: u32, dispatch: &Arc<Dispatch>) -> Reply<Attempt>;
-
-    /// Asks for a fresh hold, and for how many replicas know of it; what is known of the order of commands is not true of
-    /// this one, and the count is not to be believed of a number that was asked for before.
-    fn acquire_acknowledged(
-        &self,
-        number: HoldNumber,
-        lease: Duration,
-        replicas: Replicas,
-        dispatch: &Arc<Dispatch>,
-    ) -> Pending<Result<(Attempt, Acknowledged), Fault>>;
-
-    /// Lets go until `holds` remain; `note` says what was done under a hold that ends.
-    fn release(&self, number: HoldNumber, holds: u32, note: Note) -> Reply<Letting>;
-
-    /// Moves a hold to another number without freeing the key.
-    fn hand_over(&self, from: HoldNumber, to: HoldNumber, lease: Duration) -> Pending<Result<Moved, Fault>>;
-
-    /// Holds with an equal group can be renewed by one call of [`Protocol::renew`].
-    fn renewal_group(&self) -> RenewalGroup;
-
-    /// Renews holds of one group, within `within`, if `dispatch` lets it leave; one answer for each, in order: one that fails
-    /// fails no other. With a lease of zero nothing is raised: it only looks whether they are there.
-    fn renew(
-        &self,
-        holds: &[(&str, HoldNumber)],
-        lease: Duration,
-        within: Duration,
-        dispatch: &Arc<Dispatch>,
-    ) -> Pending<Vec<Result<Renewal, Fault>>>;
-
-    /// Who holds now.
-    fn inspect(&self) -> Pending<Result<Option<Sight>, Fault>>;
-
-    /// Frees the key if one of the holds that were seen still has it.
-    fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>>;
-}
-
-/// Whether those who wait are told when a key is freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// By everybody who frees it.
-    Always,
-    /// By us, and perhaps not by others: whoever waits looks again every now and then.
-    Sometimes,
-    /// By nobody, and nobody listens.
-    Never,
-}
-
-/// Which renewals can share a script call: one kind of script on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct RenewalGroup(pub(crate) &'static str, pub(crate) u64);
-
-/// The end of an acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
-    /// Ours, counted `holds` times.
-    Granted { holds: u32, fence: Option<u64> },
-    /// Somebody else's, for this long unless it is renewed; `None` where the key has no TTL.
-    Busy { retry_in: Option<Duration> },
-    /// A nested acquire found its outer hold missing.
-    Gone,
-    /// Nobody holds it, and nobody is to have it for now: there is nothing to wait for.
-    Settled,
-}
-
-/// What is said of a hold with its release, where that makes a difference to its primitive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Note {
-    /// Nothing was done under it.
-    #[default]
-    Unused,
-    /// What was done under it, under this fencing token, came to nothing.
-    Failure(u64),
-    /// It was done.
-    Success(u64),
-}
-
-/// The end of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Letting {
-    /// `holds` remain; at zero the key is free.
-    Done { holds: u32, published: Published },
-    /// There was no such hold.
-    NotHeld,
-    /// There was none, and nobody else has the key either.
-    Expired,
-}
-
-/// What became of a message to those who wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Published {
-    /// There was none: there was nothing to tell, or the server would not let us publish.
-    No,
-    /// It reached so many listeners.
-    To(u32),
-    /// It was sent, and nobody knows how many heard it.
-    Uncounted,
-}
-
-/// The end of a hand-over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// The new number has it, for exactly the lease. Where that ends sooner than before, those who wait were told.
-    Done { published: Published, fence: Option<u64> },
-    /// The old number had nothing to give.
-    Gone,
-    /// The same, and nobody else has the key either.
-    Expired,
-}
-
-/// The end of a renewal; no answer at all is a [`Fault`], and leaves the deadline alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    /// The TTL is at least the lease.
-    Renewed,
-    /// There is no such hold.
-    Gone,
-}
-
-/// The end of a forced release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forced {
-    /// The key is free.
-    Done { published: Published },
-    /// None of the holds that were seen was still there.
-    Gone,
-}
-
-/// What a look at the server showed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
-    /// Every holder's client and hold number as they stand on the server, with its count.
-    pub(crate) holders: Vec<(String, u32)>,
-    /// `None` where the key has no TTL.
-    pub(crate) remaining_lease: Option<Duration>,
-    /// Those of the holders that are holds of this client.
-    pub(crate) ours: Vec<HoldNumber>,
-}

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     effects::Effects,
-    elsewhere::Minding,
     hold::Hold,
+    minding::Minding,
     outcome::Released,
     plan::Terms,
     registry::Place,
