@@ -23,6 +23,8 @@ sim_secs=${RELATCH_SIM_SECS:-24}
 
 # How long the worlds of src/state/explore are explored; RELATCH_EXPLORE=full explores each to its end or its cap.
 explore_secs=${RELATCH_EXPLORE_SECS:-20}
+explored="$explore_secs s"
+[ "${RELATCH_EXPLORE:-}" != full ] || explored="each to its end or its cap"
 
 summary=()
 failed=0
@@ -371,7 +373,7 @@ RELATCH_SIM_SECS="$((sim_secs / 3))" RUST_TEST_THREADS=2 step "simulations of no
 step "what goes on beside the tests is over" besides_are_over
 besides_say_how_it_went
 if [ -d tests/explore ]; then
-    step "all that may happen to a name, $explore_secs s" cargo run --quiet --profile checked -p explore -- --secs "$explore_secs"
+    step "all that may happen to a name, $explored" cargo run --quiet --profile checked -p explore -- --secs "$explore_secs"
 else
     left_out "all that may happen to a name" "tests/explore is in the repository only"
 fi

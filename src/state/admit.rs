@@ -2,18 +2,18 @@
 
 use super::{
     cx::Cx,
-    effect::{Failure, LogEvent, Told},
-    name::Name,
+    effect::{Failure, LogEvent, Share, Told},
+    name::{Client, Name},
     parts::queue::Waiting,
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn ask(&mut self, mut who: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
-        if self.closed {
-            return cx.fail(who.waiter, Failure::Closed);
-        }
         if self.tenant.hold().is_some_and(|hold| hold.owner == who.owner) {
             return self.nest(who, cx);
+        }
+        if self.client != Client::Open {
+            return cx.fail(who.waiter, Failure::Closed);
         }
         if self.tenant.is_asked_by(who.owner) || self.queue.has(who.owner) {
             return cx.fail(who.waiter, Failure::AskedTwice);

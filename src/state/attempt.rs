@@ -9,42 +9,48 @@
 //! | trying | granted by a server that answers no more | gated, under the same number |
 //! | trying | busy | sleeping: `sleep.rs` |
 //! | trying | busy, and a release of ours was overtaken | gated until all releases are answered |
+//! | trying | granted, and too few replicas know of it | resting, under a new number |
 //! | trying | a fault that may heal | resting: `patience.rs` |
 //! | trying | a fault that stays, settled, an unknown answer | over |
 //! | any | its wait is over, or nobody wants it | over, what may be there is released: `undo.rs` |
 
 use super::{
-    command::{Answer, Fault, Verb},
+    command::{Answer, Fault, FaultKind, Verb},
     cx::Cx,
     deadline::LeaseRequest,
-    effect::{Failure, LogEvent, Told},
+    effect::{Effect, Failure, LogEvent, Share, Told},
+    env::{Env, Grants},
     id::CommandId,
     name::Name,
     parts::{
-        contender::{Contender, Releases, Stage, Try},
+        contender::{Contender, Releases, Stage, Try, TryPlace, Wants},
         copies::Copies,
+        gate::Gate,
         hold::Hold,
         queue::Waiting,
         release::Why,
-        slice::Gate,
         tenant::Tenant,
         ticket::Ticket,
     },
+    patience::WantOf,
 };
 
 /// So many answers in a row may come later than their own lease before the acquisition gives up.
 const LATE_ANSWERS: u8 = 5;
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn contend(&mut self, who: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
         self.tenant = Tenant::Contender(Contender {
             who,
             number: cx.draw_hold(),
             copies: Copies::default(),
             uncertain: false,
+            repeated: false,
             forced: false,
             stage: Stage::Gated { since: cx.now(), releases: Releases::Sent },
             late: 0,
+            told_busy: false,
+            let_others_first: false,
             faults: 0,
             polls: 0,
         });
@@ -53,16 +59,35 @@ impl<W, S: Clone + Default> Name<W, S> {
 
     /// Tries, if it may by now.
     pub(crate) fn pass_gate(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let gate = self.slice.gate(cx.now());
         let may_follow = self.releases_may_be_followed();
         let Tenant::Contender(contender) = &self.tenant else { return };
-        let Stage::Gated { releases, .. } = contender.stage else { return };
-        let out = releases == Releases::Sent || self.releases.is_empty();
+        let Stage::Gated { since, releases } = contender.stage else { return };
+        // Nobody waits any more for a try that had to let others go first.
+        let over = contender.who.until().is_some_and(|until| until.max(since) < cx.now());
+        let over = over && contender.let_others_first;
+        self.slice.comes_nearer(cx.env.round_trip);
+        let gate = self.gate_of(contender, cx.env);
+        // On its own link a try comes behind what left before it. Where it takes another way nothing else may be about.
+        let out = match (releases, cx.env.settings.grants) {
+            (Releases::Sent, Grants::Answered) => true,
+            _ => self.releases.is_empty() && !self.old.holds_back(),
+        };
+        let asks_once = contender.who.wish.patience.asks_once();
+        if let Some(contender) = self.tenant.contender_mut() {
+            contender.let_others_first = gate != Gate::Open;
+        }
         match gate {
+            Gate::Open if may_follow && out && over => self.give_up(WantOf::Key, cx),
             Gate::Open if may_follow && out => self.try_now(cx),
-            Gate::Until(_) if contender.who.wish.patience.asks_once() => self.end_contender(Some(Told::Busy), cx),
-            Gate::Until(_) => self.listen(cx),
-            Gate::Open | Gate::Unanswered => {}
+            Gate::Until { .. } if asks_once => self.end_contender(Some(Told::Busy), cx),
+            Gate::Until { .. } => self.listen(cx),
+            // What it would hear is nobody's turn.
+            Gate::Rest(_) => {
+                if self.subscription.close() {
+                    cx.unlisten();
+                }
+            }
+            Gate::Open | Gate::Unanswered | Gate::After(_) => {}
         }
     }
 
@@ -72,6 +97,7 @@ impl<W, S: Clone + Default> Name<W, S> {
         if self.tenant.contender_mut().is_some_and(|contender| contender.forced) {
             self.ends_number(cx);
         }
+        self.slice.tries(cx.env.settings);
         self.send_releases(cx);
         let behind = !self.releases.is_empty();
         let finds_ours = self.lost.iter().any(|hold| hold.may_be_there(now));
@@ -79,8 +105,48 @@ impl<W, S: Clone + Default> Name<W, S> {
         let wish = &contender.who.wish;
         let request = LeaseRequest::first(cx.env.settings.lease(wish.lease), wish.max_hold, now);
         let command = cx.send(contender.number, Verb::Acquire { lease: request.lease, holds: 1 });
-        contender.stage = Stage::Trying(Try { command, request, behind, finds_ours });
+        contender.stage = Stage::Trying(Try {
+            command,
+            request,
+            behind,
+            finds_ours,
+            wants: Wants::Answer,
+            place: TryPlace::Link,
+            patience: cx.env.grace,
+        });
         self.subscription.clear_flag();
+    }
+
+    /// The key is its own, and replicas are asked for.
+    pub(crate) fn granting(&mut self, command: CommandId) {
+        if let Some(Contender { stage: Stage::Trying(attempt), .. }) = self.tenant.contender_mut()
+            && attempt.command == command
+        {
+            attempt.wants = Wants::Replicas;
+        }
+    }
+
+    /// A try waits for its turn among those of its client, or has it. One whose wait is over by then is not sent.
+    pub(crate) fn stands(
+        &mut self,
+        command: CommandId,
+        place: TryPlace,
+        env: &mut Env<'_>,
+        effects: &mut Vec<Effect<W, S>>,
+    ) {
+        if let Some(contender) = self.tenant.contender_mut()
+            && let Stage::Trying(attempt) = &contender.stage
+            && attempt.command == command
+        {
+            let cx = &mut Cx::new(env, effects);
+            self.look_at_contender(cx);
+            if let Some(contender) = self.tenant.contender_mut()
+                && let Stage::Trying(attempt) = &mut contender.stage
+            {
+                attempt.place = place;
+            }
+            self.follow(cx);
+        }
     }
 
     /// Whether the answer was for its try.
@@ -93,13 +159,24 @@ impl<W, S: Clone + Default> Name<W, S> {
         // The stage ends before anything is decided: what is decided must not take it for one in flight.
         contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };
         match answer {
+            // It was answered, and is worth nothing.
+            Err(fault @ Fault { kind: FaultKind::TooFewReplicas, .. }) => {
+                contender.copies.answered();
+                self.ends_number(cx);
+                self.troubled(fault, attempt.request.sent, cx);
+            }
             Err(fault) => {
                 contender.copies.unanswered(fault);
                 contender.uncertain |= fault.may_have_run;
+                // Of a repetition a server may count replicas that know of nothing: a number is asked for once.
+                if contender.uncertain && cx.env.settings.grants == Grants::Acknowledged {
+                    self.ends_number(cx);
+                }
                 self.troubled(fault, attempt.request.sent, cx);
             }
             Ok(answer) => {
                 contender.copies.answered();
+                contender.repeated = contender.uncertain;
                 contender.uncertain = matches!(answer, Answer::Granted { .. });
                 self.try_answered(&attempt, answer, cx);
             }
@@ -112,8 +189,12 @@ impl<W, S: Clone + Default> Name<W, S> {
         // Where the server did not know its script a release is sent again, behind the try, and the key is our own.
         let overtook = attempt.behind && !self.releases.is_empty();
         match answer {
-            // The present server is asked for the same hold.
-            Answer::Granted { .. } if attempt.request.era != cx.env.era => {}
+            Answer::Granted { .. } if attempt.request.era != cx.env.era => {
+                // The present server is asked for the same hold.
+                if cx.env.settings.grants == Grants::Acknowledged {
+                    self.ends_number(cx);
+                }
+            }
             Answer::Granted { .. } if contender.forced => self.ends_number(cx),
             Answer::Granted { .. } if attempt.request.deadline() <= cx.now() => self.late(cx),
             Answer::Granted { fence, .. } => self.granted(attempt.request, fence, cx),
@@ -124,7 +205,7 @@ impl<W, S: Clone + Default> Name<W, S> {
             Answer::Busy { retry_in } => {
                 (contender.faults, self.trouble) = (0, None);
                 if !attempt.finds_ours {
-                    self.slice.busy();
+                    self.slice.busy(attempt.request.sent, cx.env.settings);
                 }
                 self.sleep(retry_in, cx);
             }
@@ -137,23 +218,25 @@ impl<W, S: Clone + Default> Name<W, S> {
         let now = cx.now();
         let Tenant::Contender(contender) = self.tenant.take() else { return };
         self.trouble = None;
-        self.slice.taken(now, cx.env.settings.slice);
-        let Contender { who, number, copies, .. } = contender;
+        self.slice.taken(now, cx.env.round_trip, cx.env.settings);
+        let Contender { who, number, copies, repeated, .. } = contender;
         let ticket = Ticket::new(who.id, &who.wish, request.sent);
-        let share = S::default();
-        let mut hold = Hold::new(number, (who.owner, share.clone()), Some(ticket), request, now);
-        (hold.old, hold.fence) = (copies.lost(), fence);
+        let share = S::of(&who.waiter);
+        let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, now);
+        (hold.old, hold.grown) = (copies.lost(), repeated);
+        hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::Granted(who.id));
-        cx.tell(who.waiter, Told::Granted { id: who.id, share, offered: false, fence });
+        cx.tell(who.waiter, Told::Granted { id: who.id, share, fence });
     }
 
     /// The answer came later than its own lease.
     fn late(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let Some(contender) = self.tenant.contender_mut() else { return };
         contender.late += 1;
-        if contender.late == LATE_ANSWERS || contender.who.wish.patience.asks_once() {
-            return self.end_contender(Some(Told::Failed(Failure::Unreachable { may_have_run: true })), cx);
+        let over = contender.who.until().is_some_and(|until| until <= cx.now());
+        if contender.late == LATE_ANSWERS || contender.who.wish.patience.asks_once() || over {
+            return self.end_contender(Some(Told::Failed(Failure::AnsweredLate)), cx);
         }
         self.ends_number(cx);
     }

@@ -2,13 +2,14 @@
 
 use super::{
     deadline::Instant,
+    effect::Share,
     env::Env,
     id::{HoldNumber, Id, Owner},
-    name::Name,
+    name::{Client, Name},
     parts::{contender::Stage, raising::Renewal, tenant::Tenant},
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     /// Called after every event in debug builds.
     pub(crate) fn check(&self, env: &Env<'_>) -> Result<(), &'static str> {
         let must = |is_so: bool, what| if is_so { Ok(()) } else { Err(what) };
@@ -22,7 +23,6 @@ impl<W, S: Clone + Default> Name<W, S> {
                 must(hold.count() > 0, "a hold without tickets")?;
                 must(hold.loss.is_none(), "a live hold that is lost")?;
                 must(!self.is_released(hold.number), "a live hold is being released")?;
-                must(!hold.offered || hold.granted() == 1, "a hold that nobody took has more than one ticket")?;
                 must(!self.queue.has(hold.owner), "an owner waits for itself")?;
             }
             Tenant::Contender(contender) => {
@@ -35,7 +35,9 @@ impl<W, S: Clone + Default> Name<W, S> {
                 must(!released, "what is handed over is being released")?;
             }
         }
-        must(!self.closed || self.queue.is_empty() && self.tenant.hold().is_none(), "something begins after the end")?;
+        let begins = !self.queue.is_empty() || self.tenant.awaits_first_hold();
+        must(self.client == Client::Open || !begins, "something begins after the end")?;
+        must(self.client != Client::Closed || self.tenant.hold().is_none(), "something is held after the end")?;
         let in_time = self.next(env).is_none_or(|next| self.armed.is_some_and(|armed| armed <= next));
         must(in_time, "nothing will wake it in time")
     }
@@ -54,7 +56,8 @@ impl<W, S: Clone + Default> Name<W, S> {
             Tenant::Hold(hold) => hold.number == number,
             Tenant::HandingOver(going) => going.names(number),
         };
-        tenant || self.is_released(number) || self.lost.iter().any(|hold| hold.number == number && hold.is_to_release())
+        let comes = self.old.holds_back_release_of(number) || self.is_released(number);
+        tenant || comes || self.lost.iter().any(|hold| hold.number == number && hold.is_to_release())
     }
 
     /// The contender sleeps, and only a message or the end of a TTL would wake it.
@@ -69,12 +72,12 @@ impl<W, S: Clone + Default> Name<W, S> {
             Tenant::Nobody => true,
             Tenant::Contender(contender) => matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. }),
             Tenant::Hold(hold) => {
-                let renews = matches!(hold.renewal, Renewal::Sent { .. }) || !hold.extensions.is_empty();
+                let renews = matches!(hold.renewal, Renewal::Sent(_)) || !hold.extensions.is_empty();
                 !renews && !hold.probe && hold.counting.as_ref().is_none_or(|counting| counting.is_quiet())
             }
             Tenant::HandingOver(_) => false,
         };
-        tenant && self.releases.is_empty() && self.forcing.is_empty()
+        tenant && self.releases.is_empty() && !self.old.holds_back() && self.forcing.is_empty()
     }
 
     /// Somebody waits, and nobody tries or holds.
@@ -105,7 +108,7 @@ impl<W, S: Clone + Default> Name<W, S> {
 
     /// Passed on or handed over, and not taken.
     pub(crate) fn is_offered(&self) -> bool {
-        self.tenant.hold().is_some_and(|hold| hold.offered)
+        self.tenant.hold().is_some_and(|hold| hold.is_offered())
     }
 
     /// The number and the tickets of the live hold.

@@ -83,6 +83,9 @@ pub(crate) struct Fault {
 impl Fault {
     /// What the runtime answers to a step that was not wanted any more when it could have left.
     pub(crate) const WITHDRAWN: Self = Self { kind: FaultKind::Withdrawn, may_have_run: false };
+
+    /// The same to one that left and whose answer it does not wait for any longer.
+    pub(crate) const LOST: Self = Self { kind: FaultKind::Silent, may_have_run: true };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +98,8 @@ pub(crate) enum FaultKind {
     Passing,
     /// An error that stays.
     Refused,
+    /// To an acquire: it was granted and answered, and fewer replicas know of that than were asked for.
+    TooFewReplicas,
 }
 
 impl FaultKind {

@@ -8,6 +8,11 @@ use super::{
     id::{CommandId, Id},
 };
 
+/// What the guards of one owner share, made of whoever waited for the hold.
+pub(crate) trait Share<W>: Clone {
+    fn of(waiter: &W) -> Self;
+}
+
 /// What an event leaves to do. `W` is whoever waits for an answer, `S` what the guards of one owner share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect<W, S> {
@@ -33,11 +38,10 @@ pub(crate) enum Effect<W, S> {
 /// What one who waits is told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told<S> {
-    /// The ticket has the id of the ask. [`Name::take`](super::name::Name::take) it where it is `offered`.
+    /// The ticket has the id of the ask. [`Name::take`](super::name::Name::take) it: until then it is not renewed.
     Granted {
         id: Id,
         share: S,
-        offered: bool,
         fence: Option<u64>,
     },
     /// Somebody else has it, and the wait is over.
@@ -67,10 +71,14 @@ pub(crate) enum Failure {
     AskedTwice,
     /// The extension would reach beyond the `max_hold` of the hold.
     BeyondBound,
+    /// Every answer came later than the lease that it was for.
+    AnsweredLate,
     Unreachable {
         may_have_run: bool,
     },
     Refused,
+    /// It was granted, and fewer replicas know of that than were asked for.
+    TooFewReplicas,
     /// An answer that no script of ours gives.
     Unexpected,
 }
@@ -79,6 +87,7 @@ impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault.kind {
             FaultKind::Refused => Self::Refused,
+            FaultKind::TooFewReplicas => Self::TooFewReplicas,
             FaultKind::Silent | FaultKind::Withdrawn | FaultKind::Passing => {
                 Self::Unreachable { may_have_run: fault.may_have_run }
             }

@@ -3,12 +3,12 @@
 
 use super::{
     cx::Cx,
-    effect::{Cause, End, LogEvent, Told},
+    effect::{Cause, End, LogEvent, Share, Told},
     env::Succession,
     id::Id,
     name::Name,
     parts::{
-        ending::Ending,
+        ending::{EndedBy, Ending},
         hold::Hold,
         list::Few,
         queue::Waiting,
@@ -20,18 +20,26 @@ use super::{
     wish::Lease,
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn end_ticket(&mut self, id: Id, waiter: Option<W>, cx: &mut Cx<'_, '_, W, S>) {
         let Some(hold) = self.tenant.hold_mut() else { return };
         let newer = hold.tickets.as_slice().iter().rev().take_while(|ticket| ticket.id != id);
         let out_of_order = newer.filter(|ticket| !ticket.is_detached()).count() > 0;
         let ticket = hold.tickets.take_first(|ticket| ticket.id == id);
+        if ticket.as_ref().is_some_and(|ticket| ticket.guard != Guard::Offered) {
+            hold.left_alone(cx.now());
+        }
         if out_of_order {
             cx.log(LogEvent::OutOfOrder);
         }
+        let unlocked = ticket.as_ref().is_some_and(|ticket| ticket.guard == Guard::Unlocked);
         match (hold.count(), waiter) {
             (0, waiter) => self.end_hold(ticket, waiter, cx),
-            (left, Some(waiter)) => hold.counting().telling.push((waiter, left)),
+            (left, Some(waiter)) => {
+                let counting = hold.counting();
+                counting.unlocked |= unlocked;
+                counting.telling.push((waiter, left));
+            }
             // The server is told the count that remains.
             (_, None) => {}
         }
@@ -43,34 +51,33 @@ impl<W, S: Clone + Default> Name<W, S> {
         let Tenant::Hold(mut hold) = self.tenant.take() else { return };
         cx.ended(hold.share.clone(), End::Over, now - hold.taken);
         let told = hold.told();
-        if let Some(counting) = &mut hold.counting {
-            counting.take_waiters().into_iter().for_each(|(waiter, left)| cx.tell(waiter, Told::StillHeld(left)));
-        }
-        hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
-        self.succeed(hold, told, last, waiter, cx);
-    }
-
-    /// Who has a hold next that nobody has any more. `told` is what the server counts, as far as answers told.
-    pub(crate) fn succeed(
-        &mut self,
-        hold: Hold<W, S>,
-        told: Option<u32>,
-        last: Option<Ticket>,
-        waiter: Option<W>,
-        cx: &mut Cx<'_, '_, W, S>,
-    ) {
-        let turn = self.slice.turn(cx.now(), cx.env.settings.slice);
-        let stays = turn == Turn::Keep && cx.env.shape.succession != Succession::Release && !self.closed;
-        let next = if stays { self.queue.pop() } else { None };
-        let passes = next.as_ref().is_some_and(|next| passable(&hold, told, last.as_ref(), next, cx));
+        tell_of_end(&mut hold, cx);
         let mut ending = ending_of(&hold, last.as_ref(), waiter);
+        let (turn, next) = self.next_owner(cx);
         match next {
-            None => self.release(Why { turn, ending, ..of_hold(&hold, cx) }, cx),
-            Some(next) if passes => {
-                ending.waiters.take().for_each(|waiter| cx.tell(waiter, Told::Freed));
+            Some(next) if passable(&hold, told, last.as_ref(), &next, cx) => {
+                self.becomes(&mut ending, Told::Freed, cx);
                 self.pass(hold, next, cx);
             }
-            Some(next) => self.hand_over(&hold, next, ending, cx),
+            next => self.free(Why { turn, ending, ..of_hold(&hold, cx) }, next, cx),
+        }
+    }
+
+    /// Who has a hold next that ends now, if it is somebody of this process.
+    pub(crate) fn next_owner(&mut self, cx: &Cx<'_, '_, W, S>) -> (Turn, Option<Waiting<W>>) {
+        let turn = self.slice.turn(cx.now(), cx.env.settings);
+        let stays = turn == Turn::Keep && cx.env.shape.succession != Succession::Release;
+        match if stays { self.queue.pop() } else { None } {
+            None => (self.slice.turn_of_last(turn, cx.env.settings), None),
+            next => (turn, next),
+        }
+    }
+
+    /// A hold that nobody has any more, and that cannot be passed on as it stands, goes to the next owner or is released.
+    pub(crate) fn free(&mut self, why: Why<W>, next: Option<Waiting<W>>, cx: &mut Cx<'_, '_, W, S>) {
+        match next {
+            None => self.release(why, cx),
+            Some(next) => self.hand_over(why, next, cx),
         }
     }
 
@@ -78,11 +85,11 @@ impl<W, S: Clone + Default> Name<W, S> {
     fn pass(&mut self, mut hold: Hold<W, S>, next: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Waiting { id, owner, wish, waiter, .. } = next;
-        let (share, fence) = (S::default(), hold.fence);
+        let (share, fence) = (S::of(&waiter), hold.fence());
         hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now), now);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::Passed(id));
-        cx.tell(waiter, Told::Granted { id, share, offered: true, fence });
+        cx.tell(waiter, Told::Granted { id, share, fence });
     }
 
     /// A nested acquisition came to nothing, which may have been all that kept the hold.
@@ -101,10 +108,18 @@ impl<W, S: Clone + Default> Name<W, S> {
     }
 }
 
+/// Those are told who wait for something of a hold that is over by the will of its owner.
+pub(crate) fn tell_of_end<W, S>(hold: &mut Hold<W, S>, cx: &mut Cx<'_, '_, W, S>) {
+    if let Some(counting) = &mut hold.counting {
+        counting.take_waiters().into_iter().for_each(|(waiter, left)| cx.tell(waiter, Told::StillHeld(left)));
+    }
+    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
+}
+
 /// Why a hold of ours is released that is over.
 pub(crate) fn of_hold<W, S>(hold: &Hold<W, S>, cx: &Cx<'_, '_, W, S>) -> Why<W> {
     let (lease, late) = (hold.may_last(cx.now()), hold.runs_late());
-    Why { late, old: hold.old, note: hold.note, ..Why::over(hold.number, lease) }
+    Why { late, old: hold.old, note: hold.note(), ..Why::over(hold.number, lease) }
 }
 
 /// Whose end it is that a hold ends with, and who waits for what comes of it.
@@ -113,7 +128,10 @@ pub(crate) fn ending_of<W, S>(hold: &Hold<W, S>, last: Option<&Ticket>, waiter: 
     Ending {
         id: last.map(|last| last.id),
         detached_of: unlocked.map(|_| hold.owner),
+        ended_by: if waiter.is_some() { EndedBy::Unlock } else { EndedBy::Drop },
+        freed: false,
         waiters: waiter.map_or(Few::None, Few::One),
+        later: Few::None,
     }
 }
 

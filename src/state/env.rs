@@ -14,10 +14,18 @@ pub(crate) struct Settings {
     pub(crate) watchdog: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) unreachable_after: Duration,
+    /// What was given is kept for so long for whoever does not come for it: at first, and after a turn that nobody took.
+    pub(crate) turns: (Duration, Duration),
+    /// How long a try may stand behind others whose grants replicas are to know of.
+    pub(crate) in_line: Duration,
+    /// However near the server is, an answer that is on its way when a wait ends may still come within this time.
+    pub(crate) grace: Duration,
     /// How long the process may keep the name to itself. Zero: it never hands over.
     pub(crate) slice: Duration,
-    /// How long others are let first after that.
+    /// How long others are let first after that, at least. Zero: they are not.
     pub(crate) cool_down: Duration,
+    /// Whether replicas are to know of a grant.
+    pub(crate) grants: Grants,
     /// The bound of the first pause after a fault, and of the longest.
     pub(crate) pauses: (Duration, Duration),
     /// The same between two tries that nothing would wake.
@@ -31,8 +39,12 @@ impl Default for Settings {
             watchdog: ms(30_000),
             command_timeout: ms(3_000),
             unreachable_after: ms(9_000),
+            turns: (ms(15_000), ms(5)),
+            in_line: Duration::ZERO,
+            grace: ms(15),
             slice: ms(10),
             cool_down: ms(10),
+            grants: Grants::Answered,
             pauses: (ms(20), ms(1_000)),
             polls: (ms(20), ms(250)),
         }
@@ -47,6 +59,16 @@ impl Settings {
             Lease::Fixed(lease) => lease,
         }
     }
+}
+
+/// What makes a grant count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grants {
+    /// Its answer.
+    Answered,
+    /// That replicas know of it. An acquire takes another way than all other commands then, and nothing is known of its order
+    /// among them.
+    Acknowledged,
 }
 
 /// How a primitive differs from the plain lock: one value of its protocol. All of them have one holder at a time.
@@ -105,6 +127,8 @@ pub(crate) struct Env<'a> {
     pub(crate) last_answer: Instant,
     /// So long an answer that is on its way may take: a few round trips, as they are measured.
     pub(crate) grace: Duration,
+    /// How long a command takes that nothing holds up, as it was measured. Zero: unknown.
+    pub(crate) round_trip: Duration,
     /// A fresh random share of 65 535, for jitter.
     pub(crate) chance: u16,
     pub(crate) shape: Shape,
@@ -113,7 +137,22 @@ pub(crate) struct Env<'a> {
     pub(crate) draw: &'a mut dyn FnMut() -> u64,
 }
 
+/// So long a way may have become before any answer says so.
+const FAR: Duration = Duration::from_millis(300);
+
 impl Env<'_> {
+    /// Until when an answer to what was asked at `since` is waited for by somebody whose wait ends at `until`: where the
+    /// server answers at all, it comes by then.
+    pub(crate) fn cut_off(&self, until: Instant, since: Instant) -> Instant {
+        (until.max(since) + self.settings.grace).max(since + self.grace)
+    }
+
+    /// The same for somebody who nests, who has the lock already: what it asked for is better waited for over a way that has
+    /// just become longer than given up, since a command in doubt is one more for its hold to settle.
+    pub(crate) fn cut_off_nested(&self, until: Instant, asked: Instant) -> Instant {
+        self.cut_off(until, asked).max(asked + FAR.min(self.settings.command_timeout))
+    }
+
     /// An evenly drawn part of `bound`.
     pub(crate) fn part_of(&self, bound: Duration) -> Duration {
         bound.mul_f64(f64::from(self.chance) / f64::from(u16::MAX))

@@ -1,25 +1,36 @@
-//! A holder asks for a longer lease than it has. The watchdog goes on as it was, and nothing is ever made shorter.
+//! A holder asks for a longer lease than it has: the watchdog goes on as it was, and nothing is ever made shorter. Or it was
+//! taken on other terms than are true from now on, while others were missing that it is taken with.
 
 use std::time::Duration;
 
 use super::{
     command::{Answer, Fault, Verb},
     cx::Cx,
-    deadline::LeaseRequest,
-    effect::{Cause, Failure, Told},
+    deadline::{Instant, LeaseRequest},
+    effect::{Cause, Failure, Share, Told},
+    event::Beyond,
     id::{CommandId, Id},
     name::Name,
     parts::raising::Extension,
+    wish::Lease,
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
-    pub(crate) fn extend(&mut self, id: Id, lease: Duration, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
+impl<W, S: Share<W>> Name<W, S> {
+    /// Its own terms are true of a ticket from now on. Whether they can still be kept, the clock says.
+    pub(crate) fn settle(&mut self, id: Id, lease: Lease, max_hold: Option<Duration>, since: Instant) {
+        if let Some(hold) = self.tenant.hold_mut() {
+            hold.settled(id, lease, max_hold, since);
+        }
+    }
+
+    pub(crate) fn extend(&mut self, id: Id, lease: Duration, beyond: Beyond, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.has(id)) else {
             let lost = self.lost.iter().find(|hold| hold.has(id)).and_then(|hold| hold.loss.as_ref());
             return cx.tell(waiter, lost.map_or(Told::NotHeld, |loss| Told::Lost(loss.cause)));
         };
-        let Some(request) = LeaseRequest::new(lease, hold.bound(), now).filter(|request| !request.cut) else {
+        let fits = |request: &LeaseRequest| beyond == Beyond::Cut || !request.cut;
+        let Some(request) = LeaseRequest::new(lease, hold.bound(), now).filter(fits) else {
             return cx.fail(waiter, Failure::BeyondBound);
         };
         let command = cx.send(hold.number, Verb::Renew { lease: request.lease });

@@ -4,7 +4,7 @@
 use super::{
     command::{Answer, Fault, Published, Verb},
     cx::Cx,
-    effect::{Cause, Told},
+    effect::{Cause, Share, Told},
     id::{CommandId, HoldNumber},
     name::Name,
     parts::{
@@ -15,11 +15,11 @@ use super::{
     },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn force(&mut self, seen: &[HoldNumber], waiter: W, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let live = self.tenant.hold().map(|hold| hold.number).filter(|number| seen.contains(number));
-        let turn = live.map(|_| self.slice.turn(now, cx.env.settings.slice));
+        let turn = live.map(|_| self.slice.turn(now, cx.env.settings));
         if let Some(turn) = turn {
             self.slice.released(now, turn);
             if turn == Turn::Yield {
@@ -98,7 +98,7 @@ impl<W, S: Clone + Default> Name<W, S> {
             self.subscription.unexpect(ours.own);
         }
         if ours.turn == Turn::Yield {
-            self.slice.answered(cx.now(), listeners, cx.env.settings.cool_down);
+            self.slice.answered(cx.now(), listeners, cx.env.settings);
         }
     }
 }

@@ -5,41 +5,36 @@ use super::{
     command::{Answer, Fault, Published, Verb},
     cx::Cx,
     deadline::LeaseRequest,
-    effect::{Cause, LogEvent, Told},
-    id::{CommandId, Owner},
+    effect::{Cause, LogEvent, Share, Told},
+    id::CommandId,
     name::Name,
     parts::{
-        ending::Ending, handing_over::HandingOver, hold::Hold, queue::Waiting, release::Why, subscription::OwnMessage,
-        tenant::Tenant, ticket::Ticket,
+        handing_over::HandingOver, hold::Hold, queue::Waiting, release::Why, subscription::OwnMessage, tenant::Tenant,
+        ticket::Ticket,
     },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
-    pub(crate) fn hand_over(
-        &mut self,
-        hold: &Hold<W, S>,
-        next: Waiting<W>,
-        ending: Ending<W>,
-        cx: &mut Cx<'_, '_, W, S>,
-    ) {
+impl<W, S: Share<W>> Name<W, S> {
+    pub(crate) fn hand_over(&mut self, why: Why<W>, next: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
-        let lease = cx.env.settings.lease(next.wish.lease);
-        let request = LeaseRequest::first(lease, next.wish.max_hold, now);
+        let Why { number: from, lease, late, old, ending, .. } = why;
+        let wished = cx.env.settings.lease(next.wish.lease);
+        let request = LeaseRequest::first(wished, next.wish.max_hold, now);
         let to = cx.draw_hold();
-        let command = cx.send(hold.number, Verb::HandOver { to, lease: request.lease });
-        self.tenant = Tenant::HandingOver(HandingOver {
-            from: hold.number,
+        let command = cx.send(from, Verb::HandOver { to, lease: request.lease });
+        self.tenant = Tenant::HandingOver(Box::new(HandingOver {
+            from,
             to,
             command,
             request,
             successor: Some(next),
             ending,
-            lease: hold.may_last(now).max(request.lease),
-            late: hold.runs_late(),
-            old: hold.old,
+            lease: lease.max(request.lease),
+            late,
+            old,
             own: self.subscription.expect_own(),
             forced: false,
-        });
+        }));
     }
 
     /// The successor's wait may be over; the hold goes its way without it.
@@ -60,7 +55,8 @@ impl<W, S: Clone + Default> Name<W, S> {
         if !matches!(&self.tenant, Tenant::HandingOver(going) if going.command == command) {
             return false;
         }
-        let Tenant::HandingOver(mut going) = self.tenant.take() else { return false };
+        let Tenant::HandingOver(going) = self.tenant.take() else { return false };
+        let mut going = *going;
         let told = match answer {
             Ok(Answer::Moved { published, .. }) => published != Published::No,
             Ok(_) => false,
@@ -73,7 +69,8 @@ impl<W, S: Clone + Default> Name<W, S> {
         match answer {
             Ok(Answer::Moved { fence, .. }) => {
                 // For the one before it is over, whatever becomes of the rest.
-                going.ending.waiters.take().for_each(|unlocker| cx.tell(unlocker, Told::Freed));
+                self.becomes(&mut going.ending, Told::Freed, cx);
+                going.ending.freed = true;
                 let counts = cx.now() < going.request.deadline() && going.request.era == cx.env.era;
                 // What came too late, or of a server that answers no more, is worth nothing; nor is what is freed by force.
                 if counts && !going.forced {
@@ -86,9 +83,9 @@ impl<W, S: Clone + Default> Name<W, S> {
             Ok(gone @ (Answer::Gone | Answer::Expired)) => {
                 self.slice.lost(cx.now());
                 let told = if gone == Answer::Gone { Told::Lost(Cause::Gone) } else { Told::AlreadyExpired };
-                going.ending.waiters.take().for_each(|unlocker| cx.tell(unlocker, told.clone()));
+                self.becomes(&mut going.ending, told, cx);
                 self.old.reap(going.from, going.old, going.lease, cx.env.settings.watchdog, cx.now());
-                going.successor.into_iter().for_each(|who| self.queue.push_front(who));
+                going.successor.into_iter().for_each(|who| self.goes_first(who, cx));
             }
             Ok(_) => self.undo_hand_over(going, Undo::Both, cx),
             Err(fault) => {
@@ -105,19 +102,20 @@ impl<W, S: Clone + Default> Name<W, S> {
         let now = cx.now();
         let HandingOver { from, to, request, successor, old, lease, .. } = going;
         self.old.reap(from, old, lease, cx.env.settings.watchdog, now);
-        let share = S::default();
-        let owner = successor.as_ref().map_or(Owner::default(), |who| who.owner);
-        let ticket = successor.as_ref().map(|who| Ticket::new(who.id, &who.wish, request.sent));
-        let mut hold = Hold::new(to, (owner, share.clone()), ticket, request, now);
         // What an old acquire makes again, an old hand-over may move.
-        (hold.offered, hold.old, hold.fence) = (true, old, fence);
         let Some(who) = successor else {
-            // It waits no more.
-            return self.succeed(hold, Some(1), None, None, cx);
+            // It waits no more, and nobody has what was moved.
+            let (turn, next) = self.next_owner(cx);
+            return self.free(Why { turn, old, ..Why::over(to, request.lease) }, next, cx);
         };
+        let share = S::of(&who.waiter);
+        let ticket = Ticket::new(who.id, &who.wish, request.sent);
+        let mut hold = Hold::new(to, (who.owner, share.clone()), ticket, request, now);
+        hold.old = old;
+        hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::HandedOver(who.id));
-        cx.tell(who.waiter, Told::Granted { id: who.id, share, offered: true, fence });
+        cx.tell(who.waiter, Told::Granted { id: who.id, share, fence });
     }
 
     fn undo_hand_over(&mut self, going: HandingOver<W>, undo: Undo, cx: &mut Cx<'_, '_, W, S>) {
@@ -134,7 +132,7 @@ impl<W, S: Clone + Default> Name<W, S> {
         }
         let why = Why { then, late, moved_own: own, ending, ..Why::over(from, lease) };
         self.release(why, cx);
-        successor.into_iter().for_each(|who| self.queue.push_front(who));
+        successor.into_iter().for_each(|who| self.goes_first(who, cx));
     }
 }
 

@@ -22,3 +22,8 @@ numbers!(
     /// Which servers answer. It changes when another one may answer for the name, or the same one may have forgotten it.
     Era,
 );
+
+impl Link {
+    /// Another way than all other commands: nothing that is answered says what became of what left on it.
+    pub(crate) const APART: Self = Self(u64::MAX);
+}

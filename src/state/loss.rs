@@ -10,22 +10,23 @@
 
 use super::{
     cx::Cx,
-    effect::{Cause, End, Told},
+    effect::{Cause, End, Share, Told},
     end::{ending_of, of_hold},
     env::Expired,
     id::{Id, Owner},
     name::Name,
     parts::{
         copies::Lost,
+        gate::Gate,
         hold::Hold,
         loss::{Loss, Remains},
         release::Why,
-        slice::{Gate, Turn},
+        slice::Turn,
         tenant::Tenant,
     },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     /// The live hold is lost, and stays so.
     pub(crate) fn lose(&mut self, cause: Cause, cx: &mut Cx<'_, '_, W, S>) {
         if self.tenant.hold().is_none() {
@@ -38,12 +39,12 @@ impl<W, S: Clone + Default> Name<W, S> {
         if let Some(mut counting) = hold.counting.take() {
             counting.take_waiters().into_iter().for_each(|(waiter, _)| cx.tell(waiter, Told::Lost(cause)));
             // They go on as fresh acquisitions, before everybody else.
-            counting.take_nested().for_each(|who| self.queue.push_front(who));
+            counting.take_nested().for_each(|who| self.goes_first(who, cx));
         }
         hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));
         let may_be_there = matches!(cause, Cause::Expired | Cause::Forced);
         // At its bound it ends for everybody. Under one that nobody took nobody works yet.
-        let ends_now = cause == Cause::MaxHold || may_be_there && hold.offered;
+        let ends_now = cause == Cause::MaxHold || may_be_there && hold.is_offered();
         if ends_now {
             self.release(Why { turn, ..of_hold(&hold, cx) }, cx);
         } else {
@@ -120,9 +121,9 @@ impl<W, S: Clone + Default> Name<W, S> {
     /// Letting go of a lost hold frees the key like any end, unless this process has the name anew, or cools down anyhow.
     fn turn_of_lost(&self, cx: &Cx<'_, '_, W, S>) -> Turn {
         let anew = matches!(self.tenant, Tenant::Hold(_) | Tenant::HandingOver(_));
-        if anew || self.slice.gate(cx.now()) != Gate::Open {
+        if anew || !matches!(self.slice.gate(cx.now(), cx.env.settings), Gate::Open | Gate::After(_)) {
             return Turn::Keep;
         }
-        self.slice.turn(cx.now(), cx.env.settings.slice)
+        self.slice.turn(cx.now(), cx.env.settings)
     }
 }

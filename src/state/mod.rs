@@ -1,8 +1,8 @@
 //! Decides everything about one name in one process: `(event, env) -> effects`.
 //!
 //! Nothing here is async, takes a lock, or knows a runtime, a clock, a socket or chance. What it hands through it never looks at:
-//! whoever waits for an answer, and what the guards of one owner share. So whatever a name can do is a value that a test
-//! compares, and all that it can ever do can be searched.
+//! whoever waits for an answer, and what the guards of one owner share, which is made of the former ([`Share`]). So whatever a
+//! name can do is a value that a test compares, and all that it can ever do can be searched.
 //!
 //! # The states of a name
 //!
@@ -46,16 +46,22 @@
 //! | --- | --- |
 //! | `Ask` | `admit.rs`: `attempt.rs`, `nest.rs`, or the queue |
 //! | `Dropped`, `Unlock` | `undo.rs`: whatever the id stands for |
-//! | `Noted`, `Shown`, `Detached`, `Heard`, `NewEra`, `Closed` | `on.rs` |
-//! | `Extend` | `extend.rs` |
+//! | `Noted`, `Shown`, `Detached`, `Heard`, `NewEra` | `on.rs` |
+//! | `Recount` | `nest.rs` |
+//! | `Extend`, `Settle` | `extend.rs` |
 //! | `RenewAlong` | `renewal.rs` |
 //! | `Answered` | the file that sent the command |
+//! | `Granting` | `attempt.rs` |
 //! | `Force` | `force.rs` |
+//! | `Ending`, `Closed` | `close.rs` |
 //! | `Tick` | each file looks at what is due |
 //!
 //! Besides there are questions that are answered at once: [`leaves`](name::Name::leaves) and [`leave`](name::Name::leave),
 //! whether commands are still wanted at the moment of sending; [`take`](name::Name::take), by one to whom a hold was offered;
-//! [`attach`](name::Name::attach) and [`unlockable`](name::Name::unlockable), by an owner that gave its guard up.
+//! [`attach`](name::Name::attach) and [`unlockable`](name::Name::unlockable), by an owner that gave its guard up;
+//! [`give_away`](name::Name::give_away), by one that gives its hold to whoever knows its number. Whoever sends
+//! renewals of many names together asks [`raises`](name::Name::raises) what one is for, [`wants`](name::Name::wants) whether its hold
+//! is over, and [`renews_by`](name::Name::renews_by) whether it would go along.
 //!
 //! # Where is it?
 //!
@@ -76,10 +82,13 @@
 //! | nested acquisitions, and the count on the server | `nest.rs` |
 //! | the end of a hold: pass, hand over or release | `end.rs` |
 //! | where a slice ends | `end.rs`, by what `parts/slice.rs` knows |
+//! | what others have then | `parts/turns.rs` |
 //! | a hand-over, and its undoing | `hand_over.rs` |
 //! | the loss of a hold | `loss.rs` |
+//! | a hold that is somebody else's from now on | `give_away.rs` |
+//! | the end of a client | `close.rs` |
 //! | releases: repetition, and their order before tries | `release.rs` |
-//! | renewals; a longer lease; a forced release | `renewal.rs`, `extend.rs`, `force.rs` |
+//! | renewals; a longer lease, or other terms; a forced release | `renewal.rs`, `extend.rs`, `force.rs` |
 //! | may a copy of a command still run, and what if it does | `parts/copies.rs` |
 //! | time: instants, margins, what a lease is asked for | `deadline.rs` |
 //! | the rules, in words | `README.md`, which is below |
@@ -94,15 +103,19 @@
 //! | `Tenant` | who has the name |
 //! | `Stage` | how far the contender, or an old copy, has come |
 //! | `Turn` | whether this process keeps the name at the end of a hold |
+//! | [`Grants`] | what makes a grant count |
 //! | `Gate` | whether this process may try |
 //! | `Lost` | which copies of a command nobody will answer |
 //! | `Remains` | what may be on the server of a lost hold |
+//! | `Client` | whether anybody is still let in |
+//! | [`Beyond`] | what becomes of an extension that would reach too far |
 //! | [`Shape`] | how a primitive differs from the plain lock |
 #![doc = include_str!("README.md")]
 
 mod admit;
 mod attempt;
 mod check;
+mod close;
 mod command;
 mod cx;
 mod deadline;
@@ -112,8 +125,10 @@ mod env;
 mod event;
 mod extend;
 mod force;
+mod give_away;
 mod hand_over;
 mod id;
+mod look;
 mod loss;
 mod name;
 mod nest;
@@ -129,13 +144,17 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use self::parts::copies::WATCHED;
 pub(crate) use self::{
     command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
-    deadline::{Instant, margin},
-    effect::{Cause, Effect, End, Failure, LogEvent, Told},
-    env::{Env, Expired, Publishes, Settings, Shape, Succession},
-    event::{Event, Heard},
+    deadline::{Instant, LeaseRequest, margin},
+    effect::{Cause, Effect, End, Failure, LogEvent, Share, Told},
+    env::{Env, Expired, Grants, Publishes, Settings, Shape, Succession},
+    event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
+    parts::{contender::TryPlace, hold::Hold},
+    renewal::Raises,
     wish::{Lease, Patience, Wish},
 };

@@ -3,8 +3,9 @@
 use super::{
     command::Command,
     deadline::{Instant, LeaseRequest},
-    env::Env,
-    id::{CommandId, HoldNumber, Id, Owner},
+    effect::Told,
+    env::{Env, Grants},
+    id::{CommandId, HoldNumber, Id, Link, Owner},
     parts::{
         contender::{Stage, Trouble},
         copies::OldCopies,
@@ -19,6 +20,7 @@ use super::{
         subscription::Subscription,
         tenant::Tenant,
         ticket::Guard,
+        untaken::Untaken,
     },
 };
 
@@ -33,14 +35,18 @@ pub(crate) struct Name<W, S> {
     pub(crate) releases: Vec<Release<W>>,
     /// Releases that were given up: whoever waited for one may ask again.
     pub(crate) given_up: Seldom<Release<W>>,
+    /// What became of ends that nobody waited for when it was known: whoever began one may ask again.
+    pub(crate) known: Seldom<(Id, Told<S>)>,
     pub(crate) old: OldCopies,
     pub(crate) slice: Slice,
+    /// Whether somebody came for the last turn that was given.
+    pub(crate) untaken: Untaken,
     pub(crate) subscription: Subscription,
     pub(crate) trouble: Option<Box<Trouble>>,
     pub(crate) forcing: Seldom<Forcing<W>>,
     /// When the runtime was asked to wake us.
     pub(crate) armed: Option<Instant>,
-    pub(crate) closed: bool,
+    pub(crate) client: Client,
 }
 
 impl<W, S> Default for Name<W, S> {
@@ -51,13 +57,15 @@ impl<W, S> Default for Name<W, S> {
             lost: Seldom::default(),
             releases: Vec::new(),
             given_up: Seldom::default(),
+            known: Seldom::default(),
             old: OldCopies::default(),
             slice: Slice::default(),
+            untaken: Untaken::First,
             subscription: Subscription::default(),
             trouble: None,
             forcing: Seldom::default(),
             armed: None,
-            closed: false,
+            client: Client::Open,
         }
     }
 }
@@ -83,7 +91,8 @@ impl<W, S> Name<W, S> {
                     return false;
                 }
                 attempt.request.leaves(env.now, env.era);
-                contender.copies.sent(env.link);
+                let apart = env.settings.grants == Grants::Acknowledged;
+                contender.copies.sent(if apart { Link::APART } else { env.link });
                 true
             }
             Tenant::Hold(hold) if hold.over(env.now).is_some() => false,
@@ -131,6 +140,9 @@ impl<W, S> Name<W, S> {
             return Unlockable::UnderWay(id);
         }
         let hold = self.tenant.hold().filter(|hold| hold.owner == owner && hold.over(now).is_none());
+        if hold.and_then(|hold| hold.counting.as_ref()).is_some_and(|counting| counting.unlocked) {
+            return Unlockable::Untold;
+        }
         Unlockable::Nothing { guards: hold.map_or(0, Hold::granted) }
     }
 
@@ -163,20 +175,29 @@ impl<W, S> Name<W, S> {
     /// Nothing is left to send: what the end of a client waits for.
     pub(crate) fn is_settled(&self) -> bool {
         let asks = matches!(self.tenant, Tenant::Contender(_) | Tenant::HandingOver(_));
-        !asks && self.releases.is_empty() && self.forcing.is_empty()
+        !asks && self.releases.is_empty() && !self.old.holds_back() && self.forcing.is_empty()
     }
 
     /// Nothing is left to do.
     pub(crate) fn is_done(&self) -> bool {
-        let nobody =
-            self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty() && self.given_up.is_empty();
+        let nobody = self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty();
+        let nobody = nobody && self.given_up.is_empty() && self.known.is_empty();
         nobody && self.is_settled() && self.old.is_empty()
     }
 
     /// Nor to remember: the registry may forget it.
     pub(crate) fn is_idle(&self, env: &Env<'_>) -> bool {
-        self.is_done() && self.slice.is_idle(env.now, env.settings.slice)
+        self.is_done() && self.slice.is_idle(env.now, env.settings)
     }
+}
+
+/// How far the client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Client {
+    Open,
+    /// Nobody is let in any more, but for nested acquisitions.
+    Ending,
+    Closed,
 }
 
 /// What an owner may unlock who has no guard.
@@ -186,6 +207,8 @@ pub(crate) enum Unlockable {
     Ticket(Id),
     /// Nothing more, but what becomes of this one can be asked by the same event.
     UnderWay(Id),
+    /// The same, by `Event::Recount`: others of its tickets stay, and the server may not know of the last that was unlocked.
+    Untold,
     /// It has so many guards all the same.
     Nothing { guards: u32 },
 }
@@ -194,10 +217,10 @@ pub(crate) enum Unlockable {
 fn hold_command_leaves<W, S>(hold: &mut Hold<W, S>, command: CommandId, env: &Env<'_>) -> bool {
     let counting = hold.counting.as_mut().and_then(|counting| counting.command.as_mut());
     let mut raises: Option<&mut LeaseRequest> = None;
-    if let Renewal::Sent { command: its, request, .. } = &mut hold.renewal
-        && *its == command
+    if let Renewal::Sent(renewing) = &mut hold.renewal
+        && renewing.command == command
     {
-        raises = Some(request);
+        raises = Some(&mut renewing.request);
     } else if let Some(extension) = hold.extensions.iter_mut().find(|extension| extension.command == command) {
         raises = Some(&mut extension.request);
     } else if let Some(count) = counting.filter(|count| count.id == command) {

@@ -6,9 +6,9 @@ use super::{
     command::{Answer, Fault, Note, Verb},
     cx::Cx,
     deadline::LeaseRequest,
-    effect::{Cause, Failure, LogEvent, Told},
+    effect::{Cause, Failure, LogEvent, Share, Told},
     env::one_more,
-    id::{CommandId, Id},
+    id::{CommandId, Id, Owner},
     name::Name,
     parts::{
         counting::{CountChange, CountCommand, Counting, Nested},
@@ -17,7 +17,7 @@ use super::{
     },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     fn counting(&mut self) -> Option<&mut Counting<W>> {
         self.tenant.hold_mut()?.counting.as_deref_mut()
     }
@@ -25,7 +25,7 @@ impl<W, S: Clone + Default> Name<W, S> {
     /// Takes part in the hold: from now on it does not end.
     pub(crate) fn nest(&mut self, who: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
         let Some(hold) = self.tenant.hold_mut() else { return };
-        hold.counting().nested.push_back(Nested { who, since: cx.now() });
+        hold.counting().nested.push_back(Nested::new(who, cx.now()));
     }
 
     /// Sends the newest count, if the server does not know it and nothing is in flight.
@@ -34,12 +34,14 @@ impl<W, S: Clone + Default> Name<W, S> {
         let Some(hold) = self.tenant.hold_mut() else { return };
         let (number, count, bound, left) = (hold.number, hold.count(), hold.bound(), hold.deadline - now);
         let Some(counting) = &mut hold.counting else { return };
-        if counting.command.is_some() || counting.again.is_some_and(|again| now < again) {
+        if counting.command.is_some() {
             return;
         }
-        counting.again = None;
         let before = counting.told;
-        let (verb, what) = if let Some(Nested { who, .. }) = counting.nested.front() {
+        let (resting, last_answer) = (!counting.nested.is_empty(), cx.env.last_answer);
+        let (verb, what) = if let Some(nested) = counting.next_nested(now) {
+            nested.is_asked_for(last_answer);
+            let who = &nested.who;
             let own = who.wish.max_hold.map(|max_hold| now + max_hold);
             let bound = [bound, own].into_iter().flatten().min();
             // A key that somebody stripped of its TTL gets the lease: never less than what the hold was promised.
@@ -49,17 +51,36 @@ impl<W, S: Clone + Default> Name<W, S> {
             // At least two: a free key is not to be taken by it.
             let verb = Verb::Acquire { lease: request.lease, holds: count.max(2) };
             (verb, CountChange::Up { id: who.id, request })
+        } else if counting.again.is_some_and(|again| now < again) {
+            return;
+        } else if before.is_none() && resting && counting.telling.is_empty() {
+            // The next of those that rest will tell.
+            return;
         } else if before.is_none_or(|told| count < told) {
+            counting.again = None;
             let waiters = std::mem::take(&mut counting.telling);
             (Verb::Release { holds: count, note: Note::Unused }, CountChange::Down { waiters })
         } else {
             // The server knows: nothing was asked for in between.
+            counting.unlocked = false;
+            counting.again = None;
             let waiters = std::mem::take(&mut counting.telling);
             return waiters.into_iter().for_each(|(waiter, left)| cx.tell(waiter, Told::StillHeld(left)));
         };
         counting.told = None;
         let id = cx.send(number, verb);
         counting.command = Some(CountCommand { id, before, what });
+    }
+
+    /// An owner asks how often it still holds, once the server knows.
+    pub(crate) fn recount(&mut self, owner: Owner, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
+        match self.tenant.hold_mut().filter(|hold| hold.owner == owner) {
+            Some(hold) => {
+                let left = hold.count();
+                hold.counting().telling.push((waiter, left));
+            }
+            None => cx.tell(waiter, Told::NotHeld),
+        }
     }
 
     /// Whether the answer was for a count.
@@ -97,19 +118,18 @@ impl<W, S: Clone + Default> Name<W, S> {
         counting.faults = 0;
         // What an earlier server counts says nothing of the present one, which is asked, too.
         counting.told = (!outdated).then_some(holds);
-        let front = if outdated { None } else { counting.take_front(id) };
-        let Some(Nested { who, .. }) = front else {
+        let nested = if outdated { None } else { counting.take(id) };
+        let Some(Nested { who, .. }) = nested else {
             // Or it came to nothing meanwhile, and the count is told anew.
             return hold.is_answered(request, now);
         };
         hold.joined(Ticket::new(id, &who.wish, request.sent), request, now);
         cx.log(LogEvent::Nested(id));
-        let told = Told::Granted { id, share: hold.share.clone(), offered: false, fence: hold.fence };
+        let told = Told::Granted { id, share: hold.share.clone(), fence: hold.fence() };
         cx.tell(who.waiter, told);
     }
 
     fn count_failed(&mut self, fault: Fault, before: Option<u32>, what: CountChange<W>, cx: &mut Cx<'_, '_, W, S>) {
-        let again = cx.now();
         let pauses = cx.env.settings.pauses;
         let Some(hold) = self.tenant.hold_mut() else { return };
         if let CountChange::Up { request, .. } = &what {
@@ -119,15 +139,15 @@ impl<W, S: Clone + Default> Name<W, S> {
         if !fault.may_have_run {
             counting.told = before;
         }
-        counting.again = Some(again + cx.env.pause(pauses, counting.faults));
-        counting.faults = one_more(pauses, counting.faults);
         match what {
-            CountChange::Down { waiters } => waiters.into_iter().for_each(|(it, _)| cx.fail(it, fault.into())),
+            CountChange::Down { waiters } => {
+                counting.again = Some(cx.now() + cx.env.pause(pauses, counting.faults));
+                counting.faults = one_more(pauses, counting.faults);
+                waiters.into_iter().for_each(|(it, _)| cx.fail(it, fault.into()));
+            }
             CountChange::Up { id, .. } => {
-                let once = counting.nested.front().is_some_and(|nested| nested.who.wish.patience.asks_once());
-                if (once || !fault.kind.heals())
-                    && let Some(Nested { who, .. }) = counting.take_front(id)
-                {
+                let goes_on = counting.nested(id).is_none_or(|nested| nested.rests(cx.env) && fault.kind.heals());
+                if !goes_on && let Some(Nested { who, .. }) = counting.take(id) {
                     cx.fail(who.waiter, fault.into());
                     self.nested_ended(cx);
                 }
@@ -138,25 +158,21 @@ impl<W, S: Clone + Default> Name<W, S> {
     /// A nested acquisition came to nothing, by its caller's will.
     pub(crate) fn unnest(&mut self, id: Id, cx: &mut Cx<'_, '_, W, S>) {
         let Some(counting) = self.counting() else { return };
-        let Some(at) = counting.nested.iter().position(|nested| nested.who.id == id) else { return };
-        counting.nested.remove(at);
+        if counting.take(id).is_none() {
+            return;
+        }
         self.withdraw_count(id, cx);
         self.nested_ended(cx);
     }
 
     /// The waits of nested acquisitions may be over.
     pub(crate) fn look_at_nested(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let now = cx.now();
         loop {
             let Some(counting) = self.counting() else { return };
-            let is_over = |nested: &Nested<W>| nested.ends(cx.env) <= now;
-            let Some(at) = counting.nested.iter().position(is_over) else { return };
-            let Some(Nested { who, since }) = counting.nested.remove(at) else { return };
+            let Some(Nested { who, .. }) = counting.take_over(cx.env) else { return };
             let left = self.withdraw_count(who.id, cx);
             // The lock is held already: what is missing is an answer.
-            let silent = cx.env.last_answer < since;
-            let failure = Failure::Unreachable { may_have_run: left == Withdrawn::TooLate };
-            cx.tell(who.waiter, if silent { Told::Failed(failure) } else { Told::Busy });
+            cx.fail(who.waiter, Failure::Unreachable { may_have_run: left == Withdrawn::TooLate });
             self.nested_ended(cx);
         }
     }

@@ -4,22 +4,22 @@ use super::{
     command::{Answer, Fault},
     cx::Cx,
     deadline::{Instant, soonest},
-    effect::{Cause, Effect, Failure, Told},
+    effect::{Effect, Share, Told},
     env::Env,
     event::{Event, Heard},
     id::{CommandId, Id},
     name::Name,
     parts::{
         copies::OfOldCopy, hold::Hold, queue::Waiting, raising::Renewal, release::Why, subscription::Voice,
-        tenant::Tenant, ticket::Guard,
+        tenant::Tenant, ticket::Guard, untaken::Untaken,
     },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     /// What happens, and what is to be done about it: pushed to `effects`, in order.
     pub(crate) fn on(&mut self, event: Event<W>, env: &mut Env<'_>, effects: &mut Vec<Effect<W, S>>) {
         let cx = &mut Cx::new(env, effects);
-        if let Event::Tick = event {
+        if let Event::Tick | Event::RenewAlong { .. } = event {
             self.armed = None;
         }
         // Whatever is over by now is over, whoever comes first.
@@ -30,38 +30,52 @@ impl<W, S: Clone + Default> Name<W, S> {
             }
             Event::Dropped { id } => self.end(id, None, cx),
             Event::Unlock { id, waiter } => self.end(id, Some(waiter), cx),
-            Event::Noted { id, note } => self.holds_of(id).for_each(|hold| hold.note = note),
+            Event::Noted { id, note } => self.holds_of(id).for_each(|hold| hold.noted(note)),
             Event::Shown { id } => self.holds_of(id).for_each(|hold| hold.shown = true),
             Event::Detached { id } => self.detach(id),
-            Event::Extend { id, lease, waiter } => self.extend(id, lease, waiter, cx),
+            Event::Recount { owner, waiter } => self.recount(owner, waiter, cx),
+            Event::Extend { id, lease, beyond, waiter } => self.extend(id, lease, beyond, waiter, cx),
+            Event::Settle { id, lease, max_hold, since } => self.settle(id, lease, max_hold, since),
             Event::Answered { command, answer } => self.answered(command, answer, cx),
-            Event::Heard(heard) => self.heard(heard),
+            Event::Granting { command } => self.granting(command),
+            Event::Heard(heard) => self.heard(heard, cx),
             Event::Force { seen, waiter } => self.force(&seen, waiter, cx),
             Event::RenewAlong { by } => self.renew_along(by, cx),
             Event::NewEra => self.ask_anew(),
             Event::Tick => self.look(cx),
+            Event::Ending => self.wind_down(cx),
             Event::Closed => self.close(cx),
         }
         self.follow(cx);
         debug_assert_eq!(self.check(cx.env), Ok(()));
     }
 
-    /// One to whom a hold was offered takes it. False if it ran out meanwhile: then it is told nothing more, and drops its id.
+    /// One that was told it is granted comes for it. False if it ran out meanwhile: then it is told nothing more, and drops its id.
     pub(crate) fn take(&mut self, id: Id, env: &mut Env<'_>, effects: &mut Vec<Effect<W, S>>) -> bool {
         let cx = &mut Cx::new(env, effects);
         self.expire(cx);
-        let offered = self.tenant.hold_mut().filter(|hold| hold.has(id));
-        let taken = offered.map(|hold| hold.offered = false).is_some();
+        let offered = self.tenant.hold_mut().and_then(|hold| hold.ticket(id));
+        let taken = offered.map(|ticket| ticket.guard = Guard::Kept).is_some();
+        if taken {
+            self.untaken = Untaken::First;
+        }
         // From now on it is renewed.
         self.follow(cx);
         debug_assert_eq!(self.check(cx.env), Ok(()));
         taken
     }
 
+    /// It is given, and nobody comes for it yet: from now on it is not renewed for this one.
+    pub(crate) fn offer_again(&mut self, id: Id) {
+        let ticket =
+            self.tenant.hold_mut().and_then(|hold| hold.ticket(id)).filter(|ticket| ticket.guard == Guard::Kept);
+        ticket.into_iter().for_each(|ticket| ticket.guard = Guard::Offered);
+    }
+
     /// What follows from any event, in this order: the queue's head contends if nobody holds or tries, who sleeps wakes if
     /// the flag is set, a gate opens, the newest count leaves, a renewal leaves, nobody listens for nobody, and the runtime
     /// wakes us in time.
-    fn follow(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+    pub(super) fn follow(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         self.promote(cx);
         self.wake(cx);
         self.send_count(cx);
@@ -101,11 +115,14 @@ impl<W, S: Clone + Default> Name<W, S> {
         }
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn heard(&mut self, heard: Heard, cx: &Cx<'_, '_, W, S>) {
+        if heard == Heard::Interrupted {
+            self.polls_soon(cx);
+        }
         if self.subscription.heard(heard) != Some(Voice::Other) {
             return;
         }
-        self.slice.heard_other();
+        self.slice.heard_other(cx.now(), cx.env.settings);
         // Somebody freed a key that we believe to hold: a forced release is noticed now, not at the next renewal.
         if let Some(hold) = self.tenant.hold_mut() {
             hold.probe = true;
@@ -122,15 +139,27 @@ impl<W, S: Clone + Default> Name<W, S> {
         }
     }
 
+    /// Nobody came for what was given for so long: the next has its turn. Whoever comes later finds it gone, and asks anew.
+    fn take_back(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let until = |hold: &Hold<W, S>| hold.kept_untaken_until(cx.env.settings, self.untaken);
+        let Some(hold) = self.tenant.hold().filter(|hold| until(hold).is_some_and(|until| until <= cx.now())) else {
+            return;
+        };
+        let untaken: Vec<_> = hold.tickets.as_slice().iter().map(|ticket| ticket.id).collect();
+        self.untaken = Untaken::Next;
+        untaken.into_iter().for_each(|id| self.end(id, None, cx));
+    }
+
     /// What was to be done by now.
     fn look(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
+        self.take_back(cx);
         self.repeat_releases(cx);
         self.look_at_contender(cx);
         self.look_at_nested(cx);
         self.look_at_hand_over(cx);
         for who in self.queue.take_over(now) {
-            let told = self.lasting_trouble(cx.env).map_or(Told::Busy, Told::Failed);
+            let told = self.why_not(cx.env).map_or(Told::Busy, Told::Failed);
             cx.tell(who.waiter, told);
         }
         let releases = &self.releases;
@@ -147,24 +176,6 @@ impl<W, S: Clone + Default> Name<W, S> {
         self.tenant.hold_mut().into_iter().chain(self.lost.iter_mut()).filter(move |hold| hold.has(id))
     }
 
-    /// New calls and waiters are refused. Releases go on. Holds that live are told, and neither renewed nor released, since
-    /// their work may still run.
-    fn close(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        self.closed = true;
-        self.refuse_all(cx);
-        self.end_contender(Some(Told::Failed(Failure::Closed)), cx);
-        if let Tenant::HandingOver(going) = &mut self.tenant {
-            going.successor.take().into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));
-        }
-        self.lose(Cause::Closed, cx);
-        // Those who nested go on as waiters when their hold is lost.
-        self.refuse_all(cx);
-    }
-
-    fn refuse_all(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        self.queue.take_all(|_| true).into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));
-    }
-
     /// When something is to be done next, if nothing happens before.
     pub(crate) fn next(&self, env: &Env<'_>) -> Option<Instant> {
         let tenant = match &self.tenant {
@@ -173,7 +184,8 @@ impl<W, S: Clone + Default> Name<W, S> {
             Tenant::HandingOver(going) => going.due(),
             Tenant::Hold(hold) => {
                 let counting = hold.counting.as_ref().and_then(|counting| counting.due(env));
-                soonest([Some(hold.deadline), hold.bound(), hold.due(env.settings.watchdog), counting])
+                let untaken = hold.kept_untaken_until(env.settings, self.untaken);
+                soonest([Some(hold.deadline), hold.bound(), hold.due(env.settings.watchdog), counting, untaken])
             }
         };
         let forgotten = self.lost.iter().filter_map(Hold::remembered_until).min();

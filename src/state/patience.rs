@@ -4,9 +4,11 @@
 //!
 //! | stage | goes on | `Once` ends | `Until(u)` ends | `ForEver` ends |
 //! | --- | --- | --- | --- | --- |
-//! | gated by a cool-down | another's message, or its end | at once: busy | u: busy | – |
+//! | gated by a cool-down | another's message, or its end | busy; tries once one cool-down is over | u: busy; tries where no more would be left | – |
+//! | gated since others go first, or by a rest | its end | – | u: busy; tries where no more would be left | – |
 //! | gated by a release's answer | the answer | a command's time: unreachable | u + grace: busy or unreachable | silence of `unreachable_after` |
 //! | trying | the answer | with the command | u + grace: busy or unreachable | silence of `unreachable_after` |
+//! | trying, granted | what replicas know | – | – | – |
 //! | sleeping | the flag, the TTL, a poll where nothing would wake it | – | u: busy | – |
 //! | resting after a fault | the end of the pause | – | u: unreachable | silence of `unreachable_after` |
 //!
@@ -16,12 +18,12 @@ use super::{
     command::{Fault, FaultKind},
     cx::Cx,
     deadline::{Instant, soonest},
-    effect::{Failure, Told},
-    env::{Env, one_more},
+    effect::{Failure, Share, Told},
+    env::{Env, Grants, one_more},
     name::Name,
     parts::{
-        contender::{AfterRest, Contender, Releases, Stage, Trouble},
-        slice::Gate,
+        contender::{AfterRest, Contender, Releases, Stage, Trouble, Try, TryPlace, Wants},
+        gate::Gate,
         tenant::Tenant,
     },
     wish::Patience,
@@ -35,40 +37,56 @@ struct Limit {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WantOf {
+pub(crate) enum WantOf {
     /// The key: somebody else has it.
     Key,
     /// An answer: the server says nothing.
     Answer,
 }
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
+    /// Whether the contender may try by what others are to have of the name.
+    pub(crate) fn gate_of(&self, contender: &Contender<W>, env: &Env<'_>) -> Gate {
+        self.slice.gate(env.now, env.settings).to(contender.who.wish.patience, env.now, env.grace)
+    }
+
     fn limit(&self, contender: &Contender<W>, env: &Env<'_>) -> Option<Limit> {
         let key = |at| Some(Limit { at, for_want_of: WantOf::Key });
         let answer = |at| Some(Limit { at, for_want_of: WantOf::Answer });
-        // A wait that ends while something is asked is over with the answer, or a grace later.
-        let either = |until: Instant, since: Instant| {
-            let silent = env.last_answer < since;
-            let for_want_of = if silent { WantOf::Answer } else { WantOf::Key };
-            Some(Limit { at: until.max(since) + env.grace, for_want_of })
-        };
         let silence = |since: Instant| since.max(env.last_answer) + env.settings.unreachable_after;
         match (&contender.stage, contender.who.wish.patience) {
-            (Stage::Gated { since, releases }, patience) => match (self.slice.gate(env.now), patience) {
-                (Gate::Until(_), Patience::Until(until)) => key(until),
-                (Gate::Until(_), Patience::Once | Patience::OnceBy(_) | Patience::ForEver) => None,
+            (Stage::Gated { since, releases }, patience) => match (self.gate_of(contender, env), patience) {
+                (Gate::Until { .. } | Gate::After(_) | Gate::Rest(_), Patience::Until(until)) => key(until),
+                (Gate::Until { .. } | Gate::After(_) | Gate::Rest(_), _) => None,
                 // It was answered busy before.
                 (_, Patience::Until(until) | Patience::OnceBy(until)) if *releases == Releases::Answered => key(until),
-                (_, Patience::Until(until) | Patience::OnceBy(until)) => either(until, *since),
+                (_, Patience::Until(until) | Patience::OnceBy(until)) => answer(env.cut_off(until, *since)),
                 (_, Patience::Once) => answer(*since + env.settings.command_timeout),
                 (_, Patience::ForEver) => answer(silence(*since)),
             },
+            // The key is its own: it waits for the replicas, whatever it was ready to wait for the key.
+            (Stage::Trying(Try { wants: Wants::Replicas, .. }), _) => None,
             (Stage::Trying(attempt), Patience::Until(until) | Patience::OnceBy(until)) => {
-                either(until, attempt.request.sent)
+                let since = attempt.request.sent;
+                // The server answers, only not this one yet: what it said before stands, and what waits in line asked nothing.
+                // What replicas are to know of stands behind the questions of others, too.
+                let behind = env.settings.grants == Grants::Acknowledged && !attempt.request.left;
+                let waits = contender.told_busy || attempt.place == TryPlace::Line || behind;
+                let for_want_of = if waits && since < env.last_answer { WantOf::Key } else { WantOf::Answer };
+                let answered = (until.max(since) + env.settings.grace).max(since + attempt.patience);
+                Some(Limit { at: answered + env.settings.in_line, for_want_of })
+            }
+            // It waits for its turn: for as long as a try may take, or the server answers anybody.
+            (Stage::Trying(attempt), Patience::Once) if attempt.place == TryPlace::Line => {
+                let longest = env.settings.command_timeout + 2 * env.settings.in_line;
+                answer(attempt.request.sent.max(env.last_answer) + longest + env.grace)
+            }
+            (Stage::Trying(attempt), Patience::ForEver) if attempt.place == TryPlace::Line => {
+                answer(silence(attempt.request.sent) + env.grace + env.settings.in_line)
             }
             (Stage::Trying(attempt), Patience::ForEver) => {
                 let since = self.trouble.as_ref()?.since;
-                answer(silence(since).max(attempt.request.sent) + env.grace)
+                answer(silence(since).max(attempt.request.sent) + env.grace + env.settings.in_line)
             }
             (Stage::Sleeping { .. }, Patience::Until(until)) => key(until),
             (Stage::Trying(_) | Stage::Sleeping { .. } | Stage::Resting { .. }, _) => None,
@@ -79,8 +97,10 @@ impl<W, S: Clone + Default> Name<W, S> {
     pub(crate) fn contender_due(&self, env: &Env<'_>) -> Option<Instant> {
         let Tenant::Contender(contender) = &self.tenant else { return None };
         let goes_on = match contender.stage {
-            Stage::Gated { .. } => match self.slice.gate(env.now) {
-                Gate::Until(at) => Some(at),
+            Stage::Gated { .. } => match self.gate_of(contender, env) {
+                Gate::Until { at, .. } | Gate::After(at) => Some(at),
+                // Other names may tell meanwhile that the server is nearer than it seemed.
+                Gate::Rest(at) => Some(at.min(env.now + env.settings.polls.1)),
                 Gate::Open | Gate::Unanswered => None,
             },
             Stage::Trying(_) => None,
@@ -134,17 +154,37 @@ impl<W, S: Clone + Default> Name<W, S> {
         }
     }
 
-    /// Why those are told that they cannot have it whose wait ends now, if it is for want of an answer.
-    pub(crate) fn lasting_trouble(&self, env: &Env<'_>) -> Option<Failure> {
+    /// Why those are told that they cannot have it who stand in the queue and whose wait ends now, if it is for want of an
+    /// answer: the latest try had none that counts, or there has been none for as long as one may take.
+    pub(crate) fn why_not(&self, env: &Env<'_>) -> Option<Failure> {
         let trouble = self.trouble.as_ref().filter(|trouble| trouble.lasts(env.last_answer));
-        trouble.map(|trouble| trouble.failure)
+        let silent = |since: &Instant| *since.max(&env.last_answer) + env.grace <= env.now;
+        let unheard = || self.asks_since(env).filter(silent).map(|_| Failure::Unreachable { may_have_run: false });
+        trouble.map(|trouble| trouble.failure).or_else(unheard)
+    }
+
+    /// Since when somebody has been waiting here for an answer of the server.
+    fn asks_since(&self, env: &Env<'_>) -> Option<Instant> {
+        match &self.tenant {
+            Tenant::Contender(contender) => match contender.stage {
+                Stage::Trying(attempt) => Some(attempt.request.sent),
+                Stage::Gated { since, .. } => match self.gate_of(contender, env) {
+                    Gate::Open | Gate::Unanswered => Some(since),
+                    Gate::Until { .. } | Gate::After(_) | Gate::Rest(_) => None,
+                },
+                Stage::Sleeping { .. } | Stage::Resting { .. } => None,
+            },
+            Tenant::HandingOver(going) => Some(going.request.sent),
+            Tenant::Nobody | Tenant::Hold(_) => None,
+        }
     }
 
     /// Its wait is over. Where the server has been silent for too long all who would wait for ever get the same verdict.
-    fn give_up(&mut self, for_want_of: WantOf, cx: &mut Cx<'_, '_, W, S>) {
+    pub(crate) fn give_up(&mut self, for_want_of: WantOf, cx: &mut Cx<'_, '_, W, S>) {
         let Tenant::Contender(contender) = &self.tenant else { return };
         let may_have_run = matches!(contender.stage, Stage::Trying(attempt) if attempt.request.left);
         let endless = contender.who.wish.patience == Patience::ForEver;
+        let asked = if let Stage::Trying(attempt) = contender.stage { Some(attempt.request.sent) } else { None };
         let rested = matches!(contender.stage, Stage::Resting { .. });
         let known = self.trouble.as_ref().filter(|trouble| rested || trouble.lasts(cx.env.last_answer));
         let failure = match (known, for_want_of) {
@@ -154,6 +194,10 @@ impl<W, S: Clone + Default> Name<W, S> {
         };
         if let Some(failure) = failure.filter(|_| endless) {
             self.fail_endless(failure, cx);
+        }
+        if let (Some(failure), Some(since), None) = (failure, asked, &self.trouble) {
+            // For those behind it, too, until the server answers anybody.
+            self.trouble = Some(Box::new(Trouble { since, failure, silent: true }));
         }
         self.end_contender(Some(failure.map_or(Told::Busy, Told::Failed)), cx);
     }

@@ -4,13 +4,14 @@
 use super::{
     command::{Answer, Fault, Published},
     cx::Cx,
-    effect::{Cause, LogEvent, Told},
+    effect::{Cause, LogEvent, Share, Told},
     env::one_more,
     id::{CommandId, Id},
     name::Name,
     parts::{
         copies::Copies,
-        release::{EndedBy, Release, Why},
+        ending::{EndedBy, Ending},
+        release::{Release, Why},
         slice::{Listeners, Turn},
         subscription::OwnMessage,
     },
@@ -19,7 +20,7 @@ use super::{
 /// So many releases of one name may be unanswered before its next try waits for an answer.
 const UNANSWERED: usize = 64;
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn release(&mut self, why: Why<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         self.old.reap(why.number, why.old, why.lease, cx.env.settings.watchdog, now);
@@ -72,10 +73,12 @@ impl<W, S: Clone + Default> Name<W, S> {
             Err(fault) => {
                 release.copies.unanswered(fault);
                 release.ending.waiters.take().for_each(|waiter| cx.fail(waiter, fault.into()));
+                let later = &mut release.ending.later;
                 if fault.kind.heals() && cx.now() < release.until {
                     release.again = Some(cx.now() + cx.env.pause(cx.env.settings.pauses, release.faults));
                     release.faults = one_more(cx.env.settings.pauses, release.faults);
                 } else {
+                    later.take().for_each(|waiter| cx.fail(waiter, fault.into()));
                     self.give_up_release(at, cx);
                 }
             }
@@ -114,20 +117,39 @@ impl<W, S: Clone + Default> Name<W, S> {
             self.subscription.unexpect(release.own);
         }
         let may_be_missing = ran_before || release.needless;
-        if release.turn == Turn::Yield && self.was_the_last_turn(at) {
-            let listeners = match answer {
-                _ if may_be_missing => Listeners::Unknown,
-                Answer::Released { published, .. } => self.subscription.others(published, release.own),
-                _ => Listeners::Untold,
-            };
-            self.slice.answered(cx.now(), listeners, cx.env.settings.cool_down);
+        let listeners = match answer {
+            _ if may_be_missing => Listeners::Unknown,
+            Answer::Released { published, .. } => self.subscription.others(published, release.own),
+            _ => Listeners::Untold,
+        };
+        match release.turn {
+            Turn::Yield if self.was_the_last_turn(at) => {
+                self.slice.answered(cx.now(), listeners, cx.env.settings);
+            }
+            Turn::Yield | Turn::Keep => self.slice.counted(listeners),
         }
-        let told = || match answer {
+        let told = match answer {
+            _ if release.ending.freed => Told::Freed,
             Answer::Gone if !may_be_missing => Told::Lost(Cause::Gone),
             Answer::Expired if !may_be_missing => Told::AlreadyExpired,
             _ => Told::Freed,
         };
-        release.ending.waiters.take().for_each(|waiter| cx.tell(waiter, told()));
+        self.becomes(&mut release.ending, told, cx);
+    }
+
+    /// It is known what became of the end of a hold: who waits is told, and where nobody does that is kept for whoever asks again.
+    pub(crate) fn becomes(&mut self, ending: &mut Ending<W>, told: Told<S>, cx: &mut Cx<'_, '_, W, S>) {
+        if ending.waiters.is_empty()
+            && ending.later.is_empty()
+            && let Some(id) = ending.may_be_asked_for().filter(|id| self.known.iter().all(|(known, _)| known != id))
+        {
+            self.known.push((id, told.clone()));
+        }
+        for waiter in ending.take() {
+            cx.tell(waiter, told.clone());
+            // Whoever was told does not ask again.
+            ending.ended_by = EndedBy::Drop;
+        }
     }
 
     /// It will not be answered: its lease ends the hold. What is left of it is for whoever asks again.
@@ -138,10 +160,9 @@ impl<W, S: Clone + Default> Name<W, S> {
             self.subscription.unexpect(release.own);
         }
         if release.turn == Turn::Yield && self.was_the_last_turn(at) {
-            self.slice.answered(cx.now(), Listeners::Unknown, cx.env.settings.cool_down);
+            self.slice.answered(cx.now(), Listeners::Unknown, cx.env.settings);
         }
-        // Without a guard nobody would say that nobody asks any more.
-        if release.ended_by == EndedBy::Unlock && release.ending.detached_of.is_none() {
+        if release.ending.may_be_asked_for().is_some() {
             (release.turn, release.own, release.moved_own) = (Turn::Keep, OwnMessage::None, OwnMessage::None);
             self.given_up.push(release);
         }

@@ -1,17 +1,75 @@
 //! Renewals of the live hold: when one leaves, and what its answer means. No answer leaves the deadline alone.
 
+use std::time::Duration;
+
 use super::{
     command::{Answer, Fault, Verb},
     cx::Cx,
     deadline::{Instant, LeaseRequest},
-    effect::{Cause, LogEvent},
+    effect::{Cause, LogEvent, Share},
     env::{bound, one_more},
     id::CommandId,
     name::Name,
-    parts::{hold::Hold, raising::Renewal},
+    parts::{
+        hold::Hold,
+        raising::{Renewal, Renewing},
+    },
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+/// What a [`Verb::Renew`] is for, and until when its hold is believed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raises {
+    /// Nobody wants it any more.
+    Nothing,
+    /// A longer lease that somebody asked for, since then: one whose answer did not count is asked for within the time of the first.
+    Longer { since: Instant },
+    /// The watchdog's lease; `again`: the one before it had no answer.
+    Watched { deadline: Instant, again: bool },
+    /// What is left of fixed leases. `as_taken`: whatever server knows of the hold knows all of its lease, and it need only be
+    /// looked for.
+    Fixed { deadline: Instant, as_taken: bool },
+}
+
+impl<W, S> Name<W, S> {
+    /// What this command is for that is about to leave.
+    pub(crate) fn raises(&self, id: CommandId, watchdog: Duration) -> Raises {
+        let Some(hold) = self.tenant.hold() else { return Raises::Nothing };
+        let deadline = hold.deadline;
+        match &hold.renewal {
+            Renewal::Sent(renewing) if renewing.command == id => {
+                if hold.watched() {
+                    return Raises::Watched { deadline, again: renewing.faults > 0 };
+                }
+                Raises::Fixed { deadline, as_taken: !hold.grown && hold.kept_back(watchdog).is_none() }
+            }
+            _ => {
+                let extension = hold.extensions.iter().find(|extension| extension.command == id);
+                extension.map_or(Raises::Nothing, |extension| Raises::Longer { since: extension.request.sent })
+            }
+        }
+    }
+
+    /// Whether this command is for a hold that is not over by now.
+    pub(crate) fn wants(&self, id: CommandId, now: Instant) -> bool {
+        self.live(now).is_some_and(|hold| {
+            matches!(&hold.renewal, Renewal::Sent(renewing) if renewing.command == id)
+                || hold.extensions.iter().any(|extension| extension.command == id)
+        })
+    }
+
+    /// Until when the hold is believed in.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.tenant.hold().map(|hold| hold.deadline)
+    }
+
+    /// Whether [`Event::RenewAlong`](super::event::Event::RenewAlong) would send something.
+    pub(crate) fn renews_by(&self, by: Instant, watchdog: Duration) -> bool {
+        let plain = |hold: &&Hold<W, S>| hold.watched() && hold.bound().is_none() && hold.renewal == Renewal::Idle;
+        self.tenant.hold().filter(plain).and_then(|hold| hold.due(watchdog)).is_some_and(|due| due <= by)
+    }
+}
+
+impl<W, S: Share<W>> Name<W, S> {
     /// Sends the renewal that is due.
     pub(crate) fn renew(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         self.renew_by(cx.now(), cx);
@@ -19,8 +77,7 @@ impl<W, S: Clone + Default> Name<W, S> {
 
     /// Others are renewed now: the watchdog's own renewal that is due by then goes along.
     pub(crate) fn renew_along(&mut self, by: Instant, cx: &mut Cx<'_, '_, W, S>) {
-        let plain = |hold: &Hold<W, S>| hold.watched() && hold.bound().is_none() && hold.renewal == Renewal::Idle;
-        if self.tenant.hold().is_some_and(plain) {
+        if self.renews_by(by, cx.env.settings.watchdog) {
             self.renew_by(by, cx);
         }
     }
@@ -39,14 +96,15 @@ impl<W, S: Clone + Default> Name<W, S> {
         let faults = if let Renewal::Retry { faults, .. } = hold.renewal { faults } else { 0 };
         hold.probe = false;
         let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
-        hold.renewal = Renewal::Sent { command, request, faults };
+        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, faults }));
     }
 
     /// Whether the answer was for a renewal.
     pub(crate) fn renewed(&mut self, id: CommandId, answer: Result<Answer, Fault>, cx: &mut Cx<'_, '_, W, S>) -> bool {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return false };
-        let Renewal::Sent { command, request, faults } = hold.renewal else { return false };
+        let Renewal::Sent(renewing) = &hold.renewal else { return false };
+        let Renewing { command, request, faults } = **renewing;
         if command != id {
             return false;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     admit::say_contended,
     cx::Cx,
-    effect::Told,
+    effect::{Share, Told},
     env::{Publishes, one_more},
     name::Name,
     parts::contender::{Releases, Stage},
@@ -18,13 +18,15 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Whoever sleeps for a TTL sleeps longer by chance, but by no more than this.
 const LONGEST_JITTER: Duration = Duration::from_millis(15);
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     /// The key is somebody else's, for so long unless it is renewed.
     pub(crate) fn sleep(&mut self, retry_in: Option<Duration>, cx: &mut Cx<'_, '_, W, S>) {
         let (now, watchdog) = (cx.now(), cx.env.settings.watchdog);
         let Some(contender) = self.tenant.contender_mut() else { return };
         say_contended(&mut contender.who, cx);
-        if contender.who.wish.patience.asks_once() {
+        contender.told_busy = true;
+        let over = contender.who.until().is_some_and(|until| until <= now);
+        if contender.who.wish.patience.asks_once() || over {
             return self.end_contender(Some(Told::Busy), cx);
         }
         // A TTL that somebody stripped says nothing, and a long one may not be true any more: a deletion, an eviction and a
@@ -44,6 +46,15 @@ impl<W, S: Clone + Default> Name<W, S> {
     pub(crate) fn listen(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         if cx.env.shape.publishes != Publishes::Never && self.subscription.open() {
             cx.listen();
+        }
+    }
+
+    /// Nothing may wake who sleeps from now on. Those who hear of one interruption do not all ask in that moment.
+    pub(crate) fn polls_soon(&mut self, cx: &Cx<'_, '_, W, S>) {
+        if let Some(contender) = self.tenant.contender_mut()
+            && let Stage::Sleeping { poll, .. } = &mut contender.stage
+        {
+            *poll = cx.now() + cx.env.pause(cx.env.settings.polls, contender.polls);
         }
     }
 

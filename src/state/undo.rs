@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | a waiter in the queue | it leaves the queue |
 //! | the contender, before its try left | the try is withdrawn |
-//! | the contender, after its try left | released behind it; its answer, or the lack of one, is watched for |
+//! | the contender, after its try left | released behind it, where they take one way; or once it is answered; its answer, or the lack of one, is watched for |
 //! | the contender, where an earlier try may have run | released; old copies are reaped |
 //! | the successor of a hand-over | the hand-over goes on, and what it brings is released or goes to the next |
 //! | a nested acquisition | the server is told the count that remains |
@@ -14,18 +14,14 @@
 
 use super::{
     cx::Cx,
-    effect::Told,
+    effect::{Share, Told},
+    env::Grants,
     id::Id,
     name::Name,
-    parts::{
-        contender::Stage,
-        copies::Lost,
-        release::{EndedBy, Why},
-        tenant::Tenant,
-    },
+    parts::{contender::Stage, ending::EndedBy, release::Why, tenant::Tenant},
 };
 
-impl<W, S: Clone + Default> Name<W, S> {
+impl<W, S: Share<W>> Name<W, S> {
     /// Whatever this id stands for is over. `waiter` wants to know how that goes.
     pub(crate) fn end(&mut self, id: Id, waiter: Option<W>, cx: &mut Cx<'_, '_, W, S>) {
         if self.tenant.hold().is_some_and(|hold| hold.has(id)) {
@@ -38,6 +34,11 @@ impl<W, S: Clone + Default> Name<W, S> {
             return self.ask_after(id, waiter, cx);
         }
         self.given_up.retain(|release| release.ending.id != Some(id));
+        self.known.retain(|(known, _)| *known != id);
+        let handing = if let Tenant::HandingOver(going) = &mut self.tenant { Some(&mut going.ending) } else { None };
+        let ended = handing.into_iter().chain(self.releases.iter_mut().map(|release| &mut release.ending));
+        // Nobody will ask any more.
+        ended.filter(|ending| ending.id == Some(id)).for_each(|ending| ending.ended_by = EndedBy::Drop);
         match &mut self.tenant {
             Tenant::Contender(contender) if contender.who.id == id => self.end_contender(None, cx),
             Tenant::HandingOver(going) if going.is_for(id) => going.successor = None,
@@ -49,12 +50,13 @@ impl<W, S: Clone + Default> Name<W, S> {
     /// It ended before, and somebody asks again what becomes of it.
     fn ask_after(&mut self, id: Id, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
         if let Some(release) = self.releases.iter_mut().find(|release| release.ending.id == Some(id)) {
-            release.ended_by = EndedBy::Unlock;
-            release.ending.waiters.push(waiter);
+            release.ending.asked_again(waiter);
         } else if let Tenant::HandingOver(going) = &mut self.tenant
             && going.ending.id == Some(id)
         {
-            going.ending.waiters.push(waiter);
+            going.ending.asked_again(waiter);
+        } else if let Some((_, told)) = self.known.take_first(|(known, _)| *known == id) {
+            cx.tell(waiter, told);
         } else if let Some(waiter) = self.resume_release(id, waiter, cx) {
             cx.tell(waiter, Told::NotHeld);
         }
@@ -74,12 +76,21 @@ impl<W, S: Clone + Default> Name<W, S> {
             awaited = attempt.request.left.then_some(attempt.command);
             contender.uncertain |= attempt.request.left;
         }
-        let lost = contender.copies.lost();
+        let watchdog = cx.env.settings.watchdog;
         match awaited {
-            // As long as its own answer may come there is nothing to be guessed.
-            Some(command) if lost.is_none() => self.old.await_answer(number, command, lease),
-            Some(_) => self.old.reap(number, Lost::Anywhere, lease, cx.env.settings.watchdog, cx.now()),
-            None => self.old.reap(number, lost, lease, cx.env.settings.watchdog, cx.now()),
+            Some(command) if cx.env.settings.grants == Grants::Acknowledged => {
+                // Its release might overtake it on the other way: it leaves when the answer is there, or will not come.
+                self.old.hold_back(number, command, lease, cx.now());
+                contender.uncertain = false;
+            }
+            Some(command) => {
+                self.old.reap(number, contender.copies.given_up(), lease, watchdog, cx.now());
+                // An answer to the last of them says nothing of those that will never be answered.
+                if contender.copies.lost().is_none() {
+                    self.old.await_answer(number, command);
+                }
+            }
+            None => self.old.reap(number, contender.copies.lost(), lease, watchdog, cx.now()),
         }
         if contender.uncertain {
             self.release(Why::over(number, lease), cx);

@@ -42,6 +42,15 @@ impl Patience {
         }
     }
 
+    /// Whether the caller has nothing left to wait for by then.
+    pub(crate) fn ends_by(self, at: Instant) -> bool {
+        match self {
+            Self::Once | Self::OnceBy(_) => true,
+            Self::Until(until) => until <= at,
+            Self::ForEver => false,
+        }
+    }
+
     /// Whether it waits for nothing but an answer.
     pub(crate) fn asks_once(self) -> bool {
         matches!(self, Self::Once | Self::OnceBy(_))

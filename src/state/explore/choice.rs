@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::state::Answer;
+
 use super::{
     config::Config,
     step::Step,
@@ -23,6 +25,9 @@ impl World {
             }
             if self.left.deaths > 0 {
                 out.push(Step::Die(at));
+            }
+            if self.left.endings > 0 && !process.ending && !process.closed {
+                out.push(Step::WindDown(at));
             }
             if self.left.closes > 0 && !process.closed {
                 out.push(Step::Close(at));
@@ -95,6 +100,18 @@ impl World {
         }
         if !process.answers.is_empty() {
             out.push(Step::Answer(at));
+        }
+        if !process.apart.is_empty() {
+            out.push(Step::RunApart(at));
+        }
+        if let Some((_, answer)) = process.apart_answers.front() {
+            out.push(Step::AnswerApart(at));
+            if self.left.too_few > 0 && matches!(answer, Ok(Answer::Granted { .. })) {
+                out.push(Step::AnswerTooFew(at));
+            }
+        }
+        if self.left.cuts > 0 && !(process.apart.is_empty() && process.apart_answers.is_empty()) {
+            out.push(Step::CutApart(at));
         }
         if self.left.cuts > 0 && !(process.sent.is_empty() && process.answers.is_empty()) {
             out.push(Step::Cut(at));

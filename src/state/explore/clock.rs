@@ -2,7 +2,7 @@
 
 use crate::state::Event;
 
-use super::{config::Config, process::Run, promise::Promise, world::World};
+use super::{config::Config, process::Run, promise::Promise, server, world::World};
 
 /// A hold may be offered for so many ticks.
 const LEASE_TICKS: u8 = 3;
@@ -15,9 +15,7 @@ impl World {
     pub(crate) fn almost_tick(&mut self, run: &mut Run<'_>) {
         self.late = true;
         (0..self.processes.len()).for_each(|at| self.process(at).ahead = None);
-        if self.key.is_some_and(|key| key.ttl == 1) {
-            (self.key, self.silent) = (None, true);
-        }
+        self.silent |= server::almost_tick(&mut self.key);
         if !run.config.late_timers {
             self.fire_all(run);
         }
@@ -35,15 +33,12 @@ impl World {
     fn pass_time(&mut self, config: &Config) {
         let answered_for = self.key.is_none_or(|key| self.answers_for(key.number));
         if let Some(key) = &mut self.key {
-            key.ttl = key.ttl.saturating_sub(1);
             key.ghost = if answered_for { 0 } else { key.ghost + 1 };
             if key.ghost > config.ghost_ticks {
                 self.broken = Some(Promise::AGhostDiesSoon);
             }
-            if key.ttl == 0 {
-                (self.key, self.silent) = (None, true);
-            }
         }
+        self.silent |= server::tick(&mut self.key);
         for at in 0..self.processes.len() {
             let process = self.process(at);
             process.parked = if process.name.is_offered() { process.parked + 1 } else { 0 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::{Lease, Settings};
+use crate::state::{Grants, Lease, Settings};
 
 use super::server::TICK;
 
@@ -46,7 +46,8 @@ pub(crate) struct Config {
     /// So many commands that were answered run again; so many go to the end of the line, since the server lacked their script.
     pub(crate) repeats: u8,
     pub(crate) requeues: u8,
-    /// So many clients end; so many servers are followed by one that has nothing, and its clients are told.
+    /// So many clients are about to end; so many end; so many servers are followed by one that has nothing, and its clients are told.
+    pub(crate) endings: u8,
     pub(crate) closes: u8,
     pub(crate) failovers: u8,
     /// So many guards are given up for a hold that stays; so many holds are made longer.
@@ -58,6 +59,10 @@ pub(crate) struct Config {
     pub(crate) forced_by: ForcedBy,
     /// How long a process keeps a name to itself, in ticks; 0 is over at every end.
     pub(crate) slice: u8,
+    /// Replicas are to know of grants: acquires take another way.
+    pub(crate) acknowledged: bool,
+    /// So many grants too few of them know of.
+    pub(crate) too_few: u8,
     /// Owners that hold nest.
     pub(crate) nest: bool,
     /// Guards are unlocked by somebody who waits for the answer.
@@ -77,7 +82,7 @@ pub(crate) struct Config {
     pub(crate) ghost_ticks: u8,
     /// So many ticks a key may be free while somebody waits and nothing is under way.
     pub(crate) free_ticks: u8,
-    /// So many states are enough.
+    /// So many states are enough. Only a world that is too large for a machine has fewer than all of them.
     pub(crate) cap: usize,
 }
 
@@ -95,6 +100,7 @@ impl Default for Config {
             deaths: 0,
             repeats: 0,
             requeues: 0,
+            endings: 0,
             closes: 0,
             failovers: 0,
             detaches: 0,
@@ -103,6 +109,8 @@ impl Default for Config {
             copies: 1,
             forced_by: ForcedBy::FirstProcess,
             slice: 9,
+            acknowledged: false,
+            too_few: 0,
             nest: false,
             unlock: false,
             lag: false,
@@ -113,7 +121,7 @@ impl Default for Config {
             idle_ticks: false,
             ghost_ticks: 3,
             free_ticks: 3,
-            cap: 3_000_000,
+            cap: usize::MAX,
         }
     }
 }
@@ -125,9 +133,13 @@ impl Config {
             watchdog: WATCHDOG_TICKS * TICK,
             command_timeout: LONG * TICK,
             unreachable_after: LONG * TICK,
+            turns: (2 * TICK, TICK),
+            in_line: none,
+            grace: Duration::from_nanos(1),
             slice: u32::from(self.slice) * TICK,
             // A timer that may fire at any time.
             cool_down: Duration::from_nanos(1),
+            grants: if self.acknowledged { Grants::Acknowledged } else { Grants::Answered },
             pauses: (none, none),
             polls: (none, none),
         }

@@ -11,15 +11,15 @@ use std::{
 
 use crate::state::{
     Answer, Command, CommandId, Effect, Env, Era, Event, Heard, Id, Instant, Lease, Link, Name, Owner, Patience,
-    Published, Settings, Shape, Told, Verb, Wish,
+    Settings, Shape, Told, Verb, Wish,
 };
 
-use super::server::{self, Key, Tells};
+use super::server::{self, Key};
 
 const MS: u64 = 1_000_000;
 
 /// Whoever is overtaken more often has no bound.
-const MANY: u32 = 60;
+const MANY: u32 = 200;
 
 /// The far one asks at so many moments, each a run of its own, this far apart: a span that is a part of nothing else.
 const MOMENTS: u64 = 120;
@@ -122,13 +122,18 @@ impl Road {
         }
     }
 
+    fn round_trip(&self, who: Who) -> Duration {
+        Duration::from_nanos(2 * self.away(who))
+    }
+
     fn on(&mut self, who: Who, event: Event<u64>) {
         // An instant before which nothing happened: some look back.
         let now = Instant::from_nanos(self.now + MS);
         let mut effects = Vec::new();
+        let round_trip = self.round_trip(who);
         let Self { names, drawn, settings, .. } = self;
         let mut draw = || draw(drawn);
-        names[who as usize].on(event, &mut env(now, settings, &mut draw), &mut effects);
+        names[who as usize].on(event, &mut env(now, round_trip, settings, &mut draw), &mut effects);
         for effect in effects {
             self.perform(who, effect, now);
         }
@@ -136,20 +141,22 @@ impl Road {
 
     fn take(&mut self, who: Who, id: Id, now: Instant) {
         let mut effects = Vec::new();
+        let round_trip = self.round_trip(who);
         let Self { names, drawn, settings, .. } = self;
         let mut draw = || draw(drawn);
-        names[who as usize].take(id, &mut env(now, settings, &mut draw), &mut effects);
+        names[who as usize].take(id, &mut env(now, round_trip, settings, &mut draw), &mut effects);
         for effect in effects {
             self.perform(who, effect, now);
         }
     }
 
     fn perform(&mut self, who: Who, effect: Effect<u64, ()>, now: Instant) {
-        let away = self.away(who);
+        let (away, round_trip) = (self.away(who), self.round_trip(who));
         match effect {
             Effect::Send(command) => {
                 let mut none = || 0;
-                let wanted = self.names[who as usize].leaves(command.id, &env(now, &self.settings, &mut none));
+                let wanted =
+                    self.names[who as usize].leaves(command.id, &env(now, round_trip, &self.settings, &mut none));
                 let id = command.id.0;
                 let next = match (command.verb, who) {
                     (Verb::Release { .. }, _) => Next::Release(who, id),
@@ -161,10 +168,8 @@ impl Road {
                     self.in_time(away, next);
                 }
             }
-            Effect::Tell(task, Told::Granted { id, offered, .. }) => {
-                if offered {
-                    self.take(who, id, now);
-                }
+            Effect::Tell(task, Told::Granted { id, .. }) => {
+                self.take(who, id, now);
                 self.in_time(self.course.section, Next::Ends(who, id.0));
                 match who {
                     Who::Far => self.got = Some(self.now),
@@ -213,17 +218,15 @@ impl Road {
     fn arrives(&mut self, who: Who, id: u64) {
         let Some(command) = self.commands.remove(&id) else { return };
         let was_free = self.key.is_none();
-        let (mut answer, tells) = server::run(&mut self.key, command.number.0, command.verb, false);
+        let answered = server::run(&mut self.key, command.number.0, command.verb, false);
         let took = was_free && self.key.is_some();
         self.overtaken += u32::from(took && who == Who::Near && self.asked.is_some());
-        if tells == Tells::Waiters {
+        let answer = server::told(answered, || {
             let listens = |who: &Who| self.listens[*who as usize];
             let all: Vec<Who> = [Who::Near, Who::Far].into_iter().filter(listens).collect();
             all.iter().for_each(|who| self.in_time(self.away(*who), Next::Heard(*who, Word::Message)));
-            if let Answer::Released { published, .. } | Answer::Moved { published, .. } = &mut answer {
-                *published = Published::To(all.len() as u32);
-            }
-        }
+            all.len() as u32
+        });
         self.answers.insert(id, answer);
         self.in_time(self.away(who), Next::Answered(who, id));
     }
@@ -285,13 +288,14 @@ fn draw(drawn: &mut u64) -> u64 {
     *drawn
 }
 
-fn env<'a>(now: Instant, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
+fn env<'a>(now: Instant, round_trip: Duration, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
     Env {
         now,
         link: Link(1),
         era: Era(0),
         last_answer: now,
         grace: Duration::from_millis(15),
+        round_trip,
         chance: CHANCE,
         shape: Shape::PLAIN,
         settings,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::{Event, Fault, FaultKind, Heard, Owner};
+use crate::state::{Beyond, Event, Fault, FaultKind, Heard, Owner};
 
 use super::{
     process::Run,
@@ -43,13 +43,19 @@ impl World {
         let task = &mut self.process(p).tasks[usize::from(t)];
         task.extensions += 1;
         let id = task.guards[guard];
-        self.on(p, Event::Extend { id, lease: EXTENDED, waiter: Waiter::Extension(t) }, run);
+        self.on(p, Event::Extend { id, lease: EXTENDED, beyond: Beyond::Refused, waiter: Waiter::Extension(t) }, run);
     }
 
     pub(crate) fn close(&mut self, p: usize, run: &mut Run<'_>) {
         self.left.closes -= 1;
         self.process(p).closed = true;
         self.on(p, Event::Closed, run);
+    }
+
+    pub(crate) fn wind_down(&mut self, p: usize, run: &mut Run<'_>) {
+        self.left.endings -= 1;
+        self.process(p).ending = true;
+        self.on(p, Event::Ending, run);
     }
 
     pub(crate) fn lose_key(&mut self) {
@@ -70,6 +76,8 @@ impl World {
             (process.link, process.era, process.knows_era) = (process.link + 1, process.era + 1, false);
             let sent = std::mem::take(&mut process.sent);
             process.answers.extend(sent.iter().map(|command| (command.id, Err(fault))));
+            self.lose_apart(at);
+            let process = self.process(at);
             if process.channel == Channel::Open {
                 process.heard.clear();
                 process.heard.push_back(Heard::Interrupted);

@@ -1,14 +1,14 @@
 //! What befalls the commands of a world: links, strays, the server and the subscriptions that it tells.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use crate::state::{Answer, Command, Event, Fault, FaultKind, Heard, HoldNumber, Published, Verb};
+use crate::state::{Answer, Command, Event, Fault, FaultKind, Heard, HoldNumber, Verb};
 
 use super::{
     config::ForcedBy,
     process::Run,
     promise::Promise,
-    server::{self, Tells},
+    server,
     world::{Channel, Process, Waiter, World},
 };
 
@@ -43,6 +43,49 @@ impl World {
             self.broken = Some(Promise::OwnReleaseGoesFirst);
         }
         self.process(p).answers.push_back((command.id, Ok(answer)));
+    }
+
+    /// The same of the other way, which knows no order.
+    pub(crate) fn run_apart(&mut self, p: usize, run: &Run<'_>) {
+        let Some(command) = self.process(p).apart.pop_front() else { return };
+        let answer = self.run_at_server(command.number, command.verb);
+        // Where nothing is lost every release is answered before.
+        let orderly = run.config.cuts == 0 && run.config.ticks == 0 && !self.stray_ran;
+        let lets_go = |key: server::Key| self.processes[p].name.is_released(HoldNumber(key.number));
+        if orderly && matches!(answer, Answer::Busy { .. }) && self.key.is_some_and(lets_go) {
+            self.broken = Some(Promise::OwnReleaseGoesFirst);
+        }
+        self.process(p).apart_answers.push_back((command.id, Ok(answer)));
+    }
+
+    pub(crate) fn answer_apart(&mut self, p: usize, run: &mut Run<'_>) {
+        if let Some((command, answer)) = self.process(p).apart_answers.pop_front() {
+            self.on(p, Event::Answered { command, answer }, run);
+        }
+    }
+
+    /// It was granted, and the replicas do not know.
+    pub(crate) fn answer_too_few(&mut self, p: usize, run: &mut Run<'_>) {
+        self.left.too_few -= 1;
+        let fault = Fault { kind: FaultKind::TooFewReplicas, may_have_run: true };
+        if let Some((command, _)) = self.process(p).apart_answers.pop_front() {
+            self.on(p, Event::Answered { command, answer: Err(fault) }, run);
+        }
+    }
+
+    /// The other way is given up: answers are lost, and what did not run may run late.
+    pub(crate) fn cut_apart(&mut self, p: usize) {
+        self.left.cuts -= 1;
+        self.lose_apart(p).into_iter().for_each(|command| self.stray(command));
+    }
+
+    pub(crate) fn lose_apart(&mut self, p: usize) -> VecDeque<Command> {
+        let fault = Fault { kind: FaultKind::Silent, may_have_run: true };
+        let process = self.process(p);
+        process.apart_answers.iter_mut().for_each(|(_, answer)| *answer = Err(fault));
+        let lost = std::mem::take(&mut process.apart);
+        process.apart_answers.extend(lost.iter().map(|command| (command.id, Err(fault))));
+        lost
     }
 
     /// The link is replaced: answers are lost, and what did not run may run late.
@@ -82,7 +125,8 @@ impl World {
     pub(crate) fn die(&mut self, p: usize) {
         self.left.deaths -= 1;
         let process = self.process(p);
-        let sent = std::mem::take(&mut process.sent);
+        let mut sent = std::mem::take(&mut process.sent);
+        sent.append(&mut process.apart);
         let link = process.link;
         self.processes[p] = Arc::new(Process::dead(link));
         sent.into_iter().for_each(|command| self.stray(command));
@@ -112,7 +156,7 @@ impl World {
         let believed = self.believers().any(|(_, it)| it == number);
         let what = |key: Option<server::Key>| key.map(|key| (key.number, key.count));
         let before = what(self.key);
-        let (mut answer, tells) = server::run(&mut self.key, number, verb, self.late);
+        let answered = server::run(&mut self.key, number, verb, self.late);
         if believed && before != what(self.key) {
             match verb {
                 Verb::Release { holds: 0, .. } => self.broken = Some(Promise::NobodyFreesABelievedHold),
@@ -129,15 +173,7 @@ impl World {
                 self.harmed = Some(0);
             }
         }
-        if tells == Tells::Waiters {
-            let heard = Published::To(self.publish());
-            if let Answer::Released { published, .. } | Answer::Moved { published, .. } | Answer::Done { published } =
-                &mut answer
-            {
-                *published = heard;
-            }
-        }
-        answer
+        server::told(answered, || self.publish())
     }
 
     /// How many hear it.

@@ -35,14 +35,14 @@ mod process;
 mod promise;
 mod search;
 mod seen;
-mod server;
+pub(crate) mod server;
 mod small;
 mod step;
 mod story;
 mod world;
 
 #[cfg(test)]
-pub(crate) use self::step::Step;
+pub(crate) use self::{config::Config, process::Run, step::Step, story::in_words, world::World};
 pub(crate) use self::{
     configs::{Named, all},
     search::{End, Limits, Outcome, search},

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::state::{Cause, Command, Effect, End, Env, Era, Event, Fault, Id, Instant, Link, Settings, Shape, Told};
+use crate::state::{
+    Cause, Command, Effect, End, Env, Era, Event, Fault, Id, Instant, Link, LogEvent, Settings, Shape, Told, Verb,
+};
 
 use super::{
     config::Config,
@@ -85,20 +87,24 @@ impl World {
             Effect::Send(command) if run.config.lag => process.outbox.push_back(command),
             Effect::Send(command) => self.leave(p, command, run),
             Effect::Withdraw(command) => process.outbox.retain(|it| it.id != command),
-            Effect::Tell(Waiter::Task(t), Told::Granted { id, offered, .. }) => {
+            Effect::Tell(Waiter::Task(t), Told::Granted { id, .. }) => {
                 let task = &mut process.tasks[usize::from(t)];
                 if task.asks != Some(id) {
                     // Nobody is there to receive it.
                     return self.on_at(p, Event::Dropped { id }, now, run);
                 }
                 task.asks = None;
-                if offered {
-                    task.offered = Some(id)
+                let comes_later = process.left_to.take_if(|left_to| *left_to == id).is_some();
+                if comes_later {
+                    task.offered = Some(id);
                 } else {
-                    task.guards.push(id)
+                    task.guards.push(id);
                 }
                 if !process.name.is_held(id, now) {
                     self.broken = Some(Promise::WhatIsGrantedIsHeld);
+                }
+                if !comes_later {
+                    self.take_offered(p, id, run);
                 }
             }
             Effect::Tell(Waiter::Task(t), told) => {
@@ -130,12 +136,17 @@ impl World {
                     self.broken = Some(Promise::AKeptHoldIsNotLost);
                 }
             }
+            Effect::Log(LogEvent::Granted(_) | LogEvent::Passed(_) | LogEvent::HandedOver(_)) if process.ending => {
+                self.broken = Some(Promise::NobodyIsLetInAtTheEnd);
+            }
+            Effect::Log(LogEvent::Passed(id) | LogEvent::HandedOver(id)) => process.left_to = Some(id),
             Effect::Listen => process.channel = Channel::Asked,
             Effect::Unlisten => {
                 process.channel = Channel::Closed;
                 process.heard.clear();
             }
-            Effect::WakeAt(at) => process.armed = Some(at),
+            // Unless a sooner one was asked for: whoever takes what it was granted may have asked in between.
+            Effect::WakeAt(at) => process.armed = Some(process.armed.map_or(at, |armed| armed.min(at))),
             // Nobody in a world watches a hold, reads the log or waits for a forced release.
             _ => {}
         }
@@ -147,7 +158,9 @@ impl World {
         let process = self.process(p);
         let mut none = || 0;
         if process.name.leaves(command.id, &env(now, (process.link, process.era), &run.settings, &mut none)) {
-            process.sent.push_back(command);
+            let apart = run.config.acknowledged && matches!(command.verb, Verb::Acquire { holds: 1, .. });
+            let way = if apart { &mut process.apart } else { &mut process.sent };
+            way.push_back(command);
         } else {
             run.tell(|| format!("    {:?} does not leave", command.id));
             self.process(p).answers.push_back((command.id, Err(Fault::WITHDRAWN)));
@@ -167,6 +180,7 @@ fn env<'a>(now: Instant, (link, era): (u8, u8), settings: &'a Settings, draw: &'
         era: Era(era.into()),
         last_answer: now,
         grace: GRACE,
+        round_trip: Duration::ZERO,
         chance: 0,
         shape: Shape::PLAIN,
         settings,

@@ -38,6 +38,7 @@ pub(crate) enum Promise {
     ATicketIsSomebodys,
     WhatIsGrantedIsHeld,
     WhoIsAloneIsNeverBusy,
+    NobodyIsLetInAtTheEnd,
     /// What the state says of itself is not true.
     TheStateIsSound(&'static str),
     NothingPanics(&'static str),
@@ -76,6 +77,7 @@ impl Promise {
             Self::AnExtensionIsAnswered => "an extension is never answered",
             Self::ATicketIsSomebodys => "a hold has a ticket that nobody has",
             Self::WhatIsGrantedIsHeld => "a hold was granted that is over",
+            Self::NobodyIsLetInAtTheEnd => "a client that is about to end gives a hold to somebody who had none",
             Self::WhoIsAloneIsNeverBusy => "who is alone in the world is told that somebody else holds",
 
             Self::TheStateIsSound(what) | Self::NothingPanics(what) => what,

@@ -1,4 +1,4 @@
-//! The server: what the scripts do to the one key, as a table. Time is in ticks.
+//! The server: what the scripts do to the one key, as a table. Time is in ticks. `tests/explore` holds it to the scripts.
 
 use std::time::Duration;
 
@@ -22,6 +22,32 @@ pub(crate) enum Tells {
     Nobody,
     /// All that listen: the key is free, or will be sooner than they were told.
     Waiters,
+}
+
+/// What is answered once those were told whom the command tells; `publish` tells them, and says how many heard it.
+pub(crate) fn told((mut answer, tells): (Answer, Tells), publish: impl FnOnce() -> u32) -> Answer {
+    if tells == Tells::Waiters {
+        let heard = Published::To(publish());
+        if let Answer::Released { published, .. } | Answer::Moved { published, .. } | Answer::Done { published } =
+            &mut answer
+        {
+            *published = heard;
+        }
+    }
+    answer
+}
+
+/// A tick passes. Whether the key ends with it.
+pub(crate) fn tick(key: &mut Option<Key>) -> bool {
+    if let Some(key) = key {
+        key.ttl = key.ttl.saturating_sub(1);
+    }
+    key.take_if(|key| key.ttl == 0).is_some()
+}
+
+/// Next to nothing is left of a tick. Whether the key ends now: what ends with the tick has ended already.
+pub(crate) fn almost_tick(key: &mut Option<Key>) -> bool {
+    key.take_if(|key| key.ttl == 1).is_some()
 }
 
 /// Whole ticks of a lease. What begins just before a tick ends just before one.
@@ -54,7 +80,11 @@ pub(crate) fn run(key: &mut Option<Key>, number: u64, verb: Verb, late: bool) ->
             raise(at, lease);
             quiet(Answer::Granted { holds: at.count, fence: None })
         }
-        Verb::Acquire { .. } => quiet(Answer::Busy { retry_in: Some(u32::from(at.ttl) * TICK) }),
+        Verb::Acquire { .. } => {
+            // The tick that is almost over is no time to wait.
+            let left = u32::from(at.ttl) - u32::from(late);
+            quiet(Answer::Busy { retry_in: Some(left * TICK) })
+        }
         Verb::Release { holds: 0, .. } if its => {
             *key = None;
             (Answer::Released { holds: 0, published: Published::No }, Tells::Waiters)

@@ -2,7 +2,7 @@
 
 use super::{
     config::Config,
-    configs::{Named, base, leases, named, tasks},
+    configs::{Named, WIDE, base, leases, named, tasks},
 };
 
 pub(super) fn kept() -> Vec<Named> {
@@ -10,6 +10,31 @@ pub(super) fn kept() -> Vec<Named> {
     vec![
         named("n1", "A, X; a client ends, 1 cut, 2 ticks", Config { closes: 1, cuts: 1, ticks: 2, ..one_each() }),
         named("n2", "A, B, X; a client ends, no time", Config { closes: 1, ticks: 0, ..base() }),
+        named(
+            "n10",
+            "A nests, B, X; a client is about to end, and ends; the server loses its key, no time",
+            Config { endings: 1, closes: 1, server_losses: 1, ticks: 0, nest: true, ..tasks(&[2, 1], &[1]) },
+        ),
+        named(
+            "n9",
+            "hand-overs: A, B for 3 ticks, X; a client is about to end, and ends; 2 ticks",
+            Config { endings: 1, closes: 1, ticks: 2, leases: leases(&[3, 3], &[3]), ..base() },
+        ),
+        named(
+            "q1",
+            "A twice, X, replicas are to know of grants: too few do once; 1 drop, no time",
+            Config { too_few: 1, drops: 1, ticks: 0, acknowledged: true, ..tasks(&[2], &[1]) },
+        ),
+        named(
+            "q2",
+            "the same, slice over at every end, 1 cut, 1 tick",
+            Config { cuts: 1, drops: 1, slice: 0, acknowledged: true, ..one_each() },
+        ),
+        named(
+            "q3",
+            "A, B, X, replicas are to know of grants; 1 cut, no time",
+            Config { cuts: 1, ticks: 0, acknowledged: true, ..base() },
+        ),
         named(
             "n3",
             "A nests, X; a guard is detached, 3 ticks",
@@ -24,7 +49,7 @@ pub(super) fn kept() -> Vec<Named> {
         named(
             "n6",
             "A nests, X; another server follows, 2 ticks",
-            Config { failovers: 1, nest: true, ticks: 2, ..tasks(&[2], &[1]) },
+            Config { failovers: 1, nest: true, ticks: 2, cap: WIDE, ..tasks(&[2], &[1]) },
         ),
         named(
             "n8",

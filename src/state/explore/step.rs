@@ -27,12 +27,19 @@ pub(crate) enum Step {
     Requeue(u8),
     Answer(u8),
     Cut(u8),
+    /// The same for the other way of acquires that replicas are to know of.
+    RunApart(u8),
+    AnswerApart(u8),
+    AnswerTooFew(u8),
+    CutApart(u8),
     /// The subscription is confirmed, brings something, ends.
     Confirm(u8),
     Hear(u8),
     Interrupt(u8),
     Timer(u8),
     Die(u8),
+    /// A client is about to end; it ends.
+    WindDown(u8),
     Close(u8),
     /// The guard goes and the hold stays; a guard is made of it again; it ends without one.
     Detach(u8, u8, u8),
@@ -94,12 +101,17 @@ impl World {
                 self.process(p.into()).sent.rotate_left(1);
             }
             Step::Answer(p) => self.answer_next(p.into(), run),
+            Step::RunApart(p) => self.run_apart(p.into(), run),
+            Step::AnswerApart(p) => self.answer_apart(p.into(), run),
+            Step::AnswerTooFew(p) => self.answer_too_few(p.into(), run),
+            Step::CutApart(p) => self.cut_apart(p.into()),
             Step::Cut(p) => self.cut(p.into()),
             Step::Confirm(p) => self.confirm(p.into()),
             Step::Hear(p) => self.hear(p.into(), run),
             Step::Interrupt(p) => self.interrupt(p.into(), run),
             Step::Timer(p) => self.fire(p.into(), run),
             Step::Die(p) => self.die(p.into()),
+            Step::WindDown(p) => self.wind_down(p.into(), run),
             Step::Close(p) => self.close(p.into(), run),
             Step::Detach(p, t, guard) => self.detach(p.into(), t, guard.into(), run),
             Step::Attach(p, t) => self.attach(p.into(), t),

@@ -102,12 +102,17 @@ impl Display for Step {
             Self::RunTwice(p) => write!(f, "the server runs the next command of process {p}, and will run it again"),
             Self::Requeue(p) => write!(f, "the next command of process {p} goes to the end of its line"),
             Self::Answer(p) => write!(f, "an answer comes to process {p}"),
+            Self::RunApart(p) => write!(f, "the server runs the acquire of process {p}"),
+            Self::AnswerApart(p) => write!(f, "process {p} hears what became of its acquire"),
+            Self::AnswerTooFew(p) => write!(f, "too few replicas know of the grant to process {p}"),
+            Self::CutApart(p) => write!(f, "process {p} gives its acquire up"),
             Self::Cut(p) => write!(f, "the link of process {p} is cut"),
             Self::Confirm(p) => write!(f, "the server confirms the subscription of process {p}"),
             Self::Hear(p) => write!(f, "process {p} hears something"),
             Self::Interrupt(p) => write!(f, "the subscription of process {p} is interrupted"),
             Self::Timer(p) => write!(f, "a timer of process {p} fires"),
             Self::Die(p) => write!(f, "process {p} dies"),
+            Self::WindDown(p) => write!(f, "the client of process {p} is about to end"),
             Self::Close(p) => write!(f, "the client of process {p} ends"),
             Self::Detach(p, t, guard) => write!(f, "task {t} of process {p} detaches guard {guard}"),
             Self::Attach(p, t) => write!(f, "task {t} of process {p} attaches again"),
@@ -141,6 +146,15 @@ fn summary(world: &World) -> String {
         world.time,
         if believers.is_empty() { "nobody believes".to_owned() } else { believers.join(", ") }
     )
+}
+
+/// All that a world is, in words, with short names for the numbers that were drawn.
+#[cfg(test)]
+pub(crate) fn in_words(world: &World) -> String {
+    let mut world = world.clone();
+    // How much was drawn is no part of what a process is.
+    (0..world.processes.len()).for_each(|at| world.process(at).drawn = 0);
+    Names::default().rename(&format!("{world:?}"))
 }
 
 /// Short names for the numbers that were drawn.

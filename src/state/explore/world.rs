@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::state::{Answer, Command, CommandId, Fault, Heard, HoldNumber, Id, Instant, Name, Verb};
+use crate::state::{Answer, Command, CommandId, Fault, Heard, HoldNumber, Id, Instant, Name, Share, Verb};
 
 use super::{
     config::Config,
@@ -22,6 +22,11 @@ const LATE_NANOS: u64 = 30_000_000;
 
 /// No instant is smaller than so many ticks: whoever looks back in time finds some.
 const FIRST_TICK: u64 = 100;
+
+/// Guards share nothing here.
+impl<W> Share<W> for () {
+    fn of(_: &W) -> Self {}
+}
 
 /// Who waits for an answer of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +71,9 @@ pub(crate) struct Process {
     /// On their way to the server, in order, and the answers on their way back.
     pub(crate) sent: VecDeque<Command>,
     pub(crate) answers: VecDeque<(CommandId, Result<Answer, Fault>)>,
+    /// The same of acquires whose grants replicas are to know of: they take another way.
+    pub(crate) apart: VecDeque<Command>,
+    pub(crate) apart_answers: VecDeque<(CommandId, Result<Answer, Fault>)>,
     pub(crate) link: u8,
     /// Which server answers, and whether the state was told.
     pub(crate) era: u8,
@@ -77,9 +85,12 @@ pub(crate) struct Process {
     pub(crate) ahead: Option<Instant>,
     /// The live hold whose time is over although nobody said so yet.
     pub(crate) over: Option<HoldNumber>,
+    /// Whom a hold is about to be left to, who comes for it later: what its own command brought is taken at once.
+    pub(crate) left_to: Option<Id>,
     /// So many ticks a hold has been offered to somebody who does not take it.
     pub(crate) parked: u8,
     pub(crate) drawn: u64,
+    pub(crate) ending: bool,
     pub(crate) closed: bool,
     pub(crate) dead: bool,
 }
@@ -119,11 +130,13 @@ pub(crate) struct Left {
     pub(crate) deaths: u8,
     pub(crate) repeats: u8,
     pub(crate) requeues: u8,
+    pub(crate) endings: u8,
     pub(crate) closes: u8,
     pub(crate) failovers: u8,
     pub(crate) detaches: u8,
     pub(crate) extensions: u8,
     pub(crate) forces: u8,
+    pub(crate) too_few: u8,
 }
 
 impl Hash for Process {
@@ -132,7 +145,8 @@ impl Hash for Process {
         self.name.hash(h);
         self.tasks.hash(h);
         (&self.outbox, &self.sent, &self.answers).hash(h);
-        (self.era, self.knows_era, self.closed).hash(h);
+        (&self.apart, &self.apart_answers).hash(h);
+        (self.era, self.knows_era, self.ending, self.closed).hash(h);
         (self.link, self.channel, &self.heard, self.armed, self.ahead, self.over, self.parked, self.dead).hash(h);
     }
 }
@@ -156,6 +170,8 @@ impl Process {
             outbox: VecDeque::new(),
             sent: VecDeque::new(),
             answers: VecDeque::new(),
+            apart: VecDeque::new(),
+            apart_answers: VecDeque::new(),
             link: 0,
             era: 0,
             knows_era: true,
@@ -164,8 +180,10 @@ impl Process {
             armed: None,
             ahead: None,
             over: None,
+            left_to: None,
             parked: 0,
             drawn: 0,
+            ending: false,
             closed: false,
             dead: false,
         }
@@ -178,7 +196,8 @@ impl Process {
 
     /// Commands or answers are on their way.
     pub(crate) fn is_under_way(&self) -> bool {
-        !(self.outbox.is_empty() && self.sent.is_empty() && self.answers.is_empty())
+        let apart = self.apart.is_empty() && self.apart_answers.is_empty();
+        !(self.outbox.is_empty() && self.sent.is_empty() && self.answers.is_empty() && apart)
     }
 
     /// Nothing will come to it but time.
@@ -198,11 +217,13 @@ impl Left {
             deaths: config.deaths,
             repeats: config.repeats,
             requeues: config.requeues,
+            endings: config.endings,
             closes: config.closes,
             failovers: config.failovers,
             detaches: config.detaches,
             extensions: config.extensions,
             forces: config.forces,
+            too_few: config.too_few,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The one who tries at the server for this process: how far it has come. What it does next is decided in `attempt.rs`.
 
+use std::time::Duration;
+
 use super::{
     super::{
         deadline::{Instant, LeaseRequest},
@@ -18,11 +20,17 @@ pub(crate) struct Contender<W> {
     pub(crate) copies: Copies,
     /// By what the server said last, or did not say, the key may be ours.
     pub(crate) uncertain: bool,
+    /// An earlier try may have got what the last one was granted.
+    pub(crate) repeated: bool,
     /// A forced release saw this number: its grant is lost at once.
     pub(crate) forced: bool,
     pub(crate) stage: Stage,
     /// Answers in a row that came later than their own lease.
     pub(crate) late: u8,
+    /// Somebody else had it, the last time that the server was heard.
+    pub(crate) told_busy: bool,
+    /// It waited for the turn of others, and not for a release of ours alone.
+    pub(crate) let_others_first: bool,
     pub(crate) faults: u8,
     pub(crate) polls: u8,
 }
@@ -73,6 +81,27 @@ pub(crate) struct Try {
     pub(crate) behind: bool,
     /// What it finds may be a lost hold of ours.
     pub(crate) finds_ours: bool,
+    pub(crate) wants: Wants,
+    pub(crate) place: TryPlace,
+    /// So long its answer may take, by what was known of the way when it was decided.
+    pub(crate) patience: Duration,
+}
+
+/// Where a try stands until it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TryPlace {
+    /// Behind others of this client, of which there are enough under way: it asks nothing.
+    Line,
+    /// It leaves as soon as there is a link.
+    Link,
+}
+
+/// What an acquire on its way is still waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wants {
+    Answer,
+    /// It was granted.
+    Replicas,
 }
 
 /// Tries of one name that had no answer that counts. Kept from contender to contender.

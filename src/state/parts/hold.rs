@@ -16,14 +16,16 @@ use super::{
         command::{Fault, Note},
         deadline::{Instant, LeaseRequest},
         effect::Cause,
+        env::Settings,
         id::{HoldNumber, Id, Owner},
+        wish::Lease,
     },
     copies::Lost,
     counting::Counting,
     list::{Few, Seldom},
     loss::{Loss, Remains},
     raising::{Extension, Renewal},
-    ticket::Ticket,
+    ticket::{Guard, Ticket},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,23 +51,30 @@ pub(crate) struct Hold<W, S> {
     pub(crate) renewal: Renewal,
     /// Somebody asked for a look at the server now.
     pub(crate) probe: bool,
+    /// Its lease became longer after it was taken: a server that knows of the hold may know nothing of that.
+    pub(crate) grown: bool,
     /// Old copies of its acquire that may run.
     pub(crate) old: Lost,
-    /// Passed on or handed over, and not taken yet.
-    pub(crate) offered: bool,
     /// Its name was told to somebody else, who could release the next owner's by it.
     pub(crate) shown: bool,
-    pub(crate) fence: Option<u64>,
-    pub(crate) note: Note,
+    /// Most have neither.
+    said: Option<Box<Said>>,
     pub(crate) loss: Option<Box<Loss>>,
 }
 
+/// What is said with a hold: by the server with its grant, and by its owner with its release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Said {
+    fence: Option<u64>,
+    note: Note,
+}
+
 impl<W, S> Hold<W, S> {
-    /// A fresh one with its first ticket, if anybody is there to have it. `request` is what was asked for, and is answered now.
+    /// A fresh one with its first ticket. `request` is what was asked for, and is answered now.
     pub(crate) fn new(
         number: HoldNumber,
         (owner, share): (Owner, S),
-        first: Option<Ticket>,
+        first: Ticket,
         request: LeaseRequest,
         now: Instant,
     ) -> Self {
@@ -73,8 +82,8 @@ impl<W, S> Hold<W, S> {
             number,
             owner,
             share,
-            floor: first.as_ref().and_then(|first| first.floor),
-            tickets: first.map_or(Few::None, Few::One),
+            floor: first.floor,
+            tickets: Few::One(first),
             counting: None,
             extensions: Seldom::default(),
             deadline: request.deadline(),
@@ -87,12 +96,31 @@ impl<W, S> Hold<W, S> {
             raising: 0,
             renewal: Renewal::Idle,
             probe: false,
+            grown: false,
             old: Lost::None,
-            offered: false,
             shown: false,
-            fence: None,
-            note: Note::Unused,
+            said: None,
             loss: None,
+        }
+    }
+
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.said.as_ref()?.fence
+    }
+
+    pub(crate) fn fenced(&mut self, fence: Option<u64>) {
+        if fence.is_some() || self.said.is_some() {
+            self.said.get_or_insert_default().fence = fence;
+        }
+    }
+
+    pub(crate) fn note(&self) -> Note {
+        self.said.as_ref().map_or(Note::Unused, |said| said.note)
+    }
+
+    pub(crate) fn noted(&mut self, note: Note) {
+        if note != Note::Unused || self.said.is_some() {
+            self.said.get_or_insert_default().note = note;
         }
     }
 
@@ -137,6 +165,11 @@ impl<W, S> Hold<W, S> {
         self.tickets.as_slice().iter().filter_map(|ticket| ticket.bound).min()
     }
 
+    /// Until then its owner may believe in it.
+    pub(crate) fn until(&self) -> Instant {
+        self.bound().map_or(self.deadline, |bound| bound.min(self.deadline))
+    }
+
     /// Why it is over by now, if it is.
     pub(crate) fn over(&self, now: Instant) -> Option<Cause> {
         let bound = self.bound();
@@ -171,6 +204,7 @@ impl<W, S> Hold<W, S> {
         self.is_answered(request, now);
         if request.deadline() > self.deadline {
             (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease);
+            self.grown = true;
         }
         self.reached = self.reached.max(request.reached());
     }
@@ -192,11 +226,20 @@ impl<W, S> Hold<W, S> {
         self.tickets.push(ticket);
     }
 
+    /// One of its tickets is on other terms, since then.
+    pub(crate) fn settled(&mut self, id: Id, lease: Lease, max_hold: Option<Duration>, since: Instant) {
+        if let Some(ticket) = self.ticket(id) {
+            *ticket = Ticket { guard: ticket.guard, ..Ticket::on_terms(id, lease, max_hold, since) };
+            let floor = ticket.floor;
+            self.floor = self.floor.max(floor);
+        }
+    }
+
     /// The next owner takes it over as it stands, number and deadline and all.
     pub(crate) fn passed_to(&mut self, owner: Owner, share: S, first: Ticket, now: Instant) {
         (self.owner, self.share, self.taken) = (owner, share, now);
         (self.tickets, self.counting) = (Few::One(first), None);
-        (self.offered, self.note) = (true, Note::Unused);
+        self.noted(Note::Unused);
     }
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket. It is asked for at once.
@@ -210,7 +253,7 @@ impl<W, S> Hold<W, S> {
 
     /// When a renewal has to leave. Who was offered it and did not take it gets what is left of the lease, and no more.
     pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
-        if self.offered {
+        if self.is_offered() {
             return None;
         }
         let at_once = self.probe || self.kept_back(watchdog).is_some();
@@ -218,7 +261,7 @@ impl<W, S> Hold<W, S> {
             return None;
         }
         match self.renewal {
-            Renewal::Sent { .. } => None,
+            Renewal::Sent(_) => None,
             Renewal::Retry { at, .. } => Some(at),
             Renewal::Idle if at_once => Some(self.renewed),
             Renewal::Idle => Some(self.renewed + watchdog / 3),
@@ -244,23 +287,5 @@ impl<W, S> Hold<W, S> {
     pub(crate) fn may_be_there(&self, now: Instant) -> bool {
         let maybe = self.loss.as_ref().is_some_and(|loss| matches!(loss.cause, Cause::Expired | Cause::Forced));
         maybe && self.kept + self.runs_late() > now
-    }
-
-    /// Lost, and to be released with its last ticket.
-    pub(crate) fn is_to_release(&self) -> bool {
-        self.loss.as_ref().is_some_and(|loss| loss.remains == Remains::Field)
-    }
-
-    /// Its release was decided.
-    pub(crate) fn let_go(&mut self) {
-        if let Some(loss) = &mut self.loss {
-            loss.remains = Remains::Nothing;
-        }
-    }
-
-    /// A lost hold that only detached tickets keep is forgotten then.
-    pub(crate) fn remembered_until(&self) -> Option<Instant> {
-        let only_detached = self.tickets.as_slice().iter().all(Ticket::is_detached);
-        self.loss.as_ref().filter(|_| only_detached).map(|loss| loss.until)
     }
 }

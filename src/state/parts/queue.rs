@@ -47,7 +47,7 @@ impl<W> Queue<W> {
         self.0.is_none()
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Waiting<W>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting<W>> {
         self.0.iter().flat_map(|waiters| &waiters.waiting)
     }
 

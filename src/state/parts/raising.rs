@@ -9,16 +9,21 @@ use super::super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Renewal {
     Idle,
-    Sent {
-        command: CommandId,
-        request: LeaseRequest,
-        faults: u8,
-    },
+    /// Few are on their way at a time.
+    Sent(Box<Renewing>),
     /// So many had no answer; the next one is due then.
     Retry {
         faults: u8,
         at: Instant,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Renewing {
+    pub(crate) command: CommandId,
+    pub(crate) request: LeaseRequest,
+    /// So many before it had no answer.
+    pub(crate) faults: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -24,7 +24,6 @@ pub(crate) struct Release<W> {
     pub(crate) moved_own: OwnMessage,
     /// Whose end it is, and who wait for its answer.
     pub(crate) ending: Ending<W>,
-    pub(crate) ended_by: EndedBy,
     pub(crate) command: Option<CommandId>,
     pub(crate) copies: Copies,
     /// The first half of an abandoned hand-over freed it, or a copy of that half did: there need be nothing left.
@@ -37,14 +36,6 @@ pub(crate) struct Release<W> {
     pub(crate) until: Instant,
     pub(crate) faults: u8,
     pub(crate) again: Option<Instant>,
-}
-
-/// Who ended what is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum EndedBy {
-    /// Somebody who waits for the answer, and may ask again after a fault.
-    Unlock,
-    Drop,
 }
 
 /// What is to be released, and what follows from it.
@@ -81,13 +72,11 @@ impl<W> Why<W> {
 impl<W> Release<W> {
     pub(crate) fn new(why: Why<W>, own: OwnMessage, now: Instant) -> Self {
         let Why { number, then, moved_own, lease, late, turn, note, ending, old: _ } = why;
-        let ended_by = if ending.waiters.is_empty() { EndedBy::Drop } else { EndedBy::Unlock };
         Self {
             number,
             then,
             moved_own,
             ending,
-            ended_by,
             command: None,
             copies: Copies::default(),
             needless: false,

@@ -137,7 +137,8 @@ impl Subscription {
             (_, OwnMessage::Perhaps) => Listeners::Unknown,
             (_, OwnMessage::None) if since => Listeners::Unknown,
             (Published::To(1), OwnMessage::Expected) => Listeners::None,
-            (Published::To(_), _) => Listeners::Some,
+            (Published::To(all), OwnMessage::Expected) => Listeners::Some(all - 1),
+            (Published::To(others), OwnMessage::None) => Listeners::Some(others),
         }
     }
 }

@@ -7,7 +7,8 @@ pub(crate) enum Tenant<W, S> {
     Nobody,
     Contender(Contender<W>),
     Hold(Hold<W, S>),
-    HandingOver(HandingOver<W>),
+    /// Few names are ever on their way.
+    HandingOver(Box<HandingOver<W>>),
 }
 
 impl<W, S> Tenant<W, S> {
@@ -27,6 +28,10 @@ impl<W, S> Tenant<W, S> {
         if let Self::Hold(hold) = self { Some(hold) } else { None }
     }
 
+    pub(crate) fn contender(&self) -> Option<&Contender<W>> {
+        if let Self::Contender(contender) = self { Some(contender) } else { None }
+    }
+
     pub(crate) fn contender_mut(&mut self) -> Option<&mut Contender<W>> {
         if let Self::Contender(contender) = self { Some(contender) } else { None }
     }
@@ -36,6 +41,15 @@ impl<W, S> Tenant<W, S> {
         match self {
             Self::Contender(contender) => contender.who.owner == owner,
             Self::HandingOver(going) => going.successor.as_ref().is_some_and(|who| who.owner == owner),
+            Self::Nobody | Self::Hold(_) => false,
+        }
+    }
+
+    /// Somebody has nothing of it yet, and will.
+    pub(crate) fn awaits_first_hold(&self) -> bool {
+        match self {
+            Self::Contender(_) => true,
+            Self::HandingOver(going) => going.successor.is_some(),
             Self::Nobody | Self::Hold(_) => false,
         }
     }

@@ -1,5 +1,7 @@
 //! One acquisition's share of a hold. What its end means is decided in `end.rs`.
 
+use std::time::Duration;
+
 use super::super::{
     deadline::Instant,
     id::Id,
@@ -12,6 +14,8 @@ pub(crate) struct Ticket {
     /// Under the watchdog.
     pub(crate) watched: bool,
     pub(crate) guard: Guard,
+    /// When its caller was told.
+    pub(crate) given: Instant,
     /// When its hold has to be over.
     pub(crate) bound: Option<Instant>,
     /// How far its fixed lease reaches: no bound that is gone by then keeps the hold shorter.
@@ -21,6 +25,8 @@ pub(crate) struct Ticket {
 /// What became of a ticket's guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
+    /// Its caller was told, and did not come for it yet.
+    Offered,
     Kept,
     /// Given up, and the ticket kept.
     Detached,
@@ -30,15 +36,19 @@ pub(crate) enum Guard {
 
 impl Ticket {
     pub(crate) fn is_detached(&self) -> bool {
-        self.guard != Guard::Kept
+        matches!(self.guard, Guard::Detached | Guard::Unlocked)
     }
 
     /// `since` is when its time began: the sending of the request for it, or the pass.
     pub(crate) fn new(id: Id, wish: &Wish, since: Instant) -> Self {
-        let (watched, floor) = match wish.lease {
+        Self::on_terms(id, wish.lease, wish.max_hold, since)
+    }
+
+    pub(crate) fn on_terms(id: Id, lease: Lease, max_hold: Option<Duration>, since: Instant) -> Self {
+        let (watched, floor) = match lease {
             Lease::Watchdog => (true, None),
             Lease::Fixed(lease) => (false, Some(since + lease)),
         };
-        Self { id, watched, guard: Guard::Kept, bound: wish.max_hold.map(|bound| since + bound), floor }
+        Self { id, watched, guard: Guard::Offered, given: since, bound: max_hold.map(|bound| since + bound), floor }
     }
 }

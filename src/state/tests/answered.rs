@@ -106,7 +106,7 @@ fn after_five_such_answers_it_gives_up() {
     }
     it.ms += 200;
     let effects = it.answered(command, OURS);
-    assert_eq!(effects.last(), Some(&failed("a", Failure::Unreachable { may_have_run: true })));
+    assert_eq!(effects.last(), Some(&failed("a", Failure::AnsweredLate)));
 }
 
 #[test]

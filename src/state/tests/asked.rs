@@ -66,12 +66,11 @@ fn an_owner_lets_go_of_its_lost_hold_before_it_asks_again() {
 fn a_fence_comes_with_the_grant_and_goes_with_a_pass() {
     let mut it = Story::new();
     it.locks("a", 1);
-    let fenced = |who, id: u64, offered, fence| {
-        [tell(who, Told::Granted { id: Id(1_000 + id), share: (), offered, fence: Some(fence) })]
-    };
-    assert_eq!(it.answered(2, Answer::Granted { holds: 1, fence: Some(7) }), fenced("a", 1, false, 7));
+    let fenced =
+        |who, id: u64, fence| [tell(who, Told::Granted { id: Id(1_000 + id), share: Of(who), fence: Some(fence) })];
+    assert_eq!(it.answered(2, Answer::Granted { holds: 1, fence: Some(7) }), fenced("a", 1, 7));
     it.locks("b", 2);
-    assert_eq!(it.dropped(1), fenced("b", 2, true, 7));
+    assert_eq!(it.dropped(1), fenced("b", 2, 7));
 }
 
 #[test]

@@ -42,6 +42,30 @@ fn a_hand_over_is_not_granted_any_more() {
     assert_eq!(it.answered(4, moved), [send(5, 3, FREE)]);
 }
 
+/// Nobody works under it.
+#[test]
+fn a_hold_that_was_offered_and_not_taken_is_released() {
+    let mut it = Story::new().held();
+    it.locks("b", 2);
+    assert_eq!(it.dropped(1), [offered("b", 2)]);
+    assert_eq!(it.on(Event::Closed), [send(3, 1, FREE)]);
+    assert_eq!(it.ended, [End::Over, End::Over]);
+    assert!(!it.take(2));
+    assert_eq!(it.dropped(2), []);
+    it.answered(3, FREED);
+    assert!(it.name.is_done());
+}
+
+#[test]
+fn an_owner_that_nests_in_what_it_did_not_take_yet_is_told() {
+    let mut it = Story::new().held();
+    it.locks("b", 2);
+    it.dropped(1);
+    assert_eq!(it.nests("inner", 2, 12), [send(3, 1, nested(2))]);
+    assert_eq!(it.on(Event::Closed), [failed("inner", Failure::Closed), send(4, 1, FREE)]);
+    assert_eq!(it.answered(3, Answer::Granted { holds: 2, fence: None }), []);
+}
+
 #[test]
 fn releases_go_on() {
     let mut it = Story::new().held();

@@ -8,7 +8,7 @@ fn detach(it: &mut Story, id: u64) {
 
 fn attach(it: &mut Story, owner: u64) -> Option<u64> {
     let now = it.now();
-    it.name.attach(Owner(owner), now).map(|(id, ())| id.0 - 1_000)
+    it.name.attach(Owner(owner), now).map(|(id, _)| id.0 - 1_000)
 }
 
 #[test]

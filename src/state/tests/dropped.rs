@@ -60,6 +60,38 @@ fn an_answer_that_comes_after_the_release_was_answered_is_released_again() {
     assert!(it.name.is_done());
 }
 
+/// It may have run by then, and its answer be lost.
+#[test]
+fn a_try_that_is_not_answered_yet_is_released_every_third_of_a_lease_too() {
+    let mut it = Story::new();
+    it.locks("a", 1);
+    it.link = 2;
+    it.dropped(1);
+    it.answered(3, Answer::Gone);
+    assert_eq!(it.tick_at(11_000), [send(4, 1, FREE)]);
+    it.answered(4, FREED);
+    assert_eq!(it.silent(2), []);
+    assert_eq!(it.tick_at(21_000), [send(5, 1, FREE)]);
+}
+
+/// One more, and that is forgotten whose watch ends first; one round of releases is enough for many.
+#[test]
+fn however_many_are_dropped_a_bounded_number_of_them_is_watched_for() {
+    let mut it = Story::new();
+    for id in 1..=WATCHED as u64 + 1 {
+        it.ms += 1;
+        it.locks("a", id);
+        it.link += 1;
+        let sent = it.dropped(id);
+        let Some(Effect::Send(release)) = sent.last() else { panic!("{sent:?}") };
+        it.answered(release.id.0, Answer::Gone);
+    }
+    let first = it.wakes_at.expect("it looks again");
+    let released = it.tick_at(first + 1);
+    assert_eq!(released.len(), WATCHED);
+    assert!(!released.iter().any(|sent| matches!(sent, Effect::Send(Command { number: HoldNumber(1), .. }))));
+}
+
 #[test]
 fn a_try_that_will_never_be_answered_is_released_every_third_of_a_lease() {
     let mut it = Story::new();

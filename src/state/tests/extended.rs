@@ -3,7 +3,11 @@
 use super::*;
 
 fn extend(it: &mut Story, ms: u64) -> Effects {
-    it.on(Event::Extend { id: Id(1_001), lease: Duration::from_millis(ms), waiter: "extends" })
+    extend_or(it, ms, Beyond::Refused)
+}
+
+fn extend_or(it: &mut Story, ms: u64, beyond: Beyond) -> Effects {
+    it.on(Event::Extend { id: Id(1_001), lease: Duration::from_millis(ms), beyond, waiter: "extends" })
 }
 
 #[test]
@@ -35,6 +39,20 @@ fn it_may_not_reach_beyond_max_hold() {
     it.answered(2, OURS);
     assert_eq!(extend(&mut it, 60_001), [failed("extends", Failure::BeyondBound)]);
     assert_eq!(extend(&mut it, 60_000).len(), 1);
+}
+
+#[test]
+fn one_that_may_be_cut_ends_with_max_hold() {
+    let mut it = Story::new();
+    it.asks("a", 1, Wish { lease: FIXED, max_hold: Some(2 * LEASE), patience: Patience::ForEver });
+    it.answered(2, OURS);
+    it.ms = 11_000;
+    assert_eq!(extend_or(&mut it, 60_000, Beyond::Cut), [send(3, 1, Verb::Renew { lease: 50_000 * MS })]);
+    assert_eq!(it.answered(3, RENEWED), [tell("extends", Told::Extended)]);
+    assert_eq!(extend_or(&mut it, 40_000, Beyond::Cut), [send(4, 1, Verb::Renew { lease: 40_000 * MS })]);
+    it.ms = 60_000;
+    assert!(it.is_held(1));
+    assert_eq!(it.tick_at(61_000), [tell("extends", Told::Lost(Cause::MaxHold)), send(5, 1, FREE)]);
 }
 
 #[test]
@@ -84,4 +102,29 @@ fn one_that_an_earlier_server_did_is_asked_of_the_present_one() {
     assert_eq!(it.answered(3, RENEWED)[0], send(4, 1, Verb::Renew { lease: 2 * LEASE }));
     let effects = it.answered(4, RENEWED);
     assert!(effects.contains(&tell("extends", Told::Extended)), "{effects:?}");
+}
+
+/// A server that has the hold of an earlier one has all of its lease only where nothing made it longer.
+#[test]
+fn a_fixed_lease_that_became_longer_is_not_only_looked_for() {
+    let as_taken = |it: &Story, id| match it.name.raises(CommandId(id), LEASE) {
+        Raises::Fixed { as_taken, .. } => as_taken,
+        other => panic!("{other:?}"),
+    };
+    let mut it = Story::new().held_fixed();
+    it.on(Event::NewEra);
+    assert!(as_taken(&it, 3));
+    let mut it = Story::new().held_fixed();
+    extend(&mut it, 60_000);
+    assert!(matches!(it.name.raises(CommandId(3), LEASE), Raises::Longer { .. }));
+    it.answered(3, RENEWED);
+    it.on(Event::NewEra);
+    assert!(!as_taken(&it, 4), "it was extended");
+    let mut it = Story::new();
+    it.ask("a", 1, FIXED, Patience::ForEver);
+    it.silent(2);
+    it.on(Event::Tick);
+    it.answered(3, OURS);
+    it.on(Event::NewEra);
+    assert!(!as_taken(&it, 4), "the first try may have taken it");
 }

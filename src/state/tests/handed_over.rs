@@ -27,7 +27,7 @@ fn a_fence_is_drawn_for_every_owner() {
     it.locks("b", 2);
     assert_eq!(it.dropped(1), [send(4, 1, hand_over(3, LEASE))], "it is not passed");
     let effects = it.answered(4, Answer::Moved { published: Published::No, fence: Some(8) });
-    assert_eq!(effects, [tell("b", Told::Granted { id: Id(1_002), share: (), offered: true, fence: Some(8) })]);
+    assert_eq!(effects, [tell("b", Told::Granted { id: Id(1_002), share: Of("b"), fence: Some(8) })]);
 }
 
 #[test]
@@ -46,6 +46,8 @@ fn both_halves_are_undone_where_nobody_tries_behind_them() {
     it.silent(4);
     assert_eq!(it.answered(5, Answer::Gone), [send(6, 3, FREE)]);
     it.answered(6, Answer::Gone);
+    assert!(!it.name.is_done(), "whoever unlocked it may ask again");
+    it.dropped(1);
     assert!(it.name.is_done());
 }
 

@@ -1,13 +1,17 @@
 //! Events in, effects out, compared as values: each test is a story of one name, and each file is about one event. What must
 //! always be true is checked after every event.
 
+mod acknowledged;
 mod answered;
 mod asked;
 mod closed;
 mod detached;
 mod dropped;
+mod ending;
 mod extended;
 mod forced;
+mod gated;
+mod given_away;
 mod handed_over;
 mod heard;
 mod leaving;
@@ -15,15 +19,21 @@ mod memory;
 mod nested;
 mod new_era;
 mod noted;
+mod replicas;
+mod settled;
+mod slice;
 mod ticked;
+mod turns;
 mod unlocked;
+mod untaken;
+mod waits;
 
 use std::time::Duration;
 
 use super::{
-    Answer, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Heard, HoldNumber, Id,
-    Instant, Lease, Link, LogEvent, Name, Note, Owner, Patience, Published, Settings, Shape, Told, Unlockable, Verb,
-    Wish,
+    Answer, Beyond, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants, Heard,
+    HoldNumber, Id, Instant, Lease, Link, LogEvent, Name, Note, Owner, Patience, Published, Raises, Settings, Shape,
+    Share, Told, Unlockable, Verb, WATCHED, Wish,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -37,18 +47,30 @@ const BUSY: Answer = Answer::Busy { retry_in: Some(LEASE) };
 const FREED: Answer = Answer::Released { holds: 0, published: Published::To(0) };
 const RENEWED: Answer = Answer::Done { published: Published::No };
 
-type Effects = Vec<Effect<&'static str, ()>>;
+/// What guards share: who asked for the hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Of(&'static str);
+
+impl Share<&'static str> for Of {
+    fn of(waiter: &&'static str) -> Self {
+        Self(waiter)
+    }
+}
+
+type Effects = Vec<Effect<&'static str, Of>>;
 
 /// One name, and the world around it as a test wants it. Numbers are drawn from one on.
 struct Story {
-    name: Name<&'static str, ()>,
+    name: Name<&'static str, Of>,
     settings: Settings,
     shape: Shape,
     ms: u64,
     grace: Duration,
+    round_trip: Duration,
     drawn: u64,
     link: u64,
     era: u64,
+    chance: u16,
     /// In milliseconds; just now, if nothing is said.
     last_answer: Option<u64>,
     /// Commands that are to be sent stay here, instead of leaving at once.
@@ -67,9 +89,11 @@ impl Story {
             shape: Shape::PLAIN,
             ms: 1_000,
             grace: 15 * MS,
+            round_trip: Duration::ZERO,
             drawn: 0,
             link: 1,
             era: 1,
+            chance: 0,
             last_answer: None,
             waits: None,
             logged: Vec::new(),
@@ -95,10 +119,10 @@ impl Story {
         at(self.ms)
     }
 
-    fn with<R>(&mut self, ask: impl FnOnce(&mut Name<&'static str, ()>, &mut Env<'_>) -> R) -> R {
+    fn with<R>(&mut self, ask: impl FnOnce(&mut Name<&'static str, Of>, &mut Env<'_>) -> R) -> R {
         let now = self.now();
         let last_answer = self.last_answer.map_or(now, at);
-        let Self { name, settings, shape, grace, drawn, link, era, .. } = self;
+        let Self { name, settings, shape, grace, chance, round_trip, drawn, link, era, .. } = self;
         let mut draw = || {
             *drawn += 1;
             *drawn
@@ -109,7 +133,8 @@ impl Story {
             era: Era(*era),
             last_answer,
             grace: *grace,
-            chance: 0,
+            round_trip: *round_trip,
+            chance: *chance,
             shape: *shape,
             settings,
             draw: &mut draw,
@@ -124,19 +149,29 @@ impl Story {
         self.perform(effects)
     }
 
+    /// Whoever asked comes at once for what its own command brought, and later for what others left it.
     fn perform(&mut self, effects: Effects) -> Effects {
+        let (mut by_others, mut comes) = (false, Vec::new());
         for effect in &effects {
             match effect {
+                Effect::Log(event @ (LogEvent::Passed(_) | LogEvent::HandedOver(_))) => {
+                    by_others = true;
+                    self.logged.push(*event);
+                }
+                Effect::Tell(_, Told::Granted { id, .. }) if !std::mem::take(&mut by_others) => {
+                    comes.push(id.0 - 1_000);
+                }
                 Effect::Send(command) => match &mut self.waits {
                     Some(waits) => waits.push(*command),
                     None => assert!(self.leaves(command.id.0), "{command:?} is not wanted"),
                 },
                 Effect::Log(event) => self.logged.push(*event),
-                Effect::Ended((), end) => self.ended.push(*end),
+                Effect::Ended(_, end) => self.ended.push(*end),
                 Effect::WakeAt(at) => self.wakes_at = Some(at.as_nanos() / 1_000_000),
                 Effect::Withdraw(_) | Effect::Tell(..) | Effect::Listen | Effect::Unlisten => {}
             }
         }
+        comes.into_iter().for_each(|id| assert!(self.take(id)));
         let is_shown =
             |effect: &Effect<_, _>| !matches!(effect, Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..));
         effects.into_iter().filter(is_shown).collect()
@@ -215,6 +250,12 @@ impl Story {
         self.on(Event::Tick)
     }
 
+    fn gives_away(&mut self, id: u64) -> (Option<u64>, Effects) {
+        let mut effects = Vec::new();
+        let number = self.with(|name, env| name.give_away(Id(1_000 + id), env, &mut effects));
+        (number.map(|number| number.0), self.perform(effects))
+    }
+
     fn is_held(&self, id: u64) -> bool {
         self.name.is_held(Id(1_000 + id), self.now())
     }
@@ -228,27 +269,32 @@ fn until(ms: u64) -> Patience {
     Patience::Until(at(ms))
 }
 
-fn send(id: u64, number: u64, verb: Verb) -> Effect<&'static str, ()> {
+fn send(id: u64, number: u64, verb: Verb) -> Effect<&'static str, Of> {
     Effect::Send(Command { id: CommandId(id), number: HoldNumber(number), verb })
 }
 
-fn tell(who: &'static str, told: Told<()>) -> Effect<&'static str, ()> {
+fn tell(who: &'static str, told: Told<Of>) -> Effect<&'static str, Of> {
     Effect::Tell(who, told)
 }
 
-fn failed(who: &'static str, failure: Failure) -> Effect<&'static str, ()> {
+fn failed(who: &'static str, failure: Failure) -> Effect<&'static str, Of> {
     tell(who, Told::Failed(failure))
 }
 
-fn granted(who: &'static str, id: u64) -> Effect<&'static str, ()> {
-    tell(who, Told::Granted { id: Id(1_000 + id), share: (), offered: false, fence: None })
+fn granted(who: &'static str, id: u64) -> Effect<&'static str, Of> {
+    tell(who, Told::Granted { id: Id(1_000 + id), share: Of(who), fence: None })
 }
 
-fn offered(who: &'static str, id: u64) -> Effect<&'static str, ()> {
-    tell(who, Told::Granted { id: Id(1_000 + id), share: (), offered: true, fence: None })
+/// To an owner that holds since `a` asked.
+fn joined(who: &'static str, id: u64) -> Effect<&'static str, Of> {
+    tell(who, Told::Granted { id: Id(1_000 + id), share: Of("a"), fence: None })
 }
 
-fn withdraw(command: u64) -> Effect<&'static str, ()> {
+fn offered(who: &'static str, id: u64) -> Effect<&'static str, Of> {
+    tell(who, Told::Granted { id: Id(1_000 + id), share: Of(who), fence: None })
+}
+
+fn withdraw(command: u64) -> Effect<&'static str, Of> {
     Effect::Withdraw(CommandId(command))
 }
 

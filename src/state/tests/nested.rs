@@ -8,7 +8,7 @@ const TWO: Answer = Answer::Granted { holds: 2, fence: None };
 fn it_asks_for_two_and_shares_the_hold() {
     let mut it = Story::new().held();
     assert_eq!(it.nests("inner", 1, 11), [send(3, 1, nested(2))]);
-    assert_eq!(it.answered(3, TWO), [granted("inner", 11)]);
+    assert_eq!(it.answered(3, TWO), [joined("inner", 11)]);
     assert_eq!(it.name.held(), Some((HoldNumber(1), 2)));
 }
 
@@ -17,7 +17,7 @@ fn a_hold_does_not_end_while_one_is_under_way() {
     let mut it = Story::new().held();
     it.nests("inner", 1, 11);
     assert_eq!(it.dropped(1), []);
-    assert_eq!(it.answered(3, TWO), [granted("inner", 11), send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+    assert_eq!(it.answered(3, TWO), [joined("inner", 11), send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
     assert!(it.is_held(11));
 }
 
@@ -26,10 +26,7 @@ fn one_at_a_time_is_asked_for_and_the_next_says_the_newest_count() {
     let mut it = Story::new().held();
     it.nests("inner", 1, 11);
     assert_eq!(it.nests("innermost", 1, 12), []);
-    assert_eq!(
-        it.answered(3, Answer::Granted { holds: 3, fence: None }),
-        [granted("inner", 11), send(4, 1, nested(3))]
-    );
+    assert_eq!(it.answered(3, Answer::Granted { holds: 3, fence: None }), [joined("inner", 11), send(4, 1, nested(3))]);
 }
 
 #[test]
@@ -90,4 +87,42 @@ fn a_wait_that_ends_without_an_answer_is_told_and_the_count_put_right() {
     it.on(Event::Ask { id: Id(1_011), owner: Owner(1), wish, waiter: "inner" });
     assert_eq!(it.tick_at(2_015), [failed("inner", Failure::Unreachable { may_have_run: true })]);
     assert_eq!(it.answered(3, TWO), [send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+}
+
+#[test]
+fn one_that_stands_in_line_goes_on_for_as_long_as_the_server_answers_anybody() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    let wish = Wish { lease: Lease::Watchdog, max_hold: None, patience: until(1_500) };
+    it.on(Event::Ask { id: Id(1_012), owner: Owner(1), wish, waiter: "in line" });
+    assert_eq!(it.tick_at(2_000), []);
+    it.last_answer = Some(2_000);
+    assert_eq!(it.tick_at(2_014), []);
+    assert_eq!(it.tick_at(2_015), [failed("in line", Failure::Unreachable { may_have_run: false })]);
+}
+
+#[test]
+fn one_that_says_how_long_it_waits_asks_no_more_once_a_pause_would_outlast_that() {
+    let mut it = Story::new().held();
+    let wish = Wish { lease: Lease::Watchdog, max_hold: None, patience: until(1_500) };
+    it.on(Event::Ask { id: Id(1_011), owner: Owner(1), wish, waiter: "inner" });
+    assert_eq!(it.failed(3, FaultKind::Passing, false), [send(4, 1, nested(2))]);
+    it.ms = 1_500;
+    assert_eq!(
+        it.failed(4, FaultKind::Passing, false),
+        [failed("inner", Failure::Unreachable { may_have_run: false })]
+    );
+}
+
+#[test]
+fn one_whom_nobody_came_for_has_its_turn_from_when_it_is_left_alone() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    let answer = Event::Answered { command: CommandId(3), answer: Ok(TWO) };
+    let mut effects = Vec::new();
+    it.with(|name, env| name.on(answer, env, &mut effects));
+    it.ms = 20_000;
+    it.dropped(1);
+    it.tick_at(20_001);
+    assert!(it.is_held(11), "nobody could have had a turn before");
 }

@@ -25,6 +25,33 @@ fn a_renewal_that_is_due_a_little_later_goes_along_with_others() {
     assert_eq!(it.wakes_at, Some(20_000));
 }
 
+/// It comes before the tick that was asked for, and in its place.
+#[test]
+fn a_hold_that_goes_along_or_stays_is_looked_at_again_in_time() {
+    let mut it = Story::new().held();
+    it.wakes_at = None;
+    it.on(Event::RenewAlong { by: at(10_999) });
+    assert_eq!(it.wakes_at, Some(11_000));
+    it.on(Event::RenewAlong { by: at(11_000) });
+    assert_eq!(it.wakes_at, Some(30_881), "its deadline");
+    it.answered(3, RENEWED);
+    assert_eq!(it.wakes_at, Some(11_000));
+}
+
+#[test]
+fn what_a_renewal_is_for_is_known_until_it_is_over() {
+    let raises = |it: &Story, id| it.name.raises(CommandId(id), LEASE);
+    let deadline = Instant::from_nanos(30_881_812_500);
+    let mut it = Story::new().held();
+    assert_eq!(raises(&it, 3), Raises::Nothing);
+    it.tick_at(11_000);
+    assert_eq!(raises(&it, 3), Raises::Watched { deadline, again: false });
+    it.silent(3);
+    assert_eq!((raises(&it, 3), raises(&it, 4)), (Raises::Nothing, Raises::Watched { deadline, again: true }));
+    it.dropped(1);
+    assert_eq!(raises(&it, 4), Raises::Nothing);
+}
+
 #[test]
 fn a_hold_that_is_not_renewed_does_not_go_along() {
     let mut it = Story::new().held_fixed();
@@ -141,7 +168,7 @@ fn once_it_is_taken_it_is_renewed_in_time() {
     it.ms = 12_000;
     assert!(it.take(2));
     assert_eq!(it.with(|name, env| name.check(env)), Ok(()));
-    let renews = |name: &Name<&'static str, ()>| !name.is_quiet();
+    let renews = |name: &Name<&'static str, Of>| !name.is_quiet();
     assert!(renews(&it.name), "it was due");
 }
 

@@ -10,7 +10,8 @@
 //! explore mutants [NAME…]  takes out one rule of the state after another, and prints which world misses it
 //! ```
 //!
-//! `RELATCH_EXPLORE=full` explores each world up to its own cap, however long that takes, and whatever `--secs` says.
+//! `RELATCH_EXPLORE=full` explores each world to its end, or to its cap where it has one, however long that takes, and whatever
+//! `--secs` says.
 
 // It knows more ways to ask for a name's state than the explorer takes.
 #[allow(dead_code, unused_imports)]
@@ -21,7 +22,13 @@ mod state;
 mod explore;
 
 mod args;
+#[cfg(test)]
+mod harness;
 mod mutants;
+#[cfg(test)]
+mod other_search;
+#[cfg(test)]
+mod scripts;
 #[cfg(test)]
 mod stories;
 

@@ -2,7 +2,7 @@
 
 use crate::explore::{
     Step::{self, *},
-    Story, all,
+    Story, all, fair,
 };
 
 fn story(id: &str, steps: &[Step]) -> Story {
@@ -22,4 +22,12 @@ fn keeps_its_promises(id: &str, steps: &[Step]) {
 fn a_hold_that_is_taken_late_is_renewed() {
     let steps = [Ask(0, 0), Ask(0, 1), Run(0), Answer(0), EndGuard(0, 0, 0), Tick, Take(0, 1), Tick, Tick];
     keeps_its_promises("m2", &steps);
+}
+
+/// However far it is, whatever those do that are nearer.
+#[test]
+fn who_is_far_gets_the_lock_in_the_end() {
+    for course in fair::courses() {
+        assert_ne!(fair::worst(course), None, "{course:?}");
+    }
 }

@@ -118,8 +118,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the answer to a dropped try is awaited",
         file: "undo.rs",
-        old: "Some(command) if lost.is_none() => self.old.await_answer(number, command, lease),",
-        new: "Some(_) if lost.is_none() => {}",
+        old: "                    self.old.await_answer(number, command);\n",
+        new: "                    let _ = command;\n",
         worlds: &["rb9", "rb6r"],
     },
     Mutant {
@@ -139,8 +139,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "only what is behind on the same link says that a copy has run",
         file: "parts/copies.rs",
-        old: "if lost == Lost::On(link));",
-        new: "if lost != Lost::Anywhere || link.0 > 0);",
+        old: ".filter(|old| old.lost == Lost::On(link));",
+        new: ".filter(|old| old.lost != Lost::None || link.0 > 0);",
         worlds: &["rb6r", "rc1r", "rb5r"],
     },
     Mutant {
@@ -174,7 +174,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "who nests in a lost hold goes on",
         file: "loss.rs",
-        old: "            counting.take_nested().for_each(|who| self.queue.push_front(who));\n",
+        old: "            counting.take_nested().for_each(|who| self.goes_first(who, cx));\n",
         new: "",
         worlds: &["rf4s", "rc3"],
     },
@@ -202,7 +202,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "what is offered is not renewed",
         file: "parts/hold.rs",
-        old: "        if self.offered {\n            return None;",
+        old: "        if self.is_offered() {\n            return None;",
         new: "        if false {\n            return None;",
         worlds: &["m2"],
     },
@@ -230,8 +230,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a cool-down ends",
         file: "parts/slice.rs",
-        old: "if now < until => Gate::Until(until),\n            Some(Cooling::Listeners { .. }) | None => Gate::Open,",
-        new: "if now < until => Gate::Until(until),\n            Some(Cooling::Listeners { until }) => Gate::Until(until.max(now)),\n            None => Gate::Open,",
+        old: "(Cooling::Listeners, Some((soon, at))) if now < at => return Gate::Until { soon, at },",
+        new: "(Cooling::Listeners, Some((soon, at))) => return Gate::Until { soon, at: at.max(now) },",
         worlds: &["m4"],
     },
     Mutant {
@@ -258,14 +258,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "who waited for an undone hand-over waits on",
         file: "hand_over.rs",
-        old: "        self.release(why, cx);\n        successor.into_iter().for_each(|who| self.queue.push_front(who));",
+        old: "        self.release(why, cx);\n        successor.into_iter().for_each(|who| self.goes_first(who, cx));",
         new: "        self.release(why, cx);\n        drop(successor);",
         worlds: &["rb5"],
     },
     Mutant {
         name: "who waited for a hand-over of nothing waits on",
         file: "hand_over.rs",
-        old: "                going.successor.into_iter().for_each(|who| self.queue.push_front(who));",
+        old: "                going.successor.into_iter().for_each(|who| self.goes_first(who, cx));",
         new: "                drop(going.successor);",
         worlds: &["rb5q"],
     },
@@ -307,8 +307,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "one count at a time is under way",
         file: "nest.rs",
-        old: "if counting.command.is_some() || counting",
-        new: "if counting",
+        old: "        if counting.command.is_some() {\n            return;",
+        new: "        if false {\n            return;",
         worlds: &["rf1", "rf2", "rf5"],
     },
     Mutant {
@@ -328,8 +328,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a grant of an earlier server is asked of the present one",
         file: "attempt.rs",
-        old: "            Answer::Granted { .. } if attempt.request.era != cx.env.era => {}\n",
-        new: "",
+        old: "            Answer::Granted { .. } if attempt.request.era != cx.env.era => {",
+        new: "            Answer::Granted { .. } if attempt.request.era > cx.env.era => {",
         worlds: &["n5"],
     },
     Mutant {
@@ -363,15 +363,50 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "who asked for a longer lease is told of the loss",
         file: "loss.rs",
-        old: "        hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));\n",
+        old: "    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));\n",
         new: "",
         worlds: &["n4"],
     },
     Mutant {
         name: "who asked for a longer lease is told of the end",
         file: "end.rs",
-        old: "        hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));\n",
+        old: "    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));\n",
         new: "",
         worlds: &["n4"],
+    },
+    Mutant {
+        name: "who is about to end lets nobody in",
+        file: "admit.rs",
+        old: "if self.client != Client::Open {",
+        new: "if self.client == Client::Closed {",
+        worlds: &["n9"],
+    },
+    Mutant {
+        name: "who is about to end gives no hold to a waiter",
+        file: "close.rs",
+        old: "            going.successor.take().into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));\n",
+        new: "            let _ = going;\n",
+        worlds: &["n9"],
+    },
+    Mutant {
+        name: "who nests in a lost hold of a client that is about to end does not go on",
+        file: "close.rs",
+        old: "            Client::Open => self.queue.push_front(who),\n            Client::Ending | Client::Closed",
+        new: "            Client::Open | Client::Ending => self.queue.push_front(who),\n            Client::Closed",
+        worlds: &["n10"],
+    },
+    Mutant {
+        name: "a release waits for its try where that takes another way",
+        file: "undo.rs",
+        old: "            Some(command) if cx.env.settings.grants == Grants::Acknowledged => {",
+        new: "            Some(command) if cx.env.settings.grants == Grants::Acknowledged && lost != lost => {",
+        worlds: &["q1", "q3"],
+    },
+    Mutant {
+        name: "a try that takes another way waits for the answers to releases",
+        file: "attempt.rs",
+        old: "            _ => self.releases.is_empty() && !self.old.holds_back(),",
+        new: "            _ => true,",
+        worlds: &["q1", "q3"],
     },
 ];

@@ -1,0 +1,39 @@
+//! Turns that nobody takes: a hold that was given, and whose owner did not come for it.
+
+use super::{
+    super::{deadline::Instant, env::Settings},
+    hold::Hold,
+    ticket::Guard,
+};
+
+/// Which turn it is that nobody takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Untaken {
+    #[default]
+    First,
+    /// Nobody took the one before.
+    Next,
+}
+
+impl<W, S> Hold<W, S> {
+    /// Whether nobody came for it yet.
+    pub(crate) fn is_offered(&self) -> bool {
+        let tickets = self.tickets.as_slice();
+        !tickets.is_empty() && tickets.iter().all(|ticket| ticket.guard == Guard::Offered)
+    }
+
+    /// Somebody who worked under it is gone: where those that are left did not come yet, it is their turn from now on.
+    pub(crate) fn left_alone(&mut self, now: Instant) {
+        if self.is_offered() {
+            self.tickets.as_mut_slice().iter_mut().for_each(|ticket| ticket.given = now);
+        }
+    }
+
+    /// Until when it is kept for whoever was given it and did not come. After one turn that nobody took the next ones are short,
+    /// until somebody comes: any number of them costs others little more than the first.
+    pub(crate) fn kept_untaken_until(&self, settings: &Settings, turn: Untaken) -> Option<Instant> {
+        let given = self.tickets.as_slice().iter().map(|ticket| ticket.given).max()?;
+        let (first, next) = settings.turns;
+        self.is_offered().then(|| given + if turn == Untaken::First { first } else { next })
+    }
+}

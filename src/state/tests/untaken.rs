@@ -1,0 +1,105 @@
+//! Turns that nobody takes, and ends that are asked for again.
+
+use super::*;
+
+/// `b` has what `a` held, and did not come for it.
+fn passed_to_b() -> Story {
+    let mut it = Story::new().held();
+    it.locks("b", 2);
+    assert_eq!(it.dropped(1), [offered("b", 2)]);
+    it
+}
+
+#[test]
+fn a_turn_that_nobody_takes_is_the_next_one_s_after_half_a_timeout() {
+    let mut it = passed_to_b();
+    it.locks("c", 3);
+    assert_eq!(it.tick_at(15_999), []);
+    assert_eq!(it.tick_at(16_000), [send(4, 1, Verb::HandOver { to: HoldNumber(3), lease: LEASE })]);
+    assert!(!it.is_held(2));
+}
+
+#[test]
+fn whoever_comes_in_time_keeps_it() {
+    let mut it = passed_to_b();
+    it.ms = 15_999;
+    assert!(it.take(2));
+    it.tick_at(16_000);
+    assert!(it.is_held(2));
+}
+
+#[test]
+fn after_a_turn_that_nobody_took_the_next_ones_are_short_until_somebody_comes() {
+    let mut it = passed_to_b();
+    for (who, id) in [("c", 3), ("d", 4), ("e", 5)] {
+        it.locks(who, id);
+    }
+    it.tick_at(16_000);
+    let moved = Answer::Moved { published: Published::No, fence: None };
+    assert_eq!(it.answered(4, moved), [offered("c", 3)]);
+    assert_eq!(it.tick_at(16_004), []);
+    assert_eq!(it.tick_at(16_005), [offered("d", 4)], "as it stands");
+    assert!(it.take(4));
+    assert_eq!(it.tick_at(16_010), []);
+    assert_eq!(it.dropped(4), [offered("e", 5)]);
+    assert_eq!(it.tick_at(16_015), [], "somebody came: it has its whole turn");
+    assert!(it.is_held(5));
+}
+
+#[test]
+fn what_became_of_an_end_is_kept_for_whoever_was_told_of_a_fault() {
+    for (answer, told) in [(FREED, Told::Freed), (Answer::Gone, Told::Lost(Cause::Gone))] {
+        let mut it = Story::new().held();
+        assert_eq!(it.unlocks("a", 1), [send(3, 1, FREE)]);
+        let fault = failed("a", Failure::Unreachable { may_have_run: false });
+        assert_eq!(it.failed(3, FaultKind::Passing, false)[0], fault);
+        let again = it.on(Event::Tick);
+        let Some(Effect::Send(Command { id, .. })) = again.last() else { panic!("{again:?}") };
+        assert_eq!(it.answered(id.0, answer), []);
+        assert!(!it.name.is_done());
+        assert_eq!(it.unlocks("a again", 1), [tell("a again", told)]);
+        assert!(it.name.is_done());
+    }
+}
+
+#[test]
+fn whoever_asks_again_waits_for_what_becomes_of_it_and_not_for_one_sending() {
+    let mut it = Story::new().held();
+    it.unlocks("a", 1);
+    it.failed(3, FaultKind::Passing, false);
+    assert_eq!(it.unlocks("a again", 1), []);
+    let again = it.on(Event::Tick);
+    let Some(Effect::Send(Command { id, .. })) = again.last() else { panic!("{again:?}") };
+    let again = it.failed(id.0, FaultKind::Passing, false);
+    assert!(!again.iter().any(|effect| matches!(effect, Effect::Tell(..))), "{again:?}");
+    let again = it.on(Event::Tick);
+    let Some(Effect::Send(Command { id, .. })) = again.last() else { panic!("{again:?}") };
+    assert_eq!(it.answered(id.0, FREED), [tell("a again", Told::Freed)]);
+}
+
+#[test]
+fn what_nobody_will_ask_for_is_not_kept() {
+    let mut it = Story::new().held();
+    it.unlocks("a", 1);
+    it.failed(3, FaultKind::Passing, false);
+    it.dropped(1);
+    let again = it.on(Event::Tick);
+    let Some(Effect::Send(Command { id, .. })) = again.last() else { panic!("{again:?}") };
+    it.answered(id.0, FREED);
+    assert!(it.name.is_done());
+}
+
+#[test]
+fn an_owner_that_asks_for_its_count_is_told_once_the_server_knows() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 2);
+    it.answered(3, Answer::Granted { holds: 2, fence: None });
+    assert_eq!(it.dropped(2), [send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+    assert_eq!(it.on(Event::Recount { owner: Owner(1), waiter: "a" }), []);
+    assert_eq!(
+        it.answered(4, Answer::Released { holds: 1, published: Published::No }),
+        [tell("a", Told::StillHeld(1))]
+    );
+    assert_eq!(it.on(Event::Recount { owner: Owner(1), waiter: "a" }), [tell("a", Told::StillHeld(1))]);
+    assert_eq!(it.on(Event::Recount { owner: Owner(7), waiter: "b" }), [tell("b", Told::NotHeld)]);
+}
