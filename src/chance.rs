@@ -34,6 +34,12 @@ impl Chance {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// One of 65 536 equal shares.
+    #[cfg_attr(not(relatch_next), expect(dead_code, reason = "what decides takes whole numbers"))]
+    pub(crate) fn of_65_536(&self) -> u16 {
+        (self.bits() >> 48) as u16
+    }
+
     /// Evenly from nothing up to a bound, so that those who failed together do not come back together.
     pub(crate) fn part_of(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.share())

@@ -35,6 +35,7 @@ enum Stage {
     Withdrawn,
 }
 
+#[cfg_attr(relatch_next, allow(dead_code, reason = "the engine to come asks its names"))]
 impl Dispatch {
     /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
     pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {

@@ -85,6 +85,26 @@ impl HomeWatch {
         }
     }
 
+    /// The same for a call that is polled wherever it is awaited.
+    #[cfg_attr(
+        not(relatch_next),
+        expect(dead_code, reason = "for calls that need nothing of the runtime that polls them")
+    )]
+    pub(super) fn poll_anywhere<T>(
+        &mut self,
+        engine: &Engine,
+        cx: &mut Context<'_>,
+        call: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Silence>> {
+        if engine.is_home() {
+            return self.poll_at_home(engine, cx, call);
+        }
+        match call(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending => self.poll(engine, cx).map(Err),
+        }
+    }
+
     fn waits(&mut self, patience: Duration, engine: &Engine, cx: &Context<'_>) -> Poll<Silence> {
         let Some(alarms) = engine.alarms() else { return Poll::Ready(Silence::Ended) };
         let alarm = self.0.get_or_insert_with(|| alarms.when_home_stalls(patience));

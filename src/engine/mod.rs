@@ -148,6 +148,8 @@ mod watchdog;
 mod why;
 
 #[cfg(test)]
+mod inside;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use self::{

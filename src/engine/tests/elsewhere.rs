@@ -84,7 +84,7 @@ async fn tries_that_fill_all_places_of_a_silent_server_hold_up_none_at_another()
     for n in 0..TRIES * 4 {
         waiting.push(start(bench.lock(&format!("elsewhere {n}")).lock().into_future()).await);
     }
-    let [at_hand, queued, _] = bench.engine.tries.at(1).free().map(Semaphore::available_permits);
+    let [at_hand, queued, _] = bench.engine.tries.at(1).free().map(|places| places.available_permits());
     assert_eq!((at_hand, queued), (0, 0));
     let asked = Instant::now();
     bench.lock("here").lock().await.unwrap().unlock().await.unwrap();

@@ -1,7 +1,7 @@
 //! Renewals of many holds: what leaves together, what waits, and in which order.
 
 use super::{
-    super::{registry::Entry, tenure::Tenure},
+    super::{inside::Entry, tenure::Tenure},
     *,
 };
 

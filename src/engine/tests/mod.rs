@@ -50,7 +50,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, oneshot},
+    sync::oneshot,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -66,7 +66,6 @@ use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock,
     batches::{BATCH, UNDER_WAY},
     clock::SleepSource,
-    hold::Hold,
     reap::{WATCHED, WATCHED_IN_ALL},
     tries::{ACKNOWLEDGED_TRIES, TRIES},
 };
@@ -179,7 +178,7 @@ impl Bench {
         note(scheduled.is_some(), format!("a look at nothing at {scheduled:?}"));
         let calls = self.world.under_way();
         note(calls > 0, format!("{calls} calls under way"));
-        let free = self.engine.tries.at(0).free().map(Semaphore::available_permits);
+        let free = self.engine.tries.at(0).free().map(|places| places.available_permits());
         note(free != [TRIES, TRIES, ACKNOWLEDGED_TRIES], format!("places for tries: {free:?}"));
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let own = self.world.server(|server| server.tasks()) + usize::from(!self.world.is_closed());
@@ -190,17 +189,7 @@ impl Bench {
     /// A hold on the server that nobody of this client answers for: no ticket, and no release that was decided.
     fn unaccounted(&self, name: &str) -> Option<u64> {
         let number = self.world.holder(name)?.0?;
-        let held = |hold: &Hold| hold.number.0 == number && hold.count() > 0;
-        let accounted = self.engine.find(name).is_some_and(|place| {
-            let state = place.entry.lock();
-            state.hold.iter().chain(state.lost.iter()).any(held)
-                || state.contender.is_some()
-                || state.handing.is_some()
-                || state
-                    .releases
-                    .iter()
-                    .any(|release| release.number.0 == number || release.then.is_some_and(|then| then.0 == number))
-        });
+        let accounted = self.engine.find(name).is_some_and(|place| place.accounts_for(number));
         (!accounted).then_some(number)
     }
 }

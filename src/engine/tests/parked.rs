@@ -266,7 +266,7 @@ async fn a_contender_that_pauses_after_faults_is_not_passed_over_whatever_it_hea
         world.server(|server| server.publish_only("a"));
         sleep(100 * MS).await;
         let place = bench.engine.find("a").expect("somebody waits");
-        assert!(place.entry.lock().missed.is_none(), "it is there");
+        assert!(!place.missed_turns(), "it is there");
     }
     world.heal();
     world.other_frees("a");

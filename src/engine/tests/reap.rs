@@ -174,7 +174,7 @@ async fn of_the_tries_of_many_names_a_bounded_number_is_watched_for() {
     for n in 0..names {
         given_up(&bench, &bench.lock(&n.to_string()), DAY).await;
     }
-    assert_eq!(bench.engine.watched().count(), WATCHED_IN_ALL);
+    assert_eq!(bench.engine.old_copies(), WATCHED_IN_ALL);
     // The slices of the last ones are over.
     sleep(SECOND).await;
     assert_eq!(bench.engine.places().len(), WATCHED_IN_ALL);

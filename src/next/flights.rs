@@ -1,0 +1,297 @@
+//! Commands of a name that were sent and not answered. They are the name's, and no caller's: each is polled once where it is
+//! sent, and from then on by whatever wakes it. So nobody who stops polling keeps an answer from those who wait.
+//!
+//! What polls one runs in the middle of what woke it, and so do the wakers of those whom it tells. Where that is no place for it
+//! (outside of every task, or of the client's runtime, whose timers it may need), and where it would be polled again at once
+//! (it may wake itself until something else runs), it gets a task after all.
+
+use std::{
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    Forced, Renewal,
+    convert::{answer_of_attempt, answer_of_force, answer_of_moved, answer_of_release, answer_of_renewal, fault_of},
+    entry::{Entry, Event, Place},
+    protocol::{Attempt, Letting, Moved},
+    replicas::Acknowledging,
+    shared::Engine,
+};
+use crate::{
+    backend::{Dispatch, Fault, FaultKind, Pending, Reply},
+    state::{self, Answer, CommandId},
+};
+
+/// Nobody polls them, and none was woken.
+const ASLEEP: u8 = 0;
+/// Somebody polls them, or is about to.
+const POLLED: u8 = 1;
+/// The same, and one was woken meanwhile: they are polled again.
+const WOKEN: u8 = 2;
+
+/// So many that were given up are waited for. One more, and the first of them counts as lost.
+const GIVEN_UP: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Flights {
+    stage: AtomicU8,
+    under_way: Mutex<UnderWay>,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    /// Mostly there is one, or none: a list has no room then.
+    #[expect(clippy::vec_box, reason = "a flight is large, and few names have one at a time")]
+    all: Vec<Box<Flight>>,
+    /// They are out of the list while they are polled: these are to be withdrawn once they are back.
+    withdrawn: Vec<CommandId>,
+}
+
+/// One command that was sent.
+pub(super) struct Flight {
+    pub(super) command: CommandId,
+    /// Of those that can be withdrawn.
+    pub(super) dispatch: Option<Arc<Dispatch>>,
+    pub(super) reply: Replying,
+    /// When it was sent.
+    pub(super) sent: Instant,
+    /// It is a try, of which so many are under way at a time.
+    pub(super) tried: Option<Tried>,
+    /// Nobody waits for it any more, but for the sake of what it may leave.
+    pub(super) given_up: bool,
+    /// What was sent is waited for though the client was dropped.
+    pub(super) engine: Arc<Engine>,
+}
+
+/// A try that was sent.
+#[derive(Clone, Copy)]
+pub(super) struct Tried {
+    /// Where it is counted.
+    pub(super) at: u32,
+    pub(super) lease: Duration,
+}
+
+/// The answer to one of the verbs.
+pub(super) enum Replying {
+    Acquire(Reply<Attempt>),
+    /// Its grant counts once replicas know of it.
+    Acknowledged {
+        reply: Pending<Result<Attempt, Fault>>,
+        so_far: Arc<Acknowledging>,
+    },
+    Release(Reply<Letting>),
+    HandOver(Pending<Result<Moved, Fault>>),
+    Force(Pending<Result<Forced, Fault>>),
+    /// A longer lease of one hold.
+    Lengthen(Pending<Vec<Result<Renewal, Fault>>>),
+}
+
+impl Replying {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, Fault>> {
+        match self {
+            Self::Acquire(reply) => Pin::new(reply).poll(cx).map(|answer| answer.map(answer_of_attempt)),
+            Self::Acknowledged { reply, .. } => reply.as_mut().poll(cx).map(|answer| answer.map(answer_of_attempt)),
+            Self::Release(reply) => Pin::new(reply).poll(cx).map(|answer| answer.map(answer_of_release)),
+            Self::HandOver(reply) => reply.as_mut().poll(cx).map(|answer| answer.map(answer_of_moved)),
+            Self::Lengthen(reply) => reply.as_mut().poll(cx).map(|mut answers| {
+                let missing = || Err(Fault::unexpected("renew", &"no answer"));
+                answers.pop().unwrap_or_else(missing).map(answer_of_renewal)
+            }),
+            Self::Force(reply) => reply.as_mut().poll(cx).map(|answer| answer.map(answer_of_force)),
+        }
+    }
+}
+
+impl UnderWay {
+    /// The first of those that were given up, where there are too many to wait for them all.
+    fn one_too_many(&mut self) -> Option<Flight> {
+        let mut given_up = self.all.iter().enumerate().filter(|(_, flight)| flight.given_up).map(|(at, _)| at);
+        let first = given_up.next()?;
+        (GIVEN_UP <= given_up.count()).then(|| *self.all.remove(first))
+    }
+}
+
+/// One that was answered, or will not be.
+struct Landed {
+    command: CommandId,
+    answer: Result<Answer, Fault>,
+    tried: Option<Tried>,
+    sent: Instant,
+}
+
+impl Flights {
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is this caller who has to poll.
+    fn begin(&self) -> bool {
+        let next = |stage| Some(if stage == ASLEEP { POLLED } else { WOKEN });
+        self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(ASLEEP)
+    }
+
+    /// Whether one was woken meanwhile: then whoever polled has to poll again.
+    fn end(&self) -> bool {
+        let woken = self.stage.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err();
+        if woken {
+            self.stage.store(POLLED, Ordering::Release);
+        }
+        woken
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().all.is_empty()
+    }
+}
+
+impl Place {
+    /// Sends it: the first poll does that. Commands go in the order in which they come here.
+    pub(super) fn fly(&self, flight: Flight) {
+        let mut flight = Box::new(flight);
+        let (flights, home) = (&self.entry.flights, self.engine.is_home());
+        // One that stands in the list unpolled goes first.
+        if home && flights.begin() {
+            if !flights.is_empty() {
+                flights.lock().all.push(flight);
+                return self.poll_flights();
+            }
+            let waker = Waker::from(Arc::clone(&self.entry));
+            let polled = flight.reply.poll(&mut Context::from_waker(&waker));
+            let Poll::Ready(answer) = polled else {
+                flights.lock().all.push(flight);
+                return self.slept();
+            };
+            self.slept();
+            return self.landed(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
+        }
+        flights.lock().all.push(flight);
+        // Whoever polls just now looks again.
+        if flights.begin() {
+            if home { self.poll_flights() } else { self.poll_in_a_task() }
+        }
+    }
+
+    /// What was not sent is not sent any more.
+    pub(super) fn withdraw(&self, command: CommandId) {
+        let mut under_way = self.entry.flights.lock();
+        let Some(at) = under_way.all.iter().position(|flight| flight.command == command) else {
+            if self.entry.flights.stage.load(Ordering::Acquire) != ASLEEP {
+                under_way.withdrawn.push(command);
+            }
+            return;
+        };
+        let flight = &mut under_way.all[at];
+        if let Replying::Acknowledged { so_far, .. } = &flight.reply
+            && let Some(attempt) = so_far.withdraw()
+        {
+            // It was answered, and nobody waits for replicas any more.
+            let Flight { tried, sent, .. } = *under_way.all.remove(at);
+            drop(under_way);
+            let answer = Ok(answer_of_attempt(attempt));
+            return self.landed(Landed { command, answer, tried, sent });
+        }
+        if flight.dispatch.as_ref().is_some_and(|dispatch| dispatch.withdraw()) {
+            let Flight { tried, sent, .. } = *under_way.all.remove(at);
+            drop(under_way);
+            let fault = Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent");
+            return self.landed(Landed { command, answer: Err(fault), tried, sent });
+        }
+        flight.given_up = true;
+        let (sent, tried) = (flight.sent, flight.tried.take());
+        let too_many = under_way.one_too_many();
+        drop(under_way);
+        // It left, and nobody waits for it any longer.
+        self.unheard_since(sent);
+        if let Some(tried) = tried {
+            self.tried(tried.at);
+        }
+        if let Some(Flight { command, .. }) = too_many {
+            self.on(Event::Answered { command, answer: Err(state::Fault::LOST) });
+        }
+    }
+
+    /// For whoever made them `POLLED`, at home.
+    fn poll_flights(&self) {
+        let flights = &self.entry.flights;
+        let waker = Waker::from(Arc::clone(&self.entry));
+        let cx = &mut Context::from_waker(&waker);
+        let mut all = mem::take(&mut flights.lock().all);
+        let mut landed = Vec::new();
+        all.retain_mut(|flight| match flight.reply.poll(cx) {
+            Poll::Ready(answer) => {
+                landed.push(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
+                false
+            }
+            Poll::Pending => true,
+        });
+        let withdrawn = {
+            let mut under_way = flights.lock();
+            let later = mem::take(&mut under_way.all);
+            all.extend(later);
+            under_way.all = all;
+            mem::take(&mut under_way.withdrawn)
+        };
+        self.slept();
+        withdrawn.into_iter().for_each(|command| self.withdraw(command));
+        landed.into_iter().for_each(|landed| self.landed(landed));
+    }
+
+    /// Whoever polled is done; what was woken meanwhile has its turn when something else has run.
+    fn slept(&self) {
+        if self.entry.flights.end() {
+            self.poll_in_a_task();
+        }
+    }
+
+    fn poll_in_a_task(&self) {
+        let place = self.clone();
+        self.engine.spawn(Box::pin(async move { place.poll_flights() }));
+    }
+
+    /// A lease that is too short for the way is said to be, once a client.
+    fn is_near_enough(&self, lease: Duration, sent: Instant) {
+        let way = self.distance().at_most(sent.elapsed());
+        if way.is_too_far_for(lease) {
+            self.engine.lease_is_short(self.name(), lease, way.shortest());
+        }
+    }
+
+    fn landed(&self, Landed { command, answer, tried, sent }: Landed) {
+        if let (Ok(Answer::Granted { .. }), Some(tried)) = (&answer, tried) {
+            self.is_near_enough(tried.lease, sent);
+        }
+        let answer = answer.map_err(|fault| {
+            let told = fault_of(&fault);
+            self.entry.lock().fault = Some(Box::new(fault));
+            told
+        });
+        self.on(Event::Answered { command, answer });
+        if let Some(tried) = tried {
+            self.tried(tried.at);
+        }
+    }
+}
+
+impl Wake for Entry {
+    fn wake(self: Arc<Self>) {
+        if !self.flights.begin() {
+            return;
+        }
+        let Some(engine) = self.engine.upgrade() else { return };
+        let place = Place { engine, entry: self };
+        if tokio::task::try_id().is_some() && place.engine.is_home() {
+            place.poll_flights();
+        } else {
+            place.poll_in_a_task();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The one subscription of a name: asked for and let go as its state says, and what comes through it.
+
+use std::sync::{Arc, Weak};
+
+use super::{
+    entry::{Entry, Event, Place},
+    shared::Engine,
+};
+use crate::{
+    backend::{Heard, Listener, Subscription},
+    state,
+};
+
+/// A name's subscription. The last words of an old one are not taken for the new one's.
+#[derive(Default)]
+pub(super) struct Listening {
+    number: u32,
+    subscription: Option<Subscription>,
+}
+
+impl Place {
+    pub(super) fn listen(&self) {
+        let number = {
+            let listening = &mut self.entry.lock().listening;
+            listening.number = listening.number.wrapping_add(1);
+            listening.number
+        };
+        let (engine, entry) = (Arc::downgrade(&self.engine), Arc::downgrade(&self.entry));
+        let protocol = &self.entry.protocol;
+        let listener = Arc::new(EntryListener { engine, entry, number });
+        let subscription = self.engine.line().subscribe(protocol.key(), protocol.channel(), listener);
+        let before = self.entry.lock().listening.subscription.replace(subscription);
+        drop(before);
+    }
+
+    pub(super) fn unlisten(&self) {
+        let subscription = {
+            let listening = &mut self.entry.lock().listening;
+            listening.number = listening.number.wrapping_add(1);
+            listening.subscription.take()
+        };
+        drop(subscription);
+    }
+}
+
+/// Carries what a backend hears to the entry, without keeping either alive.
+struct EntryListener {
+    engine: Weak<Engine>,
+    entry: Weak<Entry>,
+    number: u32,
+}
+
+impl Listener for EntryListener {
+    fn hear(&self, heard: Heard<'_>) {
+        let (Some(engine), Some(entry)) = (self.engine.upgrade(), self.entry.upgrade()) else { return };
+        let heard = match heard {
+            Heard::Subscribed => state::Heard::Subscribed,
+            Heard::Message(_) => state::Heard::Message,
+            Heard::Interrupted => state::Heard::Interrupted,
+            Heard::Refused => {
+                engine.cannot_hear();
+                state::Heard::Refused
+            }
+        };
+        let place = Place { engine, entry };
+        place.perform_after(|state, place, effects| {
+            if state.listening.number == self.number {
+                place.with_env(None, |env| state.name.on(Event::Heard(heard), env, effects));
+            }
+        });
+    }
+}

@@ -1,0 +1,69 @@
+//! Old copies of acquires, over all names of a client: so many numbers are watched for. One more, and that is forgotten whose
+//! watch ends first. What is done about one is decided by its name.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use super::entry::{Entry, Place, State};
+use crate::state::{HoldNumber, Instant};
+
+#[cfg(test)]
+pub(super) use crate::state::WATCHED;
+
+/// So many of all names of a client are watched for.
+pub(super) const WATCHED_IN_ALL: usize = 4096;
+
+/// One number that is watched for, and until when.
+type Watch = (Instant, HoldNumber);
+
+/// Those of one name that have a place in the list of all: most names never have any.
+#[derive(Default)]
+pub(super) struct Watches(
+    #[expect(clippy::box_collection, reason = "a word where there is none")] Option<Box<Vec<Watch>>>,
+);
+
+/// All that are watched for, those whose watch ends first in front.
+#[derive(Default)]
+pub(super) struct Watched(Mutex<BTreeMap<Watch, Weak<Entry>>>);
+
+/// There is no room for it any more.
+pub(super) struct CrowdedOut {
+    entry: Weak<Entry>,
+    number: HoldNumber,
+}
+
+impl Watched {
+    /// Makes the list say what this name watches for now, and tells who has to go for that. Under the entry's mutex.
+    pub(super) fn follow(&self, state: &mut State, entry: &Arc<Entry>) -> Vec<CrowdedOut> {
+        let (name, mine) = (&state.name, &mut state.watches.0);
+        if mine.is_none() && name.old.is_empty() {
+            return Vec::new();
+        }
+        let now: Vec<Watch> = name.old.watched().collect();
+        let before = mine.take().map(|mine| *mine).unwrap_or_default();
+        let mut crowded_out = Vec::new();
+        if before != now {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            before.iter().for_each(|watch| drop(all.remove(watch)));
+            all.extend(now.iter().map(|watch| (*watch, Arc::downgrade(entry))));
+            while all.len() > WATCHED_IN_ALL
+                && let Some(((_, number), entry)) = all.pop_first()
+            {
+                crowded_out.push(CrowdedOut { entry, number });
+            }
+        }
+        *mine = Some(Box::new(now)).filter(|now| !now.is_empty());
+        crowded_out
+    }
+}
+
+impl CrowdedOut {
+    /// Not to be called under any entry's mutex.
+    pub(super) fn tell(self, place: &Place) {
+        let Some(entry) = self.entry.upgrade() else { return };
+        let place = Place { engine: Arc::clone(&place.engine), entry };
+        place.change(|name, _, _| name.old.forget(self.number));
+    }
+}

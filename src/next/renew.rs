@@ -1,0 +1,203 @@
+//! Which renewals go together, and in which order: one call of many names, so many calls of a node at a time. When one is due,
+//! and what its answer means, each name decides by itself; how a call is made is in `batches.rs`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Notify;
+
+use super::{
+    HoldNumber, RenewalGroup,
+    batches::{Ask, BATCH, Batch, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
+    entry::{Entry, Event, Place},
+    shared::Engine,
+};
+use crate::{
+    backend::Pending,
+    state::{Command, Fault, Instant, Raises, Verb},
+};
+
+/// What names have decided to ask for, until the driver takes it.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals {
+    decided: Mutex<Vec<(Arc<Entry>, Command)>>,
+    /// There is something to take.
+    pub(super) more: Notify,
+}
+
+impl Renewals {
+    /// For the driver to send: a [`Verb::Renew`].
+    pub(super) fn push(&self, entry: &Arc<Entry>, command: Command) {
+        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        decided.push((Arc::clone(entry), command));
+        let is_first = decided.len() == 1;
+        drop(decided);
+        if is_first {
+            self.more.notify_one();
+        }
+    }
+
+    fn take(&self) -> Vec<(Arc<Entry>, Command)> {
+        std::mem::take(&mut *self.decided.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// In the order in which their holds are over.
+type Waiting = BTreeMap<(Instant, HoldNumber), Due>;
+
+/// The watchdog's renewals of one node. Those whose holds would be lost first go first.
+#[derive(Default)]
+struct Line {
+    fresh: Waiting,
+    /// Those that failed before: by themselves, since one that the server refuses fails all that go with it.
+    again: Waiting,
+    under_way: usize,
+}
+
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.fresh.is_empty() && self.again.is_empty()
+    }
+
+    /// The next ones to go.
+    fn take(&mut self) -> Vec<Due> {
+        let first = |waiting: &Waiting| waiting.keys().next().copied();
+        let again = first(&self.again).is_some_and(|again| first(&self.fresh).is_none_or(|fresh| again < fresh));
+        let waiting = if again { &mut self.again } else { &mut self.fresh };
+        std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
+    }
+}
+
+/// All renewals of a client that were decided on and are not answered.
+#[derive(Default)]
+pub(super) struct Lines {
+    lines: BTreeMap<RenewalGroup, Line>,
+    under_way: FuturesUnordered<Pending<Called>>,
+}
+
+impl Lines {
+    /// The next call that is over; none while none is under way.
+    pub(super) async fn next(&mut self) -> Option<Called> {
+        self.under_way.next().await
+    }
+
+    /// Whether nobody waits for a place.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.values().all(Line::is_empty)
+    }
+
+    /// How many the last of the batches that leave next lacks.
+    pub(super) fn missing(&self) -> usize {
+        let waiting: usize = self.lines.values().map(|line| line.fresh.len()).sum();
+        waiting.next_multiple_of(BATCH) - waiting
+    }
+
+    /// Takes what names have decided on. The watchdog's renewals stand in line; all else is sent at once, one call a group and
+    /// lease.
+    pub(super) fn line_up(&mut self, engine: &Arc<Engine>) {
+        let watchdog = engine.settings().watchdog_timeout;
+        // In an order that does not change from run to run.
+        let mut apart: BTreeMap<(RenewalGroup, Ask), Vec<Due>> = BTreeMap::new();
+        for (entry, command) in engine.renewals().take() {
+            let Verb::Renew { lease } = command.verb else { continue };
+            let group = entry.protocol.renewal_group();
+            let raises = entry.lock().name.raises(command.id, watchdog);
+            match raises {
+                Raises::Watched { deadline, again } if lease == watchdog => {
+                    let line = self.lines.entry(group).or_default();
+                    let waiting = if again { &mut line.again } else { &mut line.fresh };
+                    let due = Due::new(entry, command, deadline);
+                    waiting.insert((deadline, due.number()), due);
+                }
+                Raises::Watched { deadline, .. } | Raises::Fixed { deadline, .. } => {
+                    let looks = matches!(raises, Raises::Fixed { as_taken: true, .. });
+                    let ask = if looks { Ask::Look } else { Ask::Renew { lease } };
+                    apart.entry((group, ask)).or_default().push(Due::new(entry, command, deadline));
+                }
+                // What somebody waits for left at once.
+                Raises::Longer { .. } | Raises::Nothing => {
+                    let place = Place { engine: Arc::clone(engine), entry };
+                    place.on(Event::Answered { command: command.id, answer: Err(Fault::WITHDRAWN) });
+                }
+            }
+        }
+        for ((_, ask), mut holds) in apart {
+            // One alone is asked for what is left of it: that mends a key that somebody stripped of its TTL.
+            let ask = match &holds[..] {
+                [alone] if ask == Ask::Look => Ask::Renew { lease: alone.lease() },
+                _ => ask,
+            };
+            while !holds.is_empty() {
+                let rest = holds.split_off(holds.len().min(BATCH));
+                let holds = std::mem::replace(&mut holds, rest);
+                self.call(engine, Batch { holds, ask, line: None });
+            }
+        }
+    }
+
+    /// Sends what stands in line as far as there are places.
+    pub(super) fn send(&mut self, engine: &Arc<Engine>) {
+        let ask = Ask::Renew { lease: engine.settings().watchdog_timeout };
+        for (&group, line) in &mut self.lines {
+            while line.under_way < UNDER_WAY && !line.is_empty() {
+                line.under_way += 1;
+                self.under_way.push(call(engine, Batch { holds: line.take(), ask, line: Some(group) }));
+            }
+        }
+        self.lines.retain(|_, line| line.under_way > 0);
+    }
+
+    /// Tells each name what became of its own.
+    pub(super) fn settle(&mut self, engine: &Arc<Engine>, called: Called) {
+        let Called { asked, answers } = called;
+        if let Some(line) = asked.line.and_then(|group| self.lines.get_mut(&group)) {
+            line.under_way -= 1;
+        }
+        if let Some(fault) = answers.iter().find_map(|answer| answer.as_ref().err()) {
+            let holds = answers.iter().filter(|answer| answer.is_err()).count();
+            tracing::debug!(error = %fault.source, holds, "a renewal had no answer; it is tried again");
+        }
+        // One key that the server refuses fails all of its call: those that failed are asked for anew, by halves, down to the one.
+        let halves = answers.iter().filter(|answer| is_refused(answer)).nth(1).is_some();
+        let (mut refused, mut anew) = (Vec::new(), Vec::new());
+        let mut engine = Arc::clone(engine);
+        for (due, answer) in asked.holds.iter().zip(answers) {
+            if halves && is_refused(&answer) {
+                refused.push(due.again());
+                continue;
+            }
+            // Another one of them was over when they were to leave.
+            if due.is_wanted() && is_withdrawn(&answer) {
+                anew.push(due.again());
+                continue;
+            }
+            let place = Place { engine, entry: Arc::clone(&due.entry) };
+            due.settle(&place, answer);
+            engine = place.engine;
+        }
+        let second = refused.split_off(refused.len() / 2);
+        for holds in [refused, second, anew] {
+            if !holds.is_empty() {
+                self.call(&engine, Batch { holds, ask: asked.ask, line: asked.line });
+            }
+        }
+    }
+
+    fn call(&mut self, engine: &Arc<Engine>, batch: Batch) {
+        if let Some(group) = batch.line {
+            self.lines.entry(group).or_default().under_way += 1;
+        }
+        self.under_way.push(call(engine, batch));
+    }
+}
+
+/// What is left of the time of one command that was asked for first at `since`. Who was not there for so long has it once more.
+pub(super) fn time_left(engine: &Engine, since: Instant) -> Duration {
+    let whole = engine.settings().command_timeout;
+    let left = since + whole - engine.now();
+    if left.is_zero() { whole } else { left }
+}

@@ -1,0 +1,113 @@
+//! Sends the commands that a name decided on, each by the call of its primitive, asked at that moment whether it is still wanted.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    HoldNumber, Note,
+    entry::{Event, Place},
+    flights::{Flight, Replying, Tried},
+    renew::time_left,
+    replicas::{Acknowledging, known},
+};
+use crate::{
+    backend::Dispatch,
+    state::{self, Answer, Command, Raises, Verb},
+};
+
+impl Place {
+    pub(super) fn send(&self, command: Command) {
+        let Command { id, number, verb } = command;
+        let protocol = &self.entry.protocol;
+        let number = HoldNumber(number.0);
+        let reply = match verb {
+            Verb::Acquire { holds: 1, .. } => return self.tries_in_turn(command),
+            Verb::Acquire { lease, holds } => {
+                let dispatch = self.dispatch(id);
+                let reply = protocol.acquire(number, lease, holds, &dispatch);
+                return self.flies(id, Some(dispatch), Replying::Acquire(reply), None);
+            }
+            Verb::Renew { lease } => {
+                let watchdog = self.engine.settings().watchdog_timeout;
+                let raises = self.entry.lock().name.raises(id, watchdog);
+                let Raises::Longer { since } = raises else { return self.engine.renewals().push(&self.entry, command) };
+                // Somebody waits for it: it goes by itself.
+                let dispatch = self.dispatch(id);
+                let within = time_left(&self.engine, since);
+                let reply = protocol.renew(&[(&**protocol.key(), number)], lease, within, &dispatch);
+                return self.flies(id, Some(dispatch), Replying::Lengthen(reply), None);
+            }
+            // What asks for nothing but an end leaves whenever it can.
+            _ if !self.leaves_now(id) => return self.on(withdrawn(id)),
+            Verb::Release { holds, note } => Replying::Release(protocol.release(number, holds, note_of(note))),
+            Verb::HandOver { to, lease } => Replying::HandOver(protocol.hand_over(number, HoldNumber(to.0), lease)),
+            Verb::Force => {
+                let Some(sight) = self.engine.seen().take(number) else { return self.on(withdrawn(id)) };
+                Replying::Force(protocol.force_release(&sight))
+            }
+        };
+        self.flies(id, None, reply, None);
+    }
+
+    /// A try that has its turn among those of its client.
+    pub(super) fn try_now(&self, command: Command, at: u32) {
+        let Command { id, number, verb } = command;
+        let Verb::Acquire { lease, holds } = verb else { return };
+        let dispatch = self.dispatch(id);
+        let number = HoldNumber(number.0);
+        let protocol = &self.entry.protocol;
+        let reply = match self.engine.settings().replicas {
+            None => Replying::Acquire(protocol.acquire(number, lease, holds, &dispatch)),
+            Some(replicas) => {
+                let asked = protocol.acquire_acknowledged(number, lease, replicas, &dispatch);
+                let (place, so_far) = (self.clone(), Arc::<Acknowledging>::default());
+                let known_so_far = Arc::clone(&so_far);
+                let reply = Box::pin(async move {
+                    let (attempt, acknowledged) = asked.await?;
+                    if !known_so_far.answered(attempt) {
+                        return Ok(attempt);
+                    }
+                    place.on(Event::Granting { command: id });
+                    known(attempt, acknowledged, replicas).await
+                });
+                Replying::Acknowledged { reply, so_far }
+            }
+        };
+        self.flies(id, Some(dispatch), reply, Some(Tried { at, lease }));
+    }
+
+    fn flies(&self, command: state::CommandId, dispatch: Option<Arc<Dispatch>>, reply: Replying, tried: Option<Tried>) {
+        self.fly(Flight {
+            command,
+            dispatch,
+            reply,
+            sent: Instant::now(),
+            tried,
+            given_up: false,
+            engine: Arc::clone(&self.engine),
+        });
+    }
+
+    /// Asks the name when the backend asks.
+    fn dispatch(&self, command: state::CommandId) -> Arc<Dispatch> {
+        let place = self.clone();
+        Dispatch::asked_in(move |era| place.leaves(command, era))
+    }
+
+    fn leaves_now(&self, command: state::CommandId) -> bool {
+        self.leaves(command, self.engine.line().era(self.entry.protocol.key()))
+    }
+}
+
+fn withdrawn(command: state::CommandId) -> Event {
+    Event::Answered { command, answer: Err::<Answer, _>(state::Fault::WITHDRAWN) }
+}
+
+fn note_of(note: state::Note) -> Note {
+    match note {
+        state::Note::Unused => Note::Unused,
+        state::Note::Failure(fence) => Note::Failure(fence),
+        state::Note::Success(fence) => Note::Success(fence),
+    }
+}

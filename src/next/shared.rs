@@ -1,0 +1,331 @@
+//! What all primitives of one client share: its settings, its counter, its entries by name, and its end. What happens at
+//! one name is in `entry.rs`.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use tokio::{sync::Notify, time};
+use uuid::Uuid;
+
+use super::{
+    Clock,
+    alarm::Alarms,
+    by_place::ByPlace,
+    circles::Queued,
+    clock::Moment,
+    date::{Date, nanos},
+    driver,
+    dropped_at_once::DroppedAtOnce,
+    ending::{HomeEnds, WindingDown},
+    entry::{Entry, Place},
+    force::Seen,
+    home::Home,
+    log::millis,
+    reap::Watched,
+    registry::ByKey,
+    renew::Renewals,
+    schedule::Schedule,
+    tries::Tries,
+    unheard::Unheard,
+};
+use crate::{
+    backend::{Line, Replicas},
+    chance::Chance,
+    name::Field,
+    state::{self, Grants, Instant},
+};
+
+/// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
+const WARNED: usize = 4096;
+
+/// What a client was built with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) watchdog_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) unreachable_after: Duration,
+    pub(crate) handover_slice: Duration,
+    /// Those that are to know of a grant before it counts.
+    pub(crate) replicas: Option<Replicas>,
+}
+
+impl Settings {
+    /// How long a try may stand behind others whose grants replicas are to know of.
+    pub(super) fn in_line(&self) -> Duration {
+        self.replicas.map_or(Duration::ZERO, Replicas::told_within)
+    }
+
+    /// After so long a try is over, and so is what replicas are to know of it.
+    pub(super) fn longest_try(&self) -> Duration {
+        self.command_timeout + 2 * self.in_line()
+    }
+}
+
+/// Everything that one client's primitives share.
+pub(crate) struct Engine {
+    id: Uuid,
+    line: Arc<dyn Line>,
+    settings: Settings,
+    clock: Clock,
+    home: Home,
+    /// For calls that are awaited elsewhere, once there is one.
+    pub(super) alarm: OnceLock<Alarms>,
+    chance: Chance,
+    pub(super) entries: DashMap<ByKey, ()>,
+    /// Entries that were made so far.
+    pub(super) made: AtomicU64,
+    schedule: Arc<Schedule>,
+    /// One counter for holds, tickets and waiters: none is ever drawn twice.
+    numbers: AtomicU64,
+    pub(super) tries: ByPlace<Tries>,
+    /// No acquisition begins any more but nested ones.
+    pub(super) ending: AtomicBool,
+    pub(super) closed: AtomicBool,
+    pub(super) unheard: ByPlace<Unheard>,
+    pub(super) shutdown: OnceLock<Arc<WindingDown>>,
+    /// Told whenever something changes at an entry that holds nothing, for the end.
+    pub(super) settled: Notify,
+    /// Told when `ending` is set.
+    pub(super) ends: Notify,
+    hasher: RandomState,
+    warned: Mutex<HashSet<u64>>,
+    dropped_at_once: DroppedAtOnce,
+    pub(super) queued: Queued,
+    pub(super) watched: Watched,
+    hears: AtomicBool,
+    /// It was not said yet that the server denies to publish.
+    tells: AtomicBool,
+    reaches: AtomicBool,
+    seen: Seen,
+    renewals: Arc<Renewals>,
+    state_settings: state::Settings,
+}
+
+impl Engine {
+    /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
+    pub(crate) fn start(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
+        let schedule = Arc::new(Schedule::default());
+        let engine = Arc::new(Self {
+            id,
+            line,
+            settings,
+            clock,
+            home: Home::here(),
+            alarm: OnceLock::new(),
+            chance,
+            entries: DashMap::new(),
+            made: AtomicU64::new(0),
+            schedule: Arc::clone(&schedule),
+            numbers: AtomicU64::new(1),
+            tries: ByPlace::default(),
+            ending: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            unheard: ByPlace::default(),
+            shutdown: OnceLock::new(),
+            settled: Notify::new(),
+            ends: Notify::new(),
+            hasher: RandomState::new(),
+            warned: Mutex::default(),
+            queued: Queued::default(),
+            watched: Watched::default(),
+            dropped_at_once: DroppedAtOnce::default(),
+            hears: AtomicBool::new(true),
+            tells: AtomicBool::new(true),
+            reaches: AtomicBool::new(true),
+            seen: Seen::default(),
+            renewals: Arc::default(),
+            state_settings: state_settings(&settings),
+        });
+        if engine.home.runtime().is_ok() {
+            let ends = HomeEnds::of(&engine);
+            let driver = driver::drive(&engine);
+            engine.spawn(Box::pin(async move {
+                let _ends = ends;
+                driver.await;
+            }));
+        }
+        engine
+    }
+
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    pub(super) fn line(&self) -> &dyn Line {
+        &*self.line
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Where all that this client draws comes from.
+    pub(super) fn chance(&self) -> &Chance {
+        &self.chance
+    }
+
+    pub(super) fn state_settings(&self) -> &state::Settings {
+        &self.state_settings
+    }
+
+    /// The instant by which names count: it runs on while the machine sleeps.
+    pub(super) fn now(&self) -> Instant {
+        let Moment { date, slept, .. } = self.clock.moment();
+        instant(date, slept)
+    }
+
+    /// One of tokio's clock, as things are.
+    pub(super) fn instant(&self, at: time::Instant) -> Instant {
+        instant(at.into(), self.clock.slept())
+    }
+
+    /// The other way round.
+    pub(super) fn tokio(&self, at: Instant) -> time::Instant {
+        let nanos = at.as_nanos().saturating_sub(nanos(self.clock.slept()));
+        Date::after_first(nanos).into()
+    }
+
+    pub(super) fn renewals(&self) -> &Arc<Renewals> {
+        &self.renewals
+    }
+
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub(super) fn schedule(&self) -> &Arc<Schedule> {
+        &self.schedule
+    }
+
+    /// Every entry, in no order, as a list: nothing is worked on while a shard of the map is locked.
+    pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.entries.iter().map(|known| Arc::clone(&known.key().0)).collect()
+    }
+
+    /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.
+    pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
+        let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
+        let mut places: Vec<_> = self.entries.iter().map(|known| place(&known.key().0)).collect();
+        places.sort_unstable_by_key(|place| place.entry.number);
+        places
+    }
+
+    pub(super) fn draw(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether it is closed, or about to be.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// What stands for a name where its words are not needed.
+    pub(super) fn hash(&self, name: &str) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// Whether this is the first time that `what` is to be said of `name`.
+    pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
+    }
+
+    /// Guards that are dropped at once.
+    pub(super) fn dropped_at_once(&self) -> &DroppedAtOnce {
+        &self.dropped_at_once
+    }
+
+    /// A lease is too short for the way to the server: said once a client.
+    pub(super) fn lease_is_short(&self, name: &str, lease: Duration, round_trip: Duration) {
+        if self.reaches.swap(false, Ordering::Relaxed) {
+            let (lease_ms, round_trip_ms) = (millis(lease), millis(round_trip));
+            tracing::warn!(lock = %Field(name), lease_ms, round_trip_ms, "a lease is shorter than four round trips to the server");
+        }
+    }
+
+    /// Subscriptions are refused: said once a client.
+    pub(super) fn cannot_hear(&self) {
+        if self.hears.swap(false, Ordering::Relaxed) {
+            tracing::warn!("the server refuses subscriptions: waiting for locks by polling");
+        }
+    }
+
+    /// Releases are not told: said once a client.
+    pub(super) fn cannot_tell(&self) {
+        if self.tells.swap(false, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server refuses to publish releases: whoever waits for a lock elsewhere finds it free only by looking again"
+            );
+        }
+    }
+
+    /// Lets the links go, and forgets everything; a thread of its own ends.
+    pub(super) fn leave(self: &Arc<Self>) {
+        self.schedule.end();
+        self.line.close();
+        // Guards that are still there keep their own; nothing ends while a shard of the map is locked.
+        let known = self.places();
+        self.entries.clear();
+        drop(known);
+        if let Some(shutdown) = self.shutdown.get() {
+            shutdown.report();
+        }
+        self.home.leave();
+    }
+}
+
+/// By a clock that runs on while the machine sleeps, which it did for so long.
+pub(super) fn instant(date: Date, slept: Duration) -> Instant {
+    Instant::from_nanos(date.since_first() + nanos(slept))
+}
+
+/// Whoever is there comes within this time for what it is given.
+const SHORT_TURN: Duration = Duration::from_millis(5);
+
+/// What a name needs of them.
+fn state_settings(settings: &Settings) -> state::Settings {
+    state::Settings {
+        watchdog: settings.watchdog_timeout,
+        command_timeout: settings.command_timeout,
+        unreachable_after: settings.unreachable_after,
+        slice: settings.handover_slice,
+        in_line: settings.in_line(),
+        turns: (settings.watchdog_timeout / 2, SHORT_TURN),
+        grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },
+        ..state::Settings::default()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.schedule.end();
+        self.line.close();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("id", &self.id).field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
