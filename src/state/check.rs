@@ -106,9 +106,9 @@ impl<W, S: Share<W>> Name<W, S> {
         tenant || self.queue.waits(id)
     }
 
-    /// Passed on or handed over, and not taken.
-    pub(crate) fn is_offered(&self) -> bool {
-        self.tenant.hold().is_some_and(|hold| hold.is_offered())
+    /// Who was given the hold, and did not come for it yet.
+    pub(crate) fn offered(&self) -> Option<Id> {
+        self.tenant.hold().filter(|hold| hold.is_offered())?.tickets.as_slice().first().map(|ticket| ticket.id)
     }
 
     /// The number and the tickets of the live hold.

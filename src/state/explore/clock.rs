@@ -4,8 +4,11 @@ use crate::state::Event;
 
 use super::{config::Config, process::Run, promise::Promise, server, world::World};
 
-/// A hold may be offered for so many ticks.
+/// A hold may be offered for so many ticks, to however many one after the other: its lease is over then.
 const LEASE_TICKS: u8 = 3;
+
+/// A hold may be offered to one who does not take it for so many.
+const TURN_TICKS: u8 = 2;
 
 /// A timer that is due fires so often before the next step, should it be set to the same instant again.
 const ROUNDS: usize = 4;
@@ -41,8 +44,14 @@ impl World {
         self.silent |= server::tick(&mut self.key);
         for at in 0..self.processes.len() {
             let process = self.process(at);
-            process.parked = if process.name.is_offered() { process.parked + 1 } else { 0 };
-            if process.parked > LEASE_TICKS {
+            let offered = process.name.offered();
+            process.parked = if offered.is_some() { process.parked + 1 } else { 0 };
+            let before = process.turn;
+            process.turn = offered.map(|id| match before {
+                Some((same, ticks)) if same == id => (id, ticks + 1),
+                _ => (id, 1),
+            });
+            if process.parked > LEASE_TICKS || process.turn.is_some_and(|(_, ticks)| ticks > TURN_TICKS) {
                 self.broken = Some(Promise::WhatNobodyTakesIsNotKept);
             }
         }

@@ -87,6 +87,8 @@ pub(crate) struct Process {
     pub(crate) over: Option<HoldNumber>,
     /// Whom a hold is about to be left to, who comes for it later: what its own command brought is taken at once.
     pub(crate) left_to: Option<Id>,
+    /// Who was offered a hold and does not take it, and for how many ticks.
+    pub(crate) turn: Option<(Id, u8)>,
     /// So many ticks a hold has been offered to somebody who does not take it.
     pub(crate) parked: u8,
     pub(crate) drawn: u64,
@@ -181,6 +183,7 @@ impl Process {
             ahead: None,
             over: None,
             left_to: None,
+            turn: None,
             parked: 0,
             drawn: 0,
             ending: false,

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             true
         }
         Task::Mutants => mutants::run(&args.ids).unwrap_or_else(|error| {
-            eprintln!("the copy could not be made or run: {error}");
+            eprintln!("the mutants cannot be run: {error}");
             false
         }),
     };

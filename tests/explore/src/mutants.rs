@@ -46,6 +46,9 @@ impl Mutant {
 
 /// Prints who is found by what. Whether all of them are.
 pub(crate) fn run(names: &[String]) -> io::Result<bool> {
+    if let Some(unknown) = names.iter().find(|name| table::MUTANTS.iter().all(|it| it.name != *name)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no mutant {unknown:?}")));
+    }
     let copy = Copy::new()?;
     let chosen = table::MUTANTS.iter().filter(|it| names.is_empty() || names.iter().any(|name| name == it.name));
     let mut missed = Vec::new();

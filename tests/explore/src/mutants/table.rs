@@ -200,10 +200,10 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         worlds: &["rb3p"],
     },
     Mutant {
-        name: "what is offered is not renewed",
-        file: "parts/hold.rs",
-        old: "        if self.is_offered() {\n            return None;",
-        new: "        if false {\n            return None;",
+        name: "a turn that nobody takes is the next one's",
+        file: "on.rs",
+        old: "        self.take_back(cx);\n",
+        new: "",
         worlds: &["m2"],
     },
     Mutant {
