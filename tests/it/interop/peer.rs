@@ -49,7 +49,14 @@ pub(crate) struct Answer {
     /// When the thread began with it and when it was done, by the machine's monotonic clock.
     pub(crate) began: Duration,
     pub(crate) ended: Duration,
-    outcome: Result<Value, String>,
+    outcome: Result<Value, Exception>,
+}
+
+/// What a thread of Java threw.
+#[derive(Clone, Debug)]
+struct Exception {
+    class: String,
+    message: String,
 }
 
 /// Whether Java's tools are there.
@@ -220,7 +227,7 @@ impl Answer {
     fn read(said: &Value) -> Self {
         let number = |key: &str| said[key].as_u64().expect("an answer has its numbers");
         let outcome = match said["error"].as_str() {
-            Some(error) => Err(error.to_owned()),
+            Some(class) => Err(Exception { class: class.to_owned(), message: said["message"].to_string() }),
             None => Ok(said["result"].clone()),
         };
         let (began, ended) = (Duration::from_nanos(number("began")), Duration::from_nanos(number("ended")));
@@ -243,12 +250,12 @@ impl Answer {
     /// The class of the exception that came of it.
     #[track_caller]
     pub(crate) fn refusal(&self) -> &str {
-        self.outcome.as_ref().expect_err("an exception")
+        &self.outcome.as_ref().expect_err("an exception").class
     }
 
     /// Whether that is what came of it.
     pub(crate) fn refused(&self, exception: &str) -> bool {
-        self.outcome.as_ref().is_err_and(|error| error == exception)
+        self.outcome.as_ref().is_err_and(|thrown| thrown.class == exception)
     }
 
     pub(crate) fn took(&self) -> Duration {
@@ -257,7 +264,10 @@ impl Answer {
 
     #[track_caller]
     fn value(&self) -> &Value {
-        self.outcome.as_ref().expect("no exception")
+        match &self.outcome {
+            Ok(value) => value,
+            Err(thrown) => panic!("{}: {}", thrown.class, thrown.message),
+        }
     }
 }
 
