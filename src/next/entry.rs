@@ -4,6 +4,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64},
+    time::Duration,
 };
 
 use super::{
@@ -19,8 +20,8 @@ use super::{
     tenure::Tenure,
 };
 use crate::{
-    backend::Fault,
-    state::{self, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Shape, Succession},
+    backend::{Fault, Line},
+    state::{self, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Server, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -167,18 +168,12 @@ impl Place {
 
     /// The world at this moment, as the name sees it.
     pub(super) fn with_env<R>(&self, era: Option<u64>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
-        let (engine, key) = (&*self.engine, self.entry.protocol.key());
-        let line = engine.line();
-        let distance = self.distance();
+        let engine = &*self.engine;
         // The clock is read once for all of it.
-        let Moment { now, date, slept } = engine.clock().moment();
+        let moment = engine.clock().moment();
         work(&mut Env {
-            now: instant(date, slept),
-            link: Link(line.link(key)),
-            era: Era(era.unwrap_or_else(|| line.era(key))),
-            last_answer: instant(line.last_answer(key).into(), slept),
-            grace: distance.patience(now),
-            round_trip: distance.shortest(),
+            now: instant(moment.date, moment.slept),
+            server: &Seen { place: self, moment, era },
             chance: engine.chance().of_65_536(),
             shape: self.entry.shape,
             settings: engine.state_settings(),
@@ -202,6 +197,46 @@ impl Place {
         let key = self.entry.protocol.key();
         let distance = Distance::new(self.engine.line().round_trip(key), self.engine.settings().command_timeout);
         distance.unheard_since(self.here(&self.engine.unheard).since(|| self.engine.line().last_answer(key)))
+    }
+}
+
+/// The server of a name as its client sees it at a moment.
+struct Seen<'a> {
+    place: &'a Place,
+    moment: Moment,
+    /// Where it is known which servers answer.
+    era: Option<u64>,
+}
+
+impl Seen<'_> {
+    fn line(&self) -> &dyn Line {
+        self.place.engine.line()
+    }
+
+    fn key(&self) -> &str {
+        self.place.entry.protocol.key()
+    }
+}
+
+impl Server for Seen<'_> {
+    fn link(&self) -> Link {
+        Link(self.line().link(self.key()))
+    }
+
+    fn era(&self) -> Era {
+        Era(self.era.unwrap_or_else(|| self.line().era(self.key())))
+    }
+
+    fn last_answer(&self) -> Instant {
+        instant(self.line().last_answer(self.key()).into(), self.moment.slept)
+    }
+
+    fn grace(&self) -> Duration {
+        self.place.distance().patience(self.moment.now)
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.place.distance().shortest()
     }
 }
 

@@ -65,7 +65,7 @@ impl<W, S: Share<W>> Name<W, S> {
         // Nobody waits any more for a try that had to let others go first.
         let over = contender.who.until().is_some_and(|until| until.max(since) < cx.now());
         let over = over && contender.let_others_first;
-        self.slice.comes_nearer(cx.env.round_trip);
+        self.slice.comes_nearer(cx.env.server.round_trip());
         let gate = self.gate_of(contender, cx.env);
         // On its own link a try comes behind what left before it. Where it takes another way nothing else may be about.
         let out = match (releases, cx.env.settings.grants) {
@@ -112,7 +112,7 @@ impl<W, S: Share<W>> Name<W, S> {
             finds_ours,
             wants: Wants::Answer,
             place: TryPlace::Link,
-            patience: cx.env.grace,
+            patience: cx.env.server.grace(),
         });
         self.subscription.clear_flag();
     }
@@ -189,7 +189,7 @@ impl<W, S: Share<W>> Name<W, S> {
         // Where the server did not know its script a release is sent again, behind the try, and the key is our own.
         let overtook = attempt.behind && !self.releases.is_empty();
         match answer {
-            Answer::Granted { .. } if attempt.request.era != cx.env.era => {
+            Answer::Granted { .. } if attempt.request.era != cx.env.server.era() => {
                 // The present server is asked for the same hold.
                 if cx.env.settings.grants == Grants::Acknowledged {
                     self.ends_number(cx);
@@ -218,7 +218,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         let Tenant::Contender(contender) = self.tenant.take() else { return };
         self.trouble = None;
-        self.slice.taken(now, cx.env.round_trip, cx.env.settings);
+        self.slice.taken(now, cx.env.server.round_trip(), cx.env.settings);
         let Contender { who, number, copies, repeated, .. } = contender;
         let ticket = Ticket::new(who.id, &who.wish, request.sent);
         let share = S::of(&who.waiter);

@@ -1,4 +1,4 @@
-//! What the world looks like when something happens: plain values, which a test writes down.
+//! What the world looks like when something happens: what a client was built with, and what is known of the server.
 
 use std::time::Duration;
 
@@ -119,22 +119,31 @@ impl Shape {
 pub(crate) struct Env<'a> {
     /// Never goes back, and counts what the machine slept.
     pub(crate) now: Instant,
-    /// The link that whatever is sent now goes out on.
-    pub(crate) link: Link,
-    /// Which servers answer now.
-    pub(crate) era: Era,
-    /// When the server answered anything of this client last.
-    pub(crate) last_answer: Instant,
-    /// So long an answer that is on its way may take: a few round trips, as they are measured.
-    pub(crate) grace: Duration,
-    /// How long a command takes that nothing holds up, as it was measured. Zero: unknown.
-    pub(crate) round_trip: Duration,
+    pub(crate) server: &'a dyn Server,
     /// A fresh random share of 65 535, for jitter.
     pub(crate) chance: u16,
     pub(crate) shape: Shape,
     pub(crate) settings: &'a Settings,
     /// Draws a number that this client never drew before.
     pub(crate) draw: &'a mut dyn FnMut() -> u64,
+}
+
+/// What a client knows of the server where the name is. Few events ask for it.
+pub(crate) trait Server {
+    /// The link that whatever is sent now goes out on.
+    fn link(&self) -> Link;
+
+    /// Which servers answer now.
+    fn era(&self) -> Era;
+
+    /// When the server answered anything of this client last.
+    fn last_answer(&self) -> Instant;
+
+    /// So long an answer that is on its way may take: a few round trips, as they are measured.
+    fn grace(&self) -> Duration;
+
+    /// How long a command takes that nothing holds up, as it was measured. Zero: unknown.
+    fn round_trip(&self) -> Duration;
 }
 
 /// So long a way may have become before any answer says so.
@@ -144,7 +153,7 @@ impl Env<'_> {
     /// Until when an answer to what was asked at `since` is waited for by somebody whose wait ends at `until`: where the
     /// server answers at all, it comes by then.
     pub(crate) fn cut_off(&self, until: Instant, since: Instant) -> Instant {
-        (until.max(since) + self.settings.grace).max(since + self.grace)
+        (until.max(since) + self.settings.grace).max(since + self.server.grace())
     }
 
     /// The same for somebody who nests, who has the lock already: what it asked for is better waited for over a way that has

@@ -52,7 +52,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let Extension { request, again, waiter, .. } = extension;
         match answer {
             // What an earlier server did says nothing of this one, which is asked, too.
-            Ok(_) if request.era != cx.env.era => {
+            Ok(_) if request.era != cx.env.server.era() => {
                 hold.is_answered(request, now);
                 let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
                 hold.extensions.push(Extension { command, request, again: true, waiter });

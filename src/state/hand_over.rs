@@ -71,7 +71,7 @@ impl<W, S: Share<W>> Name<W, S> {
                 // For the one before it is over, whatever becomes of the rest.
                 self.becomes(&mut going.ending, Told::Freed, cx);
                 going.ending.freed = true;
-                let counts = cx.now() < going.request.deadline() && going.request.era == cx.env.era;
+                let counts = cx.now() < going.request.deadline() && going.request.era == cx.env.server.era();
                 // What came too late, or of a server that answers no more, is worth nothing; nor is what is freed by force.
                 if counts && !going.forced {
                     self.moved(going, fence, cx);

@@ -150,7 +150,7 @@ pub(crate) use self::{
     command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
     deadline::{Instant, LeaseRequest, margin},
     effect::{Cause, Effect, End, Failure, LogEvent, Share, Told},
-    env::{Env, Expired, Grants, Publishes, Settings, Shape, Succession},
+    env::{Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},

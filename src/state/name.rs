@@ -76,7 +76,7 @@ impl<W, S> Name<W, S> {
     pub(crate) fn leaves(&mut self, command: CommandId, env: &Env<'_>) -> bool {
         let release = self.releases.iter_mut().find(|release| release.command == Some(command));
         if let Some(release) = release {
-            release.copies.leaves(env.link);
+            release.copies.leaves(env.server.link());
             return true;
         }
         let forces = self.forcing.iter().any(|forcing| forcing.commands.as_slice().contains(&command));
@@ -90,16 +90,16 @@ impl<W, S> Name<W, S> {
                 if attempt.command != command {
                     return false;
                 }
-                attempt.request.leaves(env.now, env.era);
+                attempt.request.leaves(env.now, env.server.era());
                 let apart = env.settings.grants == Grants::Acknowledged;
-                contender.copies.sent(if apart { Link::APART } else { env.link });
+                contender.copies.sent(if apart { Link::APART } else { env.server.link() });
                 true
             }
             Tenant::Hold(hold) if hold.over(env.now).is_some() => false,
             Tenant::Hold(hold) => hold_command_leaves(hold, command, env),
             Tenant::HandingOver(going) => {
                 if going.command == command {
-                    going.request.leaves(env.now, env.era);
+                    going.request.leaves(env.now, env.server.era());
                 }
                 going.command == command
             }
@@ -230,7 +230,7 @@ fn hold_command_leaves<W, S>(hold: &mut Hold<W, S>, command: CommandId, env: &En
         }
     }
     let Some(request) = raises else { return false };
-    request.leaves(env.now, env.era);
+    request.leaves(env.now, env.server.era());
     let request = *request;
     hold.leaves(request);
     true

@@ -38,7 +38,7 @@ impl<W, S: Share<W>> Name<W, S> {
             return;
         }
         let before = counting.told;
-        let (resting, last_answer) = (!counting.nested.is_empty(), cx.env.last_answer);
+        let (resting, last_answer) = (!counting.nested.is_empty(), cx.env.server.last_answer());
         let (verb, what) = if let Some(nested) = counting.next_nested(now) {
             nested.is_asked_for(last_answer);
             let who = &nested.who;
@@ -112,7 +112,7 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// The nested acquisition was granted.
     fn joins(&mut self, id: Id, request: LeaseRequest, holds: u32, cx: &mut Cx<'_, '_, W, S>) {
-        let (now, outdated) = (cx.now(), request.era != cx.env.era);
+        let (now, outdated) = (cx.now(), request.era != cx.env.server.era());
         let Some(hold) = self.tenant.hold_mut() else { return };
         let counting = hold.counting();
         counting.faults = 0;

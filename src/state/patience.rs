@@ -47,13 +47,13 @@ pub(crate) enum WantOf {
 impl<W, S: Share<W>> Name<W, S> {
     /// Whether the contender may try by what others are to have of the name.
     pub(crate) fn gate_of(&self, contender: &Contender<W>, env: &Env<'_>) -> Gate {
-        self.slice.gate(env.now, env.settings).to(contender.who.wish.patience, env.now, env.grace)
+        self.slice.gate(env.now, env.settings).to(contender.who.wish.patience, env.now, || env.server.grace())
     }
 
     fn limit(&self, contender: &Contender<W>, env: &Env<'_>) -> Option<Limit> {
         let key = |at| Some(Limit { at, for_want_of: WantOf::Key });
         let answer = |at| Some(Limit { at, for_want_of: WantOf::Answer });
-        let silence = |since: Instant| since.max(env.last_answer) + env.settings.unreachable_after;
+        let silence = |since: Instant| since.max(env.server.last_answer()) + env.settings.unreachable_after;
         match (&contender.stage, contender.who.wish.patience) {
             (Stage::Gated { since, releases }, patience) => match (self.gate_of(contender, env), patience) {
                 (Gate::Until { .. } | Gate::After(_) | Gate::Rest(_), Patience::Until(until)) => key(until),
@@ -72,21 +72,21 @@ impl<W, S: Share<W>> Name<W, S> {
                 // What replicas are to know of stands behind the questions of others, too.
                 let behind = env.settings.grants == Grants::Acknowledged && !attempt.request.left;
                 let waits = contender.told_busy || attempt.place == TryPlace::Line || behind;
-                let for_want_of = if waits && since < env.last_answer { WantOf::Key } else { WantOf::Answer };
+                let for_want_of = if waits && since < env.server.last_answer() { WantOf::Key } else { WantOf::Answer };
                 let answered = (until.max(since) + env.settings.grace).max(since + attempt.patience);
                 Some(Limit { at: answered + env.settings.in_line, for_want_of })
             }
             // It waits for its turn: for as long as a try may take, or the server answers anybody.
             (Stage::Trying(attempt), Patience::Once) if attempt.place == TryPlace::Line => {
                 let longest = env.settings.command_timeout + 2 * env.settings.in_line;
-                answer(attempt.request.sent.max(env.last_answer) + longest + env.grace)
+                answer(attempt.request.sent.max(env.server.last_answer()) + longest + env.server.grace())
             }
             (Stage::Trying(attempt), Patience::ForEver) if attempt.place == TryPlace::Line => {
-                answer(silence(attempt.request.sent) + env.grace + env.settings.in_line)
+                answer(silence(attempt.request.sent) + env.server.grace() + env.settings.in_line)
             }
             (Stage::Trying(attempt), Patience::ForEver) => {
                 let since = self.trouble.as_ref()?.since;
-                answer(silence(since).max(attempt.request.sent) + env.grace + env.settings.in_line)
+                answer(silence(since).max(attempt.request.sent) + env.server.grace() + env.settings.in_line)
             }
             (Stage::Sleeping { .. }, Patience::Until(until)) => key(until),
             (Stage::Trying(_) | Stage::Sleeping { .. } | Stage::Resting { .. }, _) => None,
@@ -139,7 +139,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let silent = matches!(fault.kind, FaultKind::Silent | FaultKind::Withdrawn);
         let mut since = self.trouble.as_ref().map_or(sent, |trouble| trouble.since);
         if silent {
-            since = since.max(cx.env.last_answer.min(now));
+            since = since.max(cx.env.server.last_answer().min(now));
         }
         self.trouble = Some(Box::new(Trouble { since, failure, silent }));
         let over = since + settings.unreachable_after;
@@ -157,8 +157,8 @@ impl<W, S: Share<W>> Name<W, S> {
     /// Why those are told that they cannot have it who stand in the queue and whose wait ends now, if it is for want of an
     /// answer: the latest try had none that counts, or there has been none for as long as one may take.
     pub(crate) fn why_not(&self, env: &Env<'_>) -> Option<Failure> {
-        let trouble = self.trouble.as_ref().filter(|trouble| trouble.lasts(env.last_answer));
-        let silent = |since: &Instant| *since.max(&env.last_answer) + env.grace <= env.now;
+        let trouble = self.trouble.as_ref().filter(|trouble| trouble.lasts(env.server.last_answer()));
+        let silent = |since: &Instant| (*since).max(env.server.last_answer()) + env.server.grace() <= env.now;
         let unheard = || self.asks_since(env).filter(silent).map(|_| Failure::Unreachable { may_have_run: false });
         trouble.map(|trouble| trouble.failure).or_else(unheard)
     }
@@ -186,7 +186,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let endless = contender.who.wish.patience == Patience::ForEver;
         let asked = if let Stage::Trying(attempt) = contender.stage { Some(attempt.request.sent) } else { None };
         let rested = matches!(contender.stage, Stage::Resting { .. });
-        let known = self.trouble.as_ref().filter(|trouble| rested || trouble.lasts(cx.env.last_answer));
+        let known = self.trouble.as_ref().filter(|trouble| rested || trouble.lasts(cx.env.server.last_answer()));
         let failure = match (known, for_want_of) {
             (Some(trouble), _) => Some(trouble.failure),
             (None, WantOf::Answer) => Some(Failure::Unreachable { may_have_run }),

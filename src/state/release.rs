@@ -47,7 +47,7 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// A try is about to leave: whatever is not on its way on the same link goes before it.
     pub(crate) fn send_releases(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let link = cx.env.link;
+        let link = cx.env.server.link();
         self.releases.iter_mut().filter(|release| !release.copies.is_on(link)).for_each(|release| release.send(cx));
     }
 
@@ -89,7 +89,7 @@ impl<W, S: Share<W>> Name<W, S> {
     fn released(&mut self, at: usize, answer: Answer, cx: &mut Cx<'_, '_, W, S>) {
         let release = &mut self.releases[at];
         // A link keeps its order: what left before it on the same one has run.
-        if let Some(link) = release.copies.answered().filter(|link| *link == cx.env.link) {
+        if let Some(link) = release.copies.answered().filter(|link| *link == cx.env.server.link()) {
             self.old.have_run(release.number, link);
         }
         let ran_before = !release.copies.lost().is_none();

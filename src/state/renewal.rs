@@ -111,7 +111,7 @@ impl<W, S: Share<W>> Name<W, S> {
         hold.renewal = Renewal::Idle;
         match answer {
             // What an earlier server did says nothing of this one.
-            Ok(_) if request.era != cx.env.era => {
+            Ok(_) if request.era != cx.env.server.era() => {
                 hold.is_answered(request, now);
                 hold.probe = true;
             }

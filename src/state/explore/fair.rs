@@ -14,7 +14,10 @@ use crate::state::{
     Settings, Shape, Told, Verb, Wish,
 };
 
-use super::server::{self, Key};
+use super::{
+    fixed::Fixed,
+    server::{self, Key},
+};
 
 const MS: u64 = 1_000_000;
 
@@ -133,7 +136,7 @@ impl Road {
         let round_trip = self.round_trip(who);
         let Self { names, drawn, settings, .. } = self;
         let mut draw = || draw(drawn);
-        names[who as usize].on(event, &mut env(now, round_trip, settings, &mut draw), &mut effects);
+        names[who as usize].on(event, &mut env(now, &fixed_server(now, round_trip), settings, &mut draw), &mut effects);
         for effect in effects {
             self.perform(who, effect, now);
         }
@@ -144,7 +147,7 @@ impl Road {
         let round_trip = self.round_trip(who);
         let Self { names, drawn, settings, .. } = self;
         let mut draw = || draw(drawn);
-        names[who as usize].take(id, &mut env(now, round_trip, settings, &mut draw), &mut effects);
+        names[who as usize].take(id, &mut env(now, &fixed_server(now, round_trip), settings, &mut draw), &mut effects);
         for effect in effects {
             self.perform(who, effect, now);
         }
@@ -155,8 +158,8 @@ impl Road {
         match effect {
             Effect::Send(command) => {
                 let mut none = || 0;
-                let wanted =
-                    self.names[who as usize].leaves(command.id, &env(now, round_trip, &self.settings, &mut none));
+                let wanted = self.names[who as usize]
+                    .leaves(command.id, &env(now, &fixed_server(now, round_trip), &self.settings, &mut none));
                 let id = command.id.0;
                 let next = match (command.verb, who) {
                     (Verb::Release { .. }, _) => Next::Release(who, id),
@@ -288,17 +291,10 @@ fn draw(drawn: &mut u64) -> u64 {
     *drawn
 }
 
-fn env<'a>(now: Instant, round_trip: Duration, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
-    Env {
-        now,
-        link: Link(1),
-        era: Era(0),
-        last_answer: now,
-        grace: Duration::from_millis(15),
-        round_trip,
-        chance: CHANCE,
-        shape: Shape::PLAIN,
-        settings,
-        draw,
-    }
+fn env<'a>(now: Instant, server: &'a Fixed, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
+    Env { now, server, chance: CHANCE, shape: Shape::PLAIN, settings, draw }
+}
+
+fn fixed_server(now: Instant, round_trip: Duration) -> Fixed {
+    Fixed { link: Link(1), era: Era(0), last_answer: now, grace: Duration::from_millis(15), round_trip }
 }

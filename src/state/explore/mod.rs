@@ -29,6 +29,7 @@ mod config;
 mod configs;
 pub(crate) mod fair;
 mod fingerprint;
+mod fixed;
 mod kept;
 mod link;
 mod process;

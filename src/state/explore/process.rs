@@ -8,6 +8,7 @@ use crate::state::{
 
 use super::{
     config::Config,
+    fixed::Fixed,
     promise::Promise,
     world::{Channel, DRAWN, Process, Waiter, World},
 };
@@ -43,7 +44,7 @@ impl Process {
     /// Whether what the state says of itself is true, in words if not.
     pub(crate) fn contradicts_itself(&self, now: Instant, settings: &Settings) -> Option<&'static str> {
         let mut none = || 0;
-        self.name.check(&env(now, (self.link, self.era), settings, &mut none)).err()
+        self.name.check(&env(now, &fixed_server(now, self.link, self.era), settings, &mut none)).err()
     }
 }
 
@@ -59,7 +60,7 @@ impl World {
         let mut effects = Vec::new();
         let Process { name, drawn, link, era, .. } = self.process(p);
         let mut draw = || draw(drawn, p);
-        name.on(event, &mut env(now, (*link, *era), &run.settings, &mut draw), &mut effects);
+        name.on(event, &mut env(now, &fixed_server(now, *link, *era), &run.settings, &mut draw), &mut effects);
         self.perform_all(p, effects, now, run);
     }
 
@@ -69,7 +70,8 @@ impl World {
         let mut effects = Vec::new();
         let Process { name, drawn, link, era, .. } = self.process(p);
         let mut draw = || draw(drawn, p);
-        let taken = name.take(id, &mut env(now, (*link, *era), &run.settings, &mut draw), &mut effects);
+        let taken =
+            name.take(id, &mut env(now, &fixed_server(now, *link, *era), &run.settings, &mut draw), &mut effects);
         self.perform_all(p, effects, now, run);
         taken
     }
@@ -157,7 +159,10 @@ impl World {
         let now = self.now_of(p);
         let process = self.process(p);
         let mut none = || 0;
-        if process.name.leaves(command.id, &env(now, (process.link, process.era), &run.settings, &mut none)) {
+        if process
+            .name
+            .leaves(command.id, &env(now, &fixed_server(now, process.link, process.era), &run.settings, &mut none))
+        {
             let apart = run.config.acknowledged && matches!(command.verb, Verb::Acquire { holds: 1, .. });
             let way = if apart { &mut process.apart } else { &mut process.sent };
             way.push_back(command);
@@ -173,17 +178,11 @@ fn draw(drawn: &mut u64, p: usize) -> u64 {
     DRAWN | (p as u64) << 32 | *drawn
 }
 
-fn env<'a>(now: Instant, (link, era): (u8, u8), settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
-    Env {
-        now,
-        link: Link(link.into()),
-        era: Era(era.into()),
-        last_answer: now,
-        grace: GRACE,
-        round_trip: Duration::ZERO,
-        chance: 0,
-        shape: Shape::PLAIN,
-        settings,
-        draw,
-    }
+fn env<'a>(now: Instant, server: &'a Fixed, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
+    Env { now, server, chance: 0, shape: Shape::PLAIN, settings, draw }
+}
+
+fn fixed_server(now: Instant, link: u8, era: u8) -> Fixed {
+    let (link, era) = (Link(link.into()), Era(era.into()));
+    Fixed { link, era, last_answer: now, grace: GRACE, round_trip: Duration::ZERO }
 }

@@ -172,7 +172,7 @@ impl<W> Nested<W> {
     /// When it gives up, if what is asked for on its behalf left at `sent`. Whoever stands in line goes on for as long as the
     /// server answers anybody: it has the lock already, and what is missing is an answer.
     fn ends(&self, sent: Option<Instant>, env: &Env<'_>) -> Option<Instant> {
-        let heard = self.since.max(env.last_answer);
+        let heard = self.since.max(env.server.last_answer());
         match (sent, self.who.wish.patience) {
             // Its command has an end of its own.
             (_, Patience::Once) => None,

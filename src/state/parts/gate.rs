@@ -23,13 +23,13 @@ pub(crate) enum Gate {
 
 impl Gate {
     /// What it is to whoever waits for so long, of which an answer takes `grace`.
-    pub(crate) fn to(self, patience: Patience, now: Instant, grace: Duration) -> Self {
+    pub(crate) fn to(self, patience: Patience, now: Instant, grace: impl Fn() -> Duration) -> Self {
         match self {
             // Who asks once, or does not wait for so long, gives those that were told no more than a cool-down.
             Self::Until { soon, at } if soon <= now && patience.ends_by(at) => Self::Open,
             Self::Until { soon, at } if patience.ends_by(at) => Self::Until { soon, at: soon },
             // Who asks once asks now, and so does who would have no time left to.
-            Self::After(at) if patience.ends_by(at + grace) => Self::Open,
+            Self::After(at) if patience.ends_by(at + grace()) => Self::Open,
             Self::Rest(at) if patience.ends_by(at) => Self::Open,
             gate => gate,
         }

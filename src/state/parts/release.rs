@@ -98,6 +98,6 @@ impl<W> Release<W> {
     pub(crate) fn send<S>(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         self.again = None;
         self.command = Some(cx.send(self.number, Verb::Release { holds: 0, note: self.note }));
-        self.copies.sent(cx.env.link);
+        self.copies.sent(cx.env.server.link());
     }
 }

@@ -28,8 +28,12 @@ mod unlocked;
 mod untaken;
 mod waits;
 
+#[path = "../explore/fixed.rs"]
+mod fixed;
+
 use std::time::Duration;
 
+use self::fixed::Fixed;
 use super::{
     Answer, Beyond, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants, Heard,
     HoldNumber, Id, Instant, Lease, Link, LogEvent, Name, Note, Owner, Patience, Published, Raises, Settings, Shape,
@@ -127,18 +131,8 @@ impl Story {
             *drawn += 1;
             *drawn
         };
-        let mut env = Env {
-            now,
-            link: Link(*link),
-            era: Era(*era),
-            last_answer,
-            grace: *grace,
-            round_trip: *round_trip,
-            chance: *chance,
-            shape: *shape,
-            settings,
-            draw: &mut draw,
-        };
+        let server = Fixed { link: Link(*link), era: Era(*era), last_answer, grace: *grace, round_trip: *round_trip };
+        let mut env = Env { now, server: &server, chance: *chance, shape: *shape, settings, draw: &mut draw };
         ask(name, &mut env)
     }
 
