@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo bench -p engine
+//! cargo bench -p engine -- passed    # the rows alone whose names have this in them
 //! ```
 //!
 //! Fails where a round sent other commands than what it is said to measure. Without cargo's own `--bench`, as in `cargo test
@@ -65,7 +66,7 @@ fn main() -> Result<()> {
     // On one thread, so that all is counted.
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Arc::new(runtime.block_on(async { Client::start() }));
-    let mut all = Step::ALL.map(|step| Series { step, took: Vec::new(), allocations: 0.0, commands: 0.0 });
+    let mut all: Vec<_> = Step::ALL.into_iter().filter(|step| step.is_asked_for()).map(Series::of).collect();
     // The first round finds out what stays from then on, and does not count.
     for round in 0..=extent.rounds {
         for series in &mut all {
@@ -102,6 +103,11 @@ impl Step {
             Self::Pass => "a section passed between two tasks",
             Self::MutexPass => "the same of tokio's mutex",
         }
+    }
+
+    fn is_asked_for(self) -> bool {
+        let mut words = env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+        words.peek().is_none() || words.any(|word| self.name().contains(&word))
     }
 
     /// What the server is asked for so many sections.
@@ -190,6 +196,10 @@ async fn done(mut tasks: JoinSet<Result<()>>, started: Instant) -> Result<Durati
 }
 
 impl Series {
+    fn of(step: Step) -> Self {
+        Self { step, took: Vec::new(), allocations: 0.0, commands: 0.0 }
+    }
+
     /// Nanoseconds of a section.
     fn round(&self, runtime: &Runtime, client: &Arc<Client>, sections: u32) -> Result<f64> {
         let before = client.commands();

@@ -81,7 +81,12 @@ impl Distance {
 
     /// Whether a lease leaves its holder too little time, by the way alone: what came late for once says nothing.
     pub(super) fn is_too_far_for(self, lease: Duration) -> bool {
-        lease < self.shortest() * LEASE
+        Self::is_far_for(lease, self.shortest())
+    }
+
+    /// Whether a lease would leave its holder too little time where an answer takes so long.
+    pub(super) fn is_far_for(lease: Duration, took: Duration) -> bool {
+        lease < took.saturating_mul(LEASE)
     }
 
     /// Why no answer came within a lease, and where replicas are to know of it no word of theirs.

@@ -11,6 +11,7 @@ use super::{
     Protocol, Told,
     by_place::{AtPlace, ByPlace},
     clock::Moment,
+    convert::fault_of,
     distance::Distance,
     flights::Flights,
     listen::Listening,
@@ -134,11 +135,11 @@ impl Place {
     /// The same to one that is in the registry; false where it was taken out.
     pub(super) fn on_live(&self, event: Event) -> Result<(), Event> {
         let mut event = Some(event);
-        self.perform_after(|state, place, effects| {
+        self.perform_after(|state, env, effects| {
             if !state.dead
                 && let Some(event) = event.take()
             {
-                place.with_env(None, |env| state.name.on(event, env, effects));
+                state.name.on(event, env, effects);
             }
         });
         event.map_or(Ok(()), Err)
@@ -146,7 +147,7 @@ impl Place {
 
     /// A question that is answered at once, and may leave something to do.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Name, &mut Env<'_>, &mut Vec<Effect>) -> R) -> R {
-        self.perform_after(|state, place, effects| place.with_env(None, |env| change(&mut state.name, env, effects)))
+        self.perform_after(|state, env, effects| change(&mut state.name, env, effects))
     }
 
     /// Reads, and changes nothing.
@@ -158,7 +159,7 @@ impl Place {
     /// Asked right before a command leaves, in this era: whether it is still wanted.
     pub(super) fn leaves(&self, command: CommandId, era: u64) -> bool {
         let mut state = self.entry.lock();
-        self.with_env(Some(era), |env| state.name.leaves(command, env))
+        self.with_env(self.engine.clock().moment(), Some(era), |env| state.name.leaves(command, env))
     }
 
     /// Takes what was offered, or it is over by now.
@@ -166,11 +167,9 @@ impl Place {
         self.change(|name, env, effects| name.take(id, env, effects))
     }
 
-    /// The world at this moment, as the name sees it.
-    pub(super) fn with_env<R>(&self, era: Option<u64>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
+    /// The world at this moment, as the name sees it. `era`: which servers answer, where that is known.
+    pub(super) fn with_env<R>(&self, moment: Moment, era: Option<u64>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let engine = &*self.engine;
-        // The clock is read once for all of it.
-        let moment = engine.clock().moment();
         work(&mut Env {
             now: instant(moment.date, moment.slept),
             server: &Seen { place: self, moment, era },
@@ -204,7 +203,6 @@ impl Place {
 struct Seen<'a> {
     place: &'a Place,
     moment: Moment,
-    /// Where it is known which servers answer.
     era: Option<u64>,
 }
 
@@ -237,6 +235,15 @@ impl Server for Seen<'_> {
 
     fn round_trip(&self) -> Duration {
         self.place.distance().shortest()
+    }
+}
+
+impl State {
+    /// There was no answer: what that is to the name, and in words for whoever is told of it.
+    pub(super) fn befalls(&mut self, fault: Fault) -> state::Fault {
+        let told = fault_of(&fault);
+        self.fault = Some(Box::new(fault));
+        told
     }
 }
 

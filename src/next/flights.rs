@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use super::{
     Forced, Renewal,
-    convert::{answer_of_attempt, answer_of_force, answer_of_moved, answer_of_release, answer_of_renewal, fault_of},
+    convert::{answer_of_attempt, answer_of_force, answer_of_moved, answer_of_release, answer_of_renewal},
+    distance::Distance,
     entry::{Entry, Event, Place},
     protocol::{Attempt, Letting, Moved},
     replicas::Acknowledging,
@@ -56,20 +57,28 @@ struct UnderWay {
     withdrawn: Vec<CommandId>,
 }
 
-/// One command that was sent.
-pub(super) struct Flight {
+/// One command that is about to be sent.
+pub(super) struct Sending {
     pub(super) command: CommandId,
     /// Of those that can be withdrawn.
     pub(super) dispatch: Option<Arc<Dispatch>>,
     pub(super) reply: Replying,
-    /// When it was sent.
-    pub(super) sent: Instant,
     /// It is a try, of which so many are under way at a time.
     pub(super) tried: Option<Tried>,
+}
+
+/// One that was sent.
+struct Flight {
+    command: CommandId,
+    dispatch: Option<Arc<Dispatch>>,
+    reply: Replying,
+    sent: Instant,
+    tried: Option<Tried>,
     /// Nobody waits for it any more, but for the sake of what it may leave.
-    pub(super) given_up: bool,
+    given_up: bool,
     /// What was sent is waited for though the client was dropped.
-    pub(super) engine: Arc<Engine>,
+    #[expect(dead_code, reason = "it is kept, and never looked at")]
+    engine: Arc<Engine>,
 }
 
 /// A try that was sent.
@@ -121,10 +130,17 @@ impl UnderWay {
 }
 
 /// One that was answered, or will not be.
-struct Landed {
-    command: CommandId,
-    answer: Result<Answer, Fault>,
+pub(super) struct Landed {
+    pub(super) command: CommandId,
+    pub(super) answer: Result<Answer, Fault>,
     tried: Option<Tried>,
+    sent: Instant,
+}
+
+/// A try that was answered.
+pub(super) struct TryOver {
+    tried: Tried,
+    granted: bool,
     sent: Instant,
 }
 
@@ -154,30 +170,33 @@ impl Flights {
 }
 
 impl Place {
-    /// Sends it: the first poll does that. Commands go in the order in which they come here.
-    pub(super) fn fly(&self, flight: Flight) {
-        let mut flight = Box::new(flight);
+    /// Sends it: the first poll does that. Commands go in the order in which they come here. One that is answered at once is
+    /// handed back with its answer.
+    pub(super) fn fly(&self, sending: Sending, sent: Instant) -> Option<Landed> {
+        let Sending { command, dispatch, mut reply, tried } = sending;
         let (flights, home) = (&self.entry.flights, self.engine.is_home());
+        let begins = home && flights.begin();
         // One that stands in the list unpolled goes first.
-        if home && flights.begin() {
-            if !flights.is_empty() {
-                flights.lock().all.push(flight);
-                return self.poll_flights();
-            }
+        let first = begins && flights.is_empty();
+        if first {
             let waker = Waker::from(Arc::clone(&self.entry));
-            let polled = flight.reply.poll(&mut Context::from_waker(&waker));
-            let Poll::Ready(answer) = polled else {
-                flights.lock().all.push(flight);
-                return self.slept();
-            };
-            self.slept();
-            return self.landed(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
+            if let Poll::Ready(answer) = reply.poll(&mut Context::from_waker(&waker)) {
+                self.slept();
+                return Some(Landed { command, answer, tried, sent });
+            }
         }
-        flights.lock().all.push(flight);
-        // Whoever polls just now looks again.
-        if flights.begin() {
+        let engine = Arc::clone(&self.engine);
+        let flight = Flight { command, dispatch, reply, sent, tried, given_up: false, engine };
+        flights.lock().all.push(Box::new(flight));
+        if first {
+            self.slept();
+        } else if begins {
+            self.poll_flights();
+        } else if flights.begin() {
+            // Whoever polls just now looks again.
             if home { self.poll_flights() } else { self.poll_in_a_task() }
         }
+        None
     }
 
     /// What was not sent is not sent any more.
@@ -257,27 +276,37 @@ impl Place {
         self.engine.spawn(Box::pin(async move { place.poll_flights() }));
     }
 
-    /// A lease that is too short for the way is said to be, once a client.
-    fn is_near_enough(&self, lease: Duration, sent: Instant) {
-        let way = self.distance().at_most(sent.elapsed());
-        if way.is_too_far_for(lease) {
-            self.engine.lease_is_short(self.name(), lease, way.shortest());
+    pub(super) fn landed(&self, landed: Landed) {
+        let over = landed.try_over();
+        let Landed { command, answer, .. } = landed;
+        self.perform_after(|state, env, effects| {
+            let answer = answer.map_err(|fault| state.befalls(fault));
+            state.name.on(Event::Answered { command, answer }, env, effects);
+        });
+        if let Some(over) = over {
+            self.try_is_over(over, Instant::now());
         }
     }
 
-    fn landed(&self, Landed { command, answer, tried, sent }: Landed) {
-        if let (Ok(Answer::Granted { .. }), Some(tried)) = (&answer, tried) {
-            self.is_near_enough(tried.lease, sent);
+    /// Others have their turn. And a lease that is too short for the way is said to be, once a client.
+    pub(super) fn try_is_over(&self, TryOver { tried, granted, sent }: TryOver, now: Instant) {
+        let took = now - sent;
+        // The way is no longer than this answer's was: mostly that is all there is to know.
+        if granted && Distance::is_far_for(tried.lease, took) {
+            let way = self.distance().at_most(took);
+            if way.is_too_far_for(tried.lease) {
+                self.engine.lease_is_short(self.name(), tried.lease, way.shortest());
+            }
         }
-        let answer = answer.map_err(|fault| {
-            let told = fault_of(&fault);
-            self.entry.lock().fault = Some(Box::new(fault));
-            told
-        });
-        self.on(Event::Answered { command, answer });
-        if let Some(tried) = tried {
-            self.tried(tried.at);
-        }
+        self.tried(tried.at);
+    }
+}
+
+impl Landed {
+    /// What is known of the try that this answers, if it is one.
+    pub(super) fn try_over(&self) -> Option<TryOver> {
+        let granted = matches!(self.answer, Ok(Answer::Granted { .. }));
+        self.tried.map(|tried| TryOver { tried, granted, sent: self.sent })
     }
 }
 

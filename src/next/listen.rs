@@ -63,9 +63,9 @@ impl Listener for EntryListener {
             }
         };
         let place = Place { engine, entry };
-        place.perform_after(|state, place, effects| {
+        place.perform_after(|state, env, effects| {
             if state.listening.number == self.number {
-                place.with_env(None, |env| state.name.on(Event::Heard(heard), env, effects));
+                state.name.on(Event::Heard(heard), env, effects);
             }
         });
     }

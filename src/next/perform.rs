@@ -9,12 +9,17 @@ use std::{
     time::Duration,
 };
 
+use smallvec::SmallVec;
+
 use super::{
-    entry::{Effect, Place, State},
+    clock::Moment,
+    entry::{Effect, Event, Place, State},
+    flights::{Landed, TryOver},
     log,
+    shared::instant,
     tenure::{Answered, Tenure},
 };
-use crate::state::{LogEvent, Told};
+use crate::state::{Env, LogEvent, Told};
 
 thread_local! {
     /// Lists that nobody uses just now: most changes are done by whoever makes them.
@@ -37,78 +42,104 @@ fn keep(list: Vec<Effect>) {
     });
 }
 
+/// What is found out while a list of effects is done.
+#[derive(Default)]
+struct Round {
+    /// For how long the hold was somebody's whose end comes next.
+    held: Option<Duration>,
+    /// Commands that were answered at once.
+    landed: SmallVec<[Landed; 1]>,
+    told: WhoIsTold,
+}
+
 impl Place {
     /// Changes the entry, and does what that leaves to do. Where somebody is at it already, what comes now is done after it.
-    pub(super) fn perform_after<R>(&self, change: impl FnOnce(&mut State, &Self, &mut Vec<Effect>) -> R) -> R {
+    pub(super) fn perform_after<R>(&self, change: impl FnOnce(&mut State, &mut Env<'_>, &mut Vec<Effect>) -> R) -> R {
         let mut state = self.entry.lock();
+        // Under the mutex: for a name no time comes before another that it knows.
+        let moment = self.engine.clock().moment();
         if state.performing {
             let mut outbox = mem::take(&mut state.outbox);
-            let out = change(&mut state, self, &mut outbox);
+            let out = self.with_env(moment, None, |env| change(&mut state, env, &mut outbox));
             state.outbox = outbox;
             return out;
         }
         let mut effects = spare();
-        let out = change(&mut state, self, &mut effects);
+        let out = self.with_env(moment, None, |env| change(&mut state, env, &mut effects));
         if effects.is_empty() {
-            self.rest(state);
+            self.rest(state, moment);
             keep(effects);
             return out;
         }
         state.performing = true;
         drop(state);
-        self.perform(effects);
+        self.perform(effects, moment);
         out
     }
 
     /// Until nothing is left.
-    fn perform(&self, mut effects: Vec<Effect>) {
+    fn perform(&self, mut effects: Vec<Effect>, mut moment: Moment) {
         let mut performer = Performer { place: self, done: false };
-        let mut told = WhoIsTold::default();
+        let mut round = Round::default();
         loop {
-            let mut held = None;
             for effect in effects.drain(..) {
-                self.does(effect, &mut held, &mut told);
+                self.does(effect, moment, &mut round);
             }
             let mut state = self.entry.lock();
-            if state.outbox.is_empty() {
-                // Mostly there is none ever.
-                state.outbox = Vec::new();
-                state.performing = false;
-                performer.done = true;
-                self.rest(state);
-                keep(effects);
-                return told.wake();
+            // Mostly there is none ever.
+            effects.append(&mut mem::take(&mut state.outbox));
+            if round.landed.is_empty() {
+                if effects.is_empty() {
+                    state.performing = false;
+                    performer.done = true;
+                    self.rest(state, moment);
+                    keep(effects);
+                    return round.told.wake();
+                }
+                continue;
             }
-            mem::swap(&mut state.outbox, &mut effects);
+            let landed = mem::take(&mut round.landed);
+            let tries: SmallVec<[TryOver; 1]> = landed.iter().filter_map(Landed::try_over).collect();
+            moment = self.engine.clock().moment();
+            for Landed { command, answer, .. } in landed {
+                let answer = answer.map_err(|fault| state.befalls(fault));
+                self.with_env(moment, None, |env| {
+                    state.name.on(Event::Answered { command, answer }, env, &mut effects);
+                });
+            }
+            drop(state);
+            tries.into_iter().for_each(|over| self.try_is_over(over, moment.now));
         }
     }
 
-    fn does(&self, effect: Effect, held: &mut Option<Duration>, woken: &mut WhoIsTold) {
+    fn does(&self, effect: Effect, moment: Moment, round: &mut Round) {
         match effect {
-            Effect::Send(command) => self.send(command),
+            Effect::Send(command) => round.landed.extend(self.send(command, moment)),
             Effect::Withdraw(command) => self.withdraw(command),
             Effect::Tell(waiter, told) => {
                 let failed = matches!(told, Told::Failed(_));
                 let fault = if failed { self.entry.lock().fault.clone() } else { None };
-                woken.waiters.extend(waiter.tell(Answered { told, fault }));
+                round.told.waiters.extend(waiter.tell(Answered { told, fault }));
             }
             Effect::Ended(share, end) => {
-                log::ended(self, &share, end, held.take());
+                log::ended(self, &share, end, round.held.take());
                 share.finish(end.into());
-                woken.ends.push(share);
+                if share.is_watched() {
+                    round.told.ends.push(share);
+                }
             }
             Effect::Listen => self.listen(),
             Effect::Unlisten => self.unlisten(),
             Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
             // Its owner comes with the end itself.
-            Effect::Log(LogEvent::Ended { held: so_long, .. }) => *held = Some(so_long),
+            Effect::Log(LogEvent::Ended { held, .. }) => round.held = Some(held),
             Effect::Log(event) => log::emit(self, event),
         }
     }
 
     /// What follows from any change: one that has nothing more to do is looked at again once it has nothing to remember either,
     /// and whoever ends the client learns of it.
-    fn rest(&self, mut state: MutexGuard<'_, State>) {
+    fn rest(&self, mut state: MutexGuard<'_, State>, moment: Moment) {
         let crowded_out = self.engine.watched.follow(&mut state, &self.entry);
         if self.engine.is_ending() {
             self.engine.settled.notify_waiters();
@@ -116,7 +147,7 @@ impl Place {
         if state.name.is_done() {
             state.fault = None;
             if !state.dead {
-                let at = self.engine.now() + self.engine.state_settings().slice;
+                let at = instant(moment.date, moment.slept) + self.engine.state_settings().slice;
                 self.engine.schedule().put(at, &self.entry);
             }
         }
@@ -129,8 +160,8 @@ impl Place {
 /// and wait for that.
 #[derive(Default)]
 struct WhoIsTold {
-    waiters: Vec<Waker>,
-    ends: Vec<Arc<Tenure>>,
+    waiters: SmallVec<[Waker; 2]>,
+    ends: SmallVec<[Arc<Tenure>; 1]>,
 }
 
 impl WhoIsTold {

@@ -68,7 +68,7 @@ impl Engine {
     /// Forgets an entry that has nothing to remember.
     pub(super) fn forget(self: &Arc<Self>, entry: &Arc<Entry>) {
         let place = Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
-        self.forget_if(entry, |state| place.with_env(None, |env| state.name.is_idle(env)));
+        self.forget_if(entry, |state| place.with_env(self.clock().moment(), None, |env| state.name.is_idle(env)));
     }
 
     /// Forgets an entry that nobody uses, for one with other options; false where somebody does.

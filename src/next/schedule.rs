@@ -25,8 +25,8 @@ pub(crate) struct Schedule {
 /// Of those that are looked at together the oldest entry is first.
 type Standing = (Instant, u64);
 
-/// When an entry is looked at, as the entry itself knows it: so it is found in the schedule. It is read and written under the
-/// schedule's mutex, and nowhere else.
+/// When an entry is looked at, as the entry itself knows it: so it is found in the schedule. It is written under the schedule's
+/// mutex, and nowhere else.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduled(AtomicU64);
 
@@ -43,6 +43,10 @@ impl Scheduled {
 impl Schedule {
     /// The entry is looked at then, unless it is looked at sooner.
     pub(crate) fn put(&self, at: Instant, entry: &Arc<Entry>) {
+        // Mostly it is. If it is taken out in this moment, it is looked at after whatever asks for this.
+        if entry.scheduled.get().is_some_and(|before| before <= at) {
+            return;
+        }
         let mut instants = self.lock();
         let before = entry.scheduled.get();
         if before.is_some_and(|before| before <= at) || self.has_ended() {

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     HoldNumber, Note,
+    clock::Moment,
     entry::{Event, Place},
-    flights::{Flight, Replying, Tried},
+    flights::{Landed, Replying, Sending, Tried},
     renew::time_left,
     replicas::{Acknowledging, known},
 };
@@ -17,43 +18,56 @@ use crate::{
 };
 
 impl Place {
-    pub(super) fn send(&self, command: Command) {
+    /// What is answered at once is handed back.
+    pub(super) fn send(&self, command: Command, moment: Moment) -> Option<Landed> {
         let Command { id, number, verb } = command;
         let protocol = &self.entry.protocol;
         let number = HoldNumber(number.0);
-        let reply = match verb {
-            Verb::Acquire { holds: 1, .. } => return self.tries_in_turn(command),
+        let (dispatch, reply) = match verb {
+            Verb::Acquire { holds: 1, .. } => return self.tries_in_turn(command, moment),
             Verb::Acquire { lease, holds } => {
                 let dispatch = self.dispatch(id);
                 let reply = protocol.acquire(number, lease, holds, &dispatch);
-                return self.flies(id, Some(dispatch), Replying::Acquire(reply), None);
+                (Some(dispatch), Replying::Acquire(reply))
             }
             Verb::Renew { lease } => {
                 let watchdog = self.engine.settings().watchdog_timeout;
                 let raises = self.entry.lock().name.raises(id, watchdog);
-                let Raises::Longer { since } = raises else { return self.engine.renewals().push(&self.entry, command) };
+                let Raises::Longer { since } = raises else {
+                    self.engine.renewals().push(&self.entry, command);
+                    return None;
+                };
                 // Somebody waits for it: it goes by itself.
                 let dispatch = self.dispatch(id);
                 let within = time_left(&self.engine, since);
                 let reply = protocol.renew(&[(&**protocol.key(), number)], lease, within, &dispatch);
-                return self.flies(id, Some(dispatch), Replying::Lengthen(reply), None);
+                (Some(dispatch), Replying::Lengthen(reply))
             }
-            // What asks for nothing but an end leaves whenever it can.
-            _ if !self.leaves_now(id) => return self.on(withdrawn(id)),
-            Verb::Release { holds, note } => Replying::Release(protocol.release(number, holds, note_of(note))),
-            Verb::HandOver { to, lease } => Replying::HandOver(protocol.hand_over(number, HoldNumber(to.0), lease)),
+            // The end of a hold is wanted whatever happens, and leaves whenever it can. Other ends are asked about.
+            Verb::Release { holds: 0, note } => (None, Replying::Release(protocol.release(number, 0, note_of(note)))),
+            _ if !self.leaves_now(id) => {
+                self.on(withdrawn(id));
+                return None;
+            }
+            Verb::Release { holds, note } => (None, Replying::Release(protocol.release(number, holds, note_of(note)))),
+            Verb::HandOver { to, lease } => {
+                (None, Replying::HandOver(protocol.hand_over(number, HoldNumber(to.0), lease)))
+            }
             Verb::Force => {
-                let Some(sight) = self.engine.seen().take(number) else { return self.on(withdrawn(id)) };
-                Replying::Force(protocol.force_release(&sight))
+                let Some(sight) = self.engine.seen().take(number) else {
+                    self.on(withdrawn(id));
+                    return None;
+                };
+                (None, Replying::Force(protocol.force_release(&sight)))
             }
         };
-        self.flies(id, None, reply, None);
+        self.fly(Sending { command: id, dispatch, reply, tried: None }, moment.now)
     }
 
     /// A try that has its turn among those of its client.
-    pub(super) fn try_now(&self, command: Command, at: u32) {
+    pub(super) fn try_now(&self, command: Command, at: u32, sent: Instant) -> Option<Landed> {
         let Command { id, number, verb } = command;
-        let Verb::Acquire { lease, holds } = verb else { return };
+        let Verb::Acquire { lease, holds } = verb else { return None };
         let dispatch = self.dispatch(id);
         let number = HoldNumber(number.0);
         let protocol = &self.entry.protocol;
@@ -74,19 +88,7 @@ impl Place {
                 Replying::Acknowledged { reply, so_far }
             }
         };
-        self.flies(id, Some(dispatch), reply, Some(Tried { at, lease }));
-    }
-
-    fn flies(&self, command: state::CommandId, dispatch: Option<Arc<Dispatch>>, reply: Replying, tried: Option<Tried>) {
-        self.fly(Flight {
-            command,
-            dispatch,
-            reply,
-            sent: Instant::now(),
-            tried,
-            given_up: false,
-            engine: Arc::clone(&self.engine),
-        });
+        self.fly(Sending { command: id, dispatch: Some(dispatch), reply, tried: Some(Tried { at, lease }) }, sent)
     }
 
     /// Asks the name when the backend asks.

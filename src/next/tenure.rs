@@ -245,6 +245,13 @@ impl Tenure {
         self.end.set(end);
     }
 
+    /// Whether somebody may wait for its end. Asked after that: whoever begins later sees it.
+    pub(super) fn is_watched(&self) -> bool {
+        // In one order for all, as in `wake`.
+        fence(Ordering::SeqCst);
+        self.more.get().is_some()
+    }
+
     /// It ended: whoever waits for that is woken. Not to be called under an entry's mutex: wakers run here.
     pub(super) fn wake(&self) {
         // In one order for all: either who begins to wait sees the end, or the end sees who waits.

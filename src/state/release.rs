@@ -25,6 +25,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         self.old.reap(why.number, why.old, why.lease, cx.env.settings.watchdog, now);
         self.slice.released(now, why.turn);
+        self.queue.shrink();
         // Who sleeps already, while a lost hold is let go of, has no timer that stands for the flag.
         if why.turn == Turn::Yield && !self.tenant.contends() {
             self.subscription.clear_flag();

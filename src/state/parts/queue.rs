@@ -1,6 +1,9 @@
 //! The waiters of this process for one name, first come first served. It is as long as the number of tasks that wait.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    hash::{Hash, Hasher},
+};
 
 use super::super::{
     deadline::Instant,
@@ -25,11 +28,12 @@ impl<W> Waiting<W> {
     }
 }
 
-/// Most names have none: a word is all that costs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Most names have none: a word is all that costs. Once there was one its room is kept: where tasks pass a hold on to each other
+/// the next one comes soon.
+#[derive(Clone, Debug)]
 pub(crate) struct Queue<W>(Option<Box<Waiters<W>>>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 struct Waiters<W> {
     waiting: VecDeque<Waiting<W>>,
     /// No wait is over before. It may be too soon, and is set right when it comes.
@@ -42,9 +46,31 @@ impl<W> Default for Queue<W> {
     }
 }
 
+/// Room that is kept makes no difference.
+impl<W: PartialEq> PartialEq for Queue<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.soonest() == other.soonest() && self.iter().eq(other.iter())
+    }
+}
+
+impl<W: Eq> Eq for Queue<W> {}
+
+impl<W: Hash> Hash for Queue<W> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.soonest().hash(state);
+        state.write_usize(self.iter().count());
+        self.iter().for_each(|waiting| waiting.hash(state));
+    }
+}
+
 impl<W> Queue<W> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0.as_ref().is_none_or(|waiters| waiters.waiting.is_empty())
+    }
+
+    /// Keeps no room that nobody has use for.
+    pub(crate) fn shrink(&mut self) {
+        self.0.take_if(|waiters| waiters.waiting.is_empty());
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting<W>> {
@@ -78,21 +104,18 @@ impl<W> Queue<W> {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiting<W>> {
-        let next = self.0.as_mut()?.waiting.pop_front();
-        self.forget_empty();
+        let waiters = self.0.as_mut()?;
+        let next = waiters.waiting.pop_front();
+        waiters.forget_soonest();
         next
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<Waiting<W>> {
-        let waiting = &mut self.0.as_mut()?.waiting;
-        let at = waiting.iter().position(|waiting| waiting.id == id)?;
-        let removed = waiting.remove(at);
-        self.forget_empty();
+        let waiters = self.0.as_mut()?;
+        let at = waiters.waiting.iter().position(|waiting| waiting.id == id)?;
+        let removed = waiters.waiting.remove(at);
+        waiters.forget_soonest();
         removed
-    }
-
-    fn forget_empty(&mut self) {
-        self.0.take_if(|waiters| waiters.waiting.is_empty());
     }
 
     /// When the next wait is over, or before.
@@ -122,7 +145,15 @@ impl<W> Queue<W> {
         let Some(waiters) = &mut self.0 else { return Vec::new() };
         let (out, stay): (Vec<_>, Vec<_>) = waiters.waiting.drain(..).partition(is_it);
         waiters.waiting = stay.into();
-        self.forget_empty();
+        waiters.forget_soonest();
         out
+    }
+}
+
+impl<W> Waiters<W> {
+    fn forget_soonest(&mut self) {
+        if self.waiting.is_empty() {
+            self.soonest = None;
+        }
     }
 }
