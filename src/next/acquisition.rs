@@ -101,6 +101,7 @@ impl Asked {
                         continue;
                     }
                     self.over = true;
+                    drop(self.tenure.unheard());
                     share.set_fence(fence);
                     let waiter = mem::replace(&mut self.tenure, Arc::clone(&share));
                     let share = Share::new(self.place.clone(), share, waiter, id);
@@ -133,7 +134,9 @@ impl Asked {
     fn asks_anew(&mut self) -> Result<()> {
         self.place.on(Event::Dropped { id: self.id });
         let (engine, protocol) = (&self.place.engine, &self.place.entry.protocol);
+        let heard = self.tenure.unheard();
         self.tenure = Tenure::new(self.ask.owner.clone(), self.ask.task);
+        heard.into_iter().for_each(|span| self.tenure.is_heard_in(span));
         self.id = Id(engine.draw());
         let event = self.ask.event(self.id, &self.tenure, engine);
         let asked = engine.at(&Arc::clone(protocol), event);
@@ -181,6 +184,7 @@ impl Drop for Asked {
     fn drop(&mut self) {
         if !self.over {
             self.tenure.gone();
+            drop(self.tenure.unheard());
             self.place.on(Event::Dropped { id: self.id });
         }
     }

@@ -60,6 +60,7 @@ pub(super) fn fault_of(fault: &Fault) -> state::Fault {
         FaultKind::TooFewReplicas => state::FaultKind::TooFewReplicas,
         _ if fault.is_silence() => state::FaultKind::Silent,
         _ if fault.heals() => state::FaultKind::Passing,
+        FaultKind::OutOfMemory => state::FaultKind::Full,
         _ => state::FaultKind::Refused,
     };
     state::Fault { kind, may_have_run: fault.may_have_run }

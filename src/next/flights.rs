@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind, Pending, Reply},
-    state::{self, Answer, CommandId},
+    state::{self, Answer, CommandId, Published},
 };
 
 /// Nobody polls them, and none was woken.
@@ -182,7 +182,9 @@ impl Place {
             let waker = Waker::from(Arc::clone(&self.entry));
             if let Poll::Ready(answer) = reply.poll(&mut Context::from_waker(&waker)) {
                 self.slept();
-                return Some(Landed { command, answer, tried, sent });
+                let landed = Landed { command, answer, tried, sent };
+                self.is_told(&landed);
+                return Some(landed);
             }
         }
         let engine = Arc::clone(&self.engine);
@@ -277,6 +279,7 @@ impl Place {
     }
 
     pub(super) fn landed(&self, landed: Landed) {
+        self.is_told(&landed);
         let over = landed.try_over();
         let Landed { command, answer, .. } = landed;
         self.perform_after(|state, env, effects| {
@@ -285,6 +288,13 @@ impl Place {
         });
         if let Some(over) = over {
             self.try_is_over(over, Instant::now());
+        }
+    }
+
+    /// A release that the server would not let us publish is said to be, once a client.
+    fn is_told(&self, landed: &Landed) {
+        if let Ok(Answer::Released { holds: 0, published: Published::No }) = &landed.answer {
+            self.engine.cannot_tell();
         }
     }
 

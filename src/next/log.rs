@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::{Level, enabled};
 
-use super::{entry::Place, tenure::Tenure};
+use super::{HoldNumber, entry::Place, failure::error_of, tenure::Tenure};
 use crate::{
-    error::LostCause,
+    error::{LostCause, Op},
     name::Field,
     owner::Owner,
     state::{End, LogEvent},
@@ -16,15 +16,22 @@ pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A hold ended for its owner, which had it for so long.
-pub(super) fn ended(place: &Place, tenure: &Tenure, end: End, held: Option<Duration>) {
-    let (lock, owner, held) = (Field(place.name()), &tenure.owner, held.unwrap_or_default());
-    match end {
-        End::Over => tracing::debug!(%lock, %owner, held_ms = millis(held), "released"),
-        End::Lost(cause) => {
+/// A hold is over for its owner.
+pub(super) fn ended(place: &Place, tenure: &Tenure, event: LogEvent) {
+    let (lock, owner) = (Field(place.name()), &tenure.owner);
+    match event {
+        LogEvent::Ended { end: End::Lost(cause), held } => {
             let cause = LostCause::from(cause);
             tracing::warn!(%lock, %owner, cause = ?cause, held_ms = millis(held), "lost");
         }
+        LogEvent::Ended { end: End::Over, held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "released"),
+        LogEvent::RanOut { held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "its lease is over"),
+        LogEvent::Untaken if place.engine.first_time("parked", place.name()) => tracing::warn!(
+            %lock,
+            %owner,
+            "an acquisition is neither polled nor dropped: when its turn came others waited, and now go first"
+        ),
+        _ => {}
     }
 }
 
@@ -36,14 +43,18 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
                 tracing::trace!(%lock, %owner, "renewed");
             }
         }
-        LogEvent::OutOfOrder => tracing::warn!(
+        LogEvent::OutOfOrder if place.engine.first_time("order", place.name()) => tracing::warn!(
             %lock,
             owner = holder(place).map(tracing::field::display),
             "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
         ),
-        LogEvent::GaveUpRelease => tracing::debug!(%lock, "a release had no answer until its lease was over"),
-        LogEvent::ReapedOldCopy => {
-            tracing::debug!(%lock, "an old copy of an acquire had taken the lock, and was released")
+        LogEvent::GaveUpRelease(fault) => {
+            let befell = place.entry.lock().fault.clone();
+            let error = error_of(fault.into(), befell, place, Op::Release);
+            tracing::warn!(%lock, %error, "a release was given up: its lease ends the hold");
+        }
+        LogEvent::ReapedOldCopy(number) => {
+            tracing::warn!(%lock, hold = %HoldNumber(number.0), "released a hold that an old copy of a command left");
         }
         LogEvent::Nested(id) if enabled!(Level::DEBUG) => {
             let hold =
@@ -54,15 +65,21 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
         }
         // One that does not wait says so itself.
         LogEvent::Contended(id) => {
-            let asker = place.look(|name, _| name.asker(id).map(Arc::clone));
+            let (asker, queues) = place.look(|name, _| (name.asker(id).map(Arc::clone), name.is_queued(id)));
+            if queues {
+                place.engine.queued.note();
+            }
             asker.into_iter().for_each(|asker| asker.contended(place.name()));
         }
-        // Its caller says so.
-        LogEvent::Granted(_)
+        // Its caller says so, or whoever performs the end; the rest is said, or of no use.
+        LogEvent::OutOfOrder
+        | LogEvent::Granted(_)
         | LogEvent::Nested(_)
         | LogEvent::Passed(_)
         | LogEvent::HandedOver(_)
-        | LogEvent::Ended { .. } => {}
+        | LogEvent::Ended { .. }
+        | LogEvent::RanOut { .. }
+        | LogEvent::Untaken => {}
     }
 }
 

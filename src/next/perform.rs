@@ -6,7 +6,6 @@ use std::{
     mem,
     sync::{Arc, MutexGuard},
     task::Waker,
-    time::Duration,
 };
 
 use smallvec::SmallVec;
@@ -45,8 +44,8 @@ fn keep(list: Vec<Effect>) {
 /// What is found out while a list of effects is done.
 #[derive(Default)]
 struct Round {
-    /// For how long the hold was somebody's whose end comes next.
-    held: Option<Duration>,
+    /// What is to be said of the end that comes next.
+    said: Option<LogEvent>,
     /// Commands that were answered at once.
     landed: SmallVec<[Landed; 1]>,
     told: WhoIsTold,
@@ -122,7 +121,7 @@ impl Place {
                 round.told.waiters.extend(waiter.tell(Answered { told, fault }));
             }
             Effect::Ended(share, end) => {
-                log::ended(self, &share, end, round.held.take());
+                round.said.take().into_iter().for_each(|said| log::ended(self, &share, said));
                 share.finish(end.into());
                 if share.is_watched() {
                     round.told.ends.push(share);
@@ -132,7 +131,9 @@ impl Place {
             Effect::Unlisten => self.unlisten(),
             Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
             // Its owner comes with the end itself.
-            Effect::Log(LogEvent::Ended { held, .. }) => round.held = Some(held),
+            Effect::Log(event @ (LogEvent::Ended { .. } | LogEvent::RanOut { .. } | LogEvent::Untaken)) => {
+                round.said = Some(event);
+            }
             Effect::Log(event) => log::emit(self, event),
         }
     }

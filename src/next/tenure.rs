@@ -153,11 +153,14 @@ impl Tenure {
         *self.more().span.lock().unwrap_or_else(PoisonError::into_inner) = Some(span);
     }
 
+    /// Nothing more is said of it: where it was heard, if it was not said that somebody else has the lock.
+    pub(super) fn unheard(&self) -> Option<Span> {
+        self.more.get()?.span.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Somebody else has the lock: said once.
     pub(super) fn contended(&self, name: &str) {
-        let Some(more) = self.more.get() else { return };
-        let span = more.span.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(span) = span {
+        if let Some(span) = self.unheard() {
             span.in_scope(|| tracing::debug!(lock = %Field(name), owner = %self.owner, "contended"));
         }
     }

@@ -16,7 +16,7 @@ use super::{
     failure::error_of,
     outcome::Released,
     share::{Share, Stage},
-    tenure::{Answered, Tenure},
+    tenure::{Answered, End, Loss, Tenure},
 };
 use crate::{
     backend::Fault,
@@ -64,12 +64,13 @@ impl Unlocking {
             Told::StillHeld(left) => Ok(Released::StillHeld(left)),
             Told::AlreadyExpired => Ok(Released::AlreadyExpired),
             Told::Lost(cause) => {
-                let loss = self.tenure.as_ref().and_then(|tenure| tenure.loss(name));
-                let lost = || {
-                    let cause = LostCause::from(cause);
-                    Error::Lost { name: Arc::clone(name), cause, since: std::time::Instant::now() }
+                let (cause, since) = (LostCause::from(cause), std::time::Instant::now());
+                // One that ran out before may be somebody else's by now, as only the server knows.
+                let before = match self.tenure.as_ref().and_then(|tenure| tenure.end()) {
+                    Some(End::Lost(loss)) if loss.cause == cause => Some(loss),
+                    _ => None,
                 };
-                Err(loss.unwrap_or_else(lost))
+                Err(before.unwrap_or(Loss { cause, since }).error(name))
             }
             Told::Failed(failure) => Err(error_of(failure, fault, &self.place, Op::Release)),
             _ => Err(Error::NotHeld { name: Arc::clone(name), guards: 0 }),

@@ -98,6 +98,8 @@ pub(crate) enum FaultKind {
     Passing,
     /// An error that stays.
     Refused,
+    /// The server has no room for what it is asked for.
+    Full,
     /// To an acquire: it was granted and answered, and fewer replicas know of that than were asked for.
     TooFewReplicas,
 }
@@ -105,6 +107,6 @@ pub(crate) enum FaultKind {
 impl FaultKind {
     /// Whether trying again may help.
     pub(crate) fn heals(self) -> bool {
-        self != Self::Refused
+        !matches!(self, Self::Refused | Self::Full)
     }
 }

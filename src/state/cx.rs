@@ -1,8 +1,6 @@
 //! What an event is worked on with: the world, and where the effects go. Whatever is sent, told, ended or logged goes through
 //! here, so it can be counted here.
 
-use std::time::Duration;
-
 use super::{
     command::{Command, Verb},
     deadline::Instant,
@@ -48,8 +46,8 @@ impl<'a, 'e, W, S> Cx<'a, 'e, W, S> {
     }
 
     /// The one place where a hold ends for its owner, whichever way.
-    pub(crate) fn ended(&mut self, share: S, end: End, held: Duration) {
-        self.log(LogEvent::Ended { end, held });
+    pub(crate) fn ended(&mut self, share: S, end: End, said: LogEvent) {
+        self.log(said);
         self.effects.push(Effect::Ended(share, end));
     }
 

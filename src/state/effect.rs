@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     command::{Command, Fault, FaultKind},
     deadline::Instant,
-    id::{CommandId, Id},
+    id::{CommandId, HoldNumber, Id},
 };
 
 /// What the guards of one owner share, made of whoever waited for the hold.
@@ -86,7 +86,7 @@ pub(crate) enum Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault.kind {
-            FaultKind::Refused => Self::Refused,
+            FaultKind::Refused | FaultKind::Full => Self::Refused,
             FaultKind::TooFewReplicas => Self::TooFewReplicas,
             FaultKind::Silent | FaultKind::Withdrawn | FaultKind::Passing => {
                 Self::Unreachable { may_have_run: fault.may_have_run }
@@ -134,9 +134,16 @@ pub(crate) enum LogEvent {
         end: End,
         held: Duration,
     },
+    /// The same, of one that nobody has at hand and that was to end with its lease.
+    RanOut {
+        held: Duration,
+    },
+    /// It was given to an owner that did not come for it.
+    Untaken,
     /// An outer guard was released before an inner one.
     OutOfOrder,
-    GaveUpRelease,
+    /// A release had no answer that counts until nothing of its lease was left; last there was this.
+    GaveUpRelease(Fault),
     /// An old copy of an acquire had made a hold that nobody believed in.
-    ReapedOldCopy,
+    ReapedOldCopy(HoldNumber),
 }

@@ -49,7 +49,10 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn end_hold(&mut self, last: Option<Ticket>, waiter: Option<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Tenant::Hold(mut hold) = self.tenant.take() else { return };
-        cx.ended(hold.share.clone(), End::Over, now - hold.taken);
+        let missed = last.as_ref().is_some_and(|last| last.guard == Guard::Missed);
+        let held = now - hold.taken;
+        let said = if missed { LogEvent::Untaken } else { LogEvent::Ended { end: End::Over, held } };
+        cx.ended(hold.share.clone(), End::Over, said);
         let told = hold.told();
         tell_of_end(&mut hold, cx);
         let mut ending = ending_of(&hold, last.as_ref(), waiter);

@@ -3,7 +3,7 @@
 
 use super::{
     cx::Cx,
-    effect::{Effect, End, Share},
+    effect::{Effect, End, LogEvent, Share},
     end::tell_of_end,
     env::Env,
     id::{HoldNumber, Id},
@@ -31,7 +31,8 @@ impl<W, S: Share<W>> Name<W, S> {
     fn give(&mut self, id: Id, cx: &mut Cx<'_, '_, W, S>) -> Option<HoldNumber> {
         self.tenant.hold().filter(|hold| hold.has(id) && hold.count() == 1)?;
         let Tenant::Hold(mut hold) = self.tenant.take() else { return None };
-        cx.ended(hold.share.clone(), End::Over, cx.now() - hold.taken);
+        let held = cx.now() - hold.taken;
+        cx.ended(hold.share.clone(), End::Over, LogEvent::Ended { end: End::Over, held });
         tell_of_end(&mut hold, cx);
         // It is still there, and nobody was told: no more is known of others than after a loss.
         self.slice.lost(cx.now());

@@ -8,9 +8,11 @@
 //! | `max_hold` | one release | – |
 //! | the end of the client | – | – |
 
+use std::time::Duration;
+
 use super::{
     cx::Cx,
-    effect::{Cause, End, Share, Told},
+    effect::{Cause, End, LogEvent, Share, Told},
     end::{ending_of, of_hold},
     env::Expired,
     id::{Id, Owner},
@@ -35,7 +37,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let Tenant::Hold(mut hold) = self.tenant.take() else { return };
         let now = cx.now();
         let turn = self.turn_of_lost(cx);
-        cx.ended(hold.share.clone(), End::Lost(cause), now - hold.taken);
+        cx.ended(hold.share.clone(), End::Lost(cause), said_of_loss(&hold, cause, now - hold.taken));
         if let Some(mut counting) = hold.counting.take() {
             counting.take_waiters().into_iter().for_each(|(waiter, _)| cx.tell(waiter, Told::Lost(cause)));
             // They go on as fresh acquisitions, before everybody else.
@@ -50,6 +52,7 @@ impl<W, S: Share<W>> Name<W, S> {
         } else {
             self.slice.lost(now);
             self.old.reap(hold.number, hold.old, hold.may_last(now), cx.env.settings.watchdog, now);
+            self.old.say(hold.number, hold.note());
         }
         let remains = if may_be_there && !ends_now { Remains::Field } else { Remains::Nothing };
         let until = now + hold.lease;
@@ -125,5 +128,14 @@ impl<W, S: Share<W>> Name<W, S> {
             return Turn::Keep;
         }
         self.slice.turn(cx.now(), cx.env.settings)
+    }
+}
+
+/// One that was offered was nobody's yet, and a detached one may end as it was meant to.
+fn said_of_loss<W, S>(hold: &Hold<W, S>, cause: Cause, held: Duration) -> LogEvent {
+    match cause {
+        Cause::Expired if hold.is_offered() => LogEvent::Untaken,
+        Cause::Expired if hold.was_to_end() => LogEvent::RanOut { held },
+        cause => LogEvent::Ended { end: End::Lost(cause), held },
     }
 }

@@ -3,7 +3,7 @@
 //! the newest count. What ends the hold waits for none of them, for zero frees whatever the count is.
 
 use super::{
-    command::{Answer, Fault, Note, Verb},
+    command::{Answer, Fault, FaultKind, Note, Verb},
     cx::Cx,
     deadline::LeaseRequest,
     effect::{Cause, Failure, LogEvent, Share, Told},
@@ -143,7 +143,11 @@ impl<W, S: Share<W>> Name<W, S> {
             CountChange::Down { waiters } => {
                 counting.again = Some(cx.now() + cx.env.pause(pauses, counting.faults));
                 counting.faults = one_more(pauses, counting.faults);
-                waiters.into_iter().for_each(|(it, _)| cx.fail(it, fault.into()));
+                waiters.into_iter().for_each(|(it, left)| match fault.kind {
+                    // Zero frees whatever the count is, so one that is too high does no harm.
+                    FaultKind::Full => cx.tell(it, Told::StillHeld(left)),
+                    _ => cx.fail(it, fault.into()),
+                });
             }
             CountChange::Up { id, .. } => {
                 let goes_on = counting.nested(id).is_none_or(|nested| nested.rests(cx.env) && fault.kind.heals());

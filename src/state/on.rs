@@ -142,12 +142,18 @@ impl<W, S: Share<W>> Name<W, S> {
     /// Nobody came for what was given for so long: the next has its turn. Whoever comes later finds it gone, and asks anew.
     fn take_back(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let until = |hold: &Hold<W, S>| hold.kept_untaken_until(cx.env.settings, self.untaken);
-        let Some(hold) = self.tenant.hold().filter(|hold| until(hold).is_some_and(|until| until <= cx.now())) else {
+        if self.tenant.hold().and_then(until).is_none_or(|until| cx.now() < until) {
             return;
-        };
-        let untaken: Vec<_> = hold.tickets.as_slice().iter().map(|ticket| ticket.id).collect();
+        }
+        let tickets = self.tenant.hold_mut().into_iter().flat_map(|hold| hold.tickets.as_mut_slice());
+        let untaken: Vec<_> = tickets
+            .map(|ticket| {
+                ticket.guard = Guard::Missed;
+                ticket.id
+            })
+            .collect();
         self.untaken = Untaken::Next;
-        untaken.into_iter().for_each(|id| self.end(id, None, cx));
+        untaken.into_iter().rev().for_each(|id| self.end(id, None, cx));
     }
 
     /// What was to be done by now.

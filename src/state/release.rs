@@ -2,7 +2,7 @@
 //! before any try of this process. Which way a hold ends is decided in `end.rs` and `loss.rs`.
 
 use super::{
-    command::{Answer, Fault, Published},
+    command::{Answer, Fault, Note, Published},
     cx::Cx,
     effect::{Cause, LogEvent, Share, Told},
     env::one_more,
@@ -24,6 +24,7 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn release(&mut self, why: Why<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         self.old.reap(why.number, why.old, why.lease, cx.env.settings.watchdog, now);
+        self.old.say(why.number, why.note);
         self.slice.released(now, why.turn);
         self.queue.shrink();
         // Who sleeps already, while a lost hold is let go of, has no timer that stands for the flag.
@@ -80,7 +81,7 @@ impl<W, S: Share<W>> Name<W, S> {
                     release.faults = one_more(cx.env.settings.pauses, release.faults);
                 } else {
                     later.take().for_each(|waiter| cx.fail(waiter, fault.into()));
-                    self.give_up_release(at, cx);
+                    self.give_up_release(at, fault, cx);
                 }
             }
         }
@@ -114,6 +115,7 @@ impl<W, S: Share<W>> Name<W, S> {
             return release.send(cx);
         }
         let mut release = self.releases.remove(at);
+        self.old.say(release.number, Note::Unused);
         if !published {
             self.subscription.unexpect(release.own);
         }
@@ -154,9 +156,9 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 
     /// It will not be answered: its lease ends the hold. What is left of it is for whoever asks again.
-    fn give_up_release(&mut self, at: usize, cx: &mut Cx<'_, '_, W, S>) {
+    fn give_up_release(&mut self, at: usize, fault: Fault, cx: &mut Cx<'_, '_, W, S>) {
         let mut release = self.releases.remove(at);
-        cx.log(LogEvent::GaveUpRelease);
+        cx.log(LogEvent::GaveUpRelease(fault));
         if release.copies.lost().is_none() {
             self.subscription.unexpect(release.own);
         }

@@ -101,6 +101,8 @@ pub(crate) struct OldCopies(Seldom<OldCopy>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct OldCopy {
     number: HoldNumber,
+    /// What is said of it while its own release has no answer. Under what an old copy makes after that nothing is done.
+    note: Note,
     lost: Lost,
     awaited: Awaited,
     lease: Duration,
@@ -127,7 +129,7 @@ impl OldCopy {
     fn new(number: HoldNumber, lost: Lost, lease: Duration, watchdog: Duration, now: Instant) -> Self {
         let step = lease.min(watchdog) / 3;
         let (next, until) = (Some(now + step), now + lease + step);
-        Self { number, lost, awaited: Awaited::None, lease, step, next, until, asked: None }
+        Self { number, note: Note::Unused, lost, awaited: Awaited::None, lease, step, next, until, asked: None }
     }
 
     fn is_over(&self) -> bool {
@@ -172,6 +174,11 @@ impl OldCopies {
         let before = self.0.take_first(|old| old.number == number).map(|old| old.lost);
         let lost = if before.is_none_or(|before| before == lost) { lost } else { Lost::Anywhere };
         self.watch(OldCopy::new(number, lost, lease, watchdog, now));
+    }
+
+    /// From now on this is what their releases say of it.
+    pub(crate) fn say(&mut self, number: HoldNumber, note: Note) {
+        self.of(number).for_each(|old| old.note = note);
     }
 
     /// The last of them is on its way: what this command is answered ends the matter.
@@ -246,7 +253,7 @@ impl OldCopies {
             }
             old.next = (now < old.until).then(|| (now + old.step).min(old.until));
             if !is_released(old.number) {
-                old.asked = Some(cx.send(old.number, Verb::Release { holds: 0, note: Note::Unused }));
+                old.asked = Some(cx.send(old.number, Verb::Release { holds: 0, note: old.note }));
             }
             !old.is_over()
         });
@@ -264,8 +271,9 @@ impl OldCopies {
         let its = self.0.as_mut_slice().iter_mut().find(|old| old.asked == Some(command));
         let Some(old) = its else { return OfOldCopy::None };
         old.asked = None;
-        if matches!(answer, Ok(Answer::Released { .. })) {
-            cx.log(LogEvent::ReapedOldCopy);
+        // What its own release would have said, which had no answer, is no news.
+        if old.note == Note::Unused && matches!(answer, Ok(Answer::Released { .. })) {
+            cx.log(LogEvent::ReapedOldCopy(old.number));
         }
         self.0.retain(|old| !old.is_over());
         OfOldCopy::Nothing

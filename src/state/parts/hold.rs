@@ -160,6 +160,12 @@ impl<W, S> Hold<W, S> {
         self.tickets.as_slice().iter().any(|ticket| ticket.watched)
     }
 
+    /// Nobody has it at hand, or asks for more, and nothing renews it: it was to end with its lease.
+    pub(crate) fn was_to_end(&self) -> bool {
+        let tickets = self.tickets.as_slice();
+        self.pending() == 0 && tickets.iter().all(|ticket| ticket.is_detached() && !ticket.watched)
+    }
+
     /// The smallest bound of the live tickets rules.
     pub(crate) fn bound(&self) -> Option<Instant> {
         self.tickets.as_slice().iter().filter_map(|ticket| ticket.bound).min()

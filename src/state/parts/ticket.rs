@@ -27,6 +27,8 @@ pub(crate) struct Ticket {
 pub(crate) enum Guard {
     /// Its caller was told, and did not come for it yet.
     Offered,
+    /// It did not come in time.
+    Missed,
     Kept,
     /// Given up, and the ticket kept.
     Detached,
