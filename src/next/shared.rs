@@ -310,6 +310,7 @@ fn state_settings(settings: &Settings) -> state::Settings {
         command_timeout: settings.command_timeout,
         unreachable_after: settings.unreachable_after,
         slice: settings.handover_slice,
+        cool_down: settings.handover_slice,
         in_line: settings.in_line(),
         turns: (settings.watchdog_timeout / 2, SHORT_TURN),
         grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },

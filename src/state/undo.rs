@@ -80,7 +80,7 @@ impl<W, S: Share<W>> Name<W, S> {
         match awaited {
             Some(command) if cx.env.settings.grants == Grants::Acknowledged => {
                 // Its release might overtake it on the other way: it leaves when the answer is there, or will not come.
-                self.old.hold_back(number, command, lease, cx.now());
+                self.old.hold_back(number, command, lease, watchdog, cx.now());
                 contender.uncertain = false;
             }
             Some(command) => {

@@ -143,6 +143,11 @@ impl OldCopy {
     fn holds_back(&self) -> bool {
         matches!(self.awaited, Awaited::HoldsBack(_))
     }
+
+    /// No release of it is on its way, or waits for an answer first.
+    fn may_ask(&self) -> bool {
+        self.asked.is_none() && !self.holds_back()
+    }
 }
 
 /// What an answer to one of them means.
@@ -176,20 +181,27 @@ impl OldCopies {
         self.watch(OldCopy::new(number, lost, lease, watchdog, now));
     }
 
-    /// From now on this is what their releases say of it.
-    pub(crate) fn say(&mut self, number: HoldNumber, note: Note) {
-        self.of(number).for_each(|old| old.note = note);
-    }
-
     /// The last of them is on its way: what this command is answered ends the matter.
     pub(crate) fn await_answer(&mut self, number: HoldNumber, command: CommandId) {
         self.of(number).for_each(|old| old.awaited = Awaited::To(command));
     }
 
+    /// What is to be said of it from now on, if it is watched for.
+    pub(crate) fn say(&mut self, number: HoldNumber, note: Note) {
+        self.of(number).for_each(|old| old.note = note);
+    }
+
     /// An acquire that nobody wants any more is on its way, and its release must not overtake it.
-    pub(crate) fn hold_back(&mut self, number: HoldNumber, command: CommandId, lease: Duration, now: Instant) {
+    pub(crate) fn hold_back(
+        &mut self,
+        number: HoldNumber,
+        command: CommandId,
+        lease: Duration,
+        watchdog: Duration,
+        now: Instant,
+    ) {
         let awaited = Awaited::HoldsBack(command);
-        self.0.push(OldCopy { awaited, next: None, ..OldCopy::new(number, Lost::Anywhere, lease, lease, now) });
+        self.0.push(OldCopy { awaited, ..OldCopy::new(number, Lost::Anywhere, lease, watchdog, now) });
     }
 
     /// Whether a release, and what goes behind that, waits for the answer to one of them.
@@ -237,7 +249,7 @@ impl OldCopies {
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.0.iter().filter(|old| old.asked.is_none()).filter_map(|old| old.next).min()
+        self.0.iter().filter(|old| old.may_ask()).filter_map(|old| old.next).min()
     }
 
     /// Sends the releases that are due, and those that would be within half a step: one round for many. A number that is being
@@ -248,7 +260,7 @@ impl OldCopies {
             return;
         }
         self.0.retain(|old| {
-            if old.asked.is_some() || old.next.is_none_or(|due| now + old.step / 2 < due) {
+            if !old.may_ask() || old.next.is_none_or(|due| now + old.step / 2 < due) {
                 return true;
             }
             old.next = (now < old.until).then(|| (now + old.step).min(old.until));
@@ -281,14 +293,16 @@ impl OldCopies {
 
     /// The answer to an acquire that nobody wanted any more.
     fn came<W, S>(&mut self, mut old: OldCopy, answer: Result<Answer, Fault>, cx: &Cx<'_, '_, W, S>) -> OfOldCopy {
-        let (number, lease) = (old.number, old.lease);
+        let (number, lease, now) = (old.number, old.lease, cx.now());
         match answer {
             Ok(Answer::Granted { .. }) | Err(Fault { kind: FaultKind::TooFewReplicas, .. }) => {
                 OfOldCopy::Ran { number, lease }
             }
-            // What it held back leaves now.
+            // What it held back leaves now. It is looked for since it was given up.
             Err(Fault { may_have_run: true, .. }) if old.holds_back() => {
-                self.reap(number, Lost::Anywhere, lease, cx.env.settings.watchdog, cx.now());
+                self.reap(number, Lost::Anywhere, lease, cx.env.settings.watchdog, now);
+                let next = old.next.filter(|next| now < *next);
+                self.of(number).for_each(|old| old.next = next.or(old.next));
                 OfOldCopy::Ran { number, lease }
             }
             Err(Fault { may_have_run: true, .. }) => {

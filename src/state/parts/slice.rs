@@ -146,7 +146,8 @@ impl Slice {
     /// A try that left at `sent` was answered busy: others have their turn, or had it.
     pub(crate) fn busy(&mut self, sent: Instant, settings: &Settings) {
         let soon = self.ended.filter(|ended| sent < *ended + self.length(settings) && !self.awaits_answer());
-        if let Some((started, ended)) = self.started.zip(soon).filter(|_| self.listeners > 0) {
+        let listened = self.listeners > 0 && !settings.cool_down.is_zero();
+        if let Some((started, ended)) = self.started.zip(soon).filter(|_| listened) {
             self.others.get_or_insert_default().turn_ended(ended, self.listeners.into(), ended - started);
             self.cooling = Cooling::Listeners;
         }

@@ -47,10 +47,26 @@ fn one_that_is_given_up_is_released_then_and_reaped() {
     let mut it = Story::acknowledged();
     it.locks("a", 1);
     it.dropped(1);
+    it.ms = 4_000;
     assert_eq!(it.silent(2), [send(3, 1, FREE)]);
     assert_eq!(it.answered(3, Answer::Gone), []);
     assert!(it.name.is_settled() && !it.name.is_done());
+    // Every third of a lease since nobody wants it any more.
     assert_eq!(it.tick_at(11_000), [send(4, 1, FREE)]);
+}
+
+/// A release that overtook it would free nothing.
+#[test]
+fn one_whose_answer_is_late_is_not_released_before_that_however_many_thirds_of_a_lease_go_by() {
+    let mut it = Story::acknowledged();
+    it.ask("a", 1, Lease::Fixed(300 * MS), Patience::ForEver);
+    it.dropped(1);
+    for ms in (1_100..4_000).step_by(100) {
+        assert_eq!(it.tick_at(ms), []);
+    }
+    assert_eq!(it.silent(2), [send(3, 1, FREE)]);
+    assert_eq!(it.answered(3, Answer::Gone), []);
+    assert_eq!(it.tick_at(4_000), [send(4, 1, FREE)]);
 }
 
 #[test]

@@ -30,3 +30,38 @@ fn the_next_owner_begins_without_one() {
     assert!(it.take(2));
     assert_eq!(it.dropped(2), [send(3, 1, FREE)]);
 }
+
+/// An old copy of its acquire may keep the key: what was done is said with each release, until one of its own is answered.
+#[test]
+fn it_goes_with_the_releases_of_one_whose_old_copies_may_run_until_its_own_is_answered() {
+    let free = |note| Verb::Release { holds: 0, note };
+    for (lost, answered) in [(false, false), (false, true), (true, false)] {
+        let mut it = Story::new();
+        it.ask("a", 1, FIXED, Patience::ForEver);
+        it.silent(2);
+        it.link = 2;
+        assert_eq!(it.tick_at(1_000), [send(3, 1, FRESH)]);
+        assert_eq!(it.answered(3, OURS), [granted("a", 1)]);
+        it.on(Event::Noted { id: Id(1_001), note: Note::Success(7) });
+        let (ends, released) = if lost { (31_000, 4) } else { (1_000, 4) };
+        it.tick_at(ends);
+        assert_eq!(it.dropped(1), [send(released, 1, free(Note::Success(7)))]);
+        let repeats = it.settings.lease(FIXED) / 3;
+        let said = if answered {
+            it.answered(released, FREED);
+            Note::Unused
+        } else {
+            it.ms = 61_000;
+            it.silent(released);
+            Note::Success(7)
+        };
+        let due = if answered { ends + repeats.as_millis() as u64 } else { 61_000 };
+        let sent = it.tick_at(due);
+        let [Effect::Send(reaped)] = sent[..] else { panic!("{sent:?}") };
+        assert_eq!((reaped.number, reaped.verb), (HoldNumber(1), free(said)), "{lost} {answered}");
+        it.logged.clear();
+        it.answered(reaped.id.0, FREED);
+        let found = it.logged.contains(&LogEvent::ReapedOldCopy);
+        assert_eq!(found, answered, "what its own release would have said is no news");
+    }
+}

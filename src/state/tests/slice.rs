@@ -237,4 +237,9 @@ fn a_slice_of_zero_never_keeps_a_name() {
     slice.released(t + MS, Turn::Yield);
     slice.answered(t + MS, Listeners::Some(7));
     assert_eq!(slice.gate(t + MS), Gate::Open);
+    // Nor lets others first where a try that left before its end is busy.
+    slice.taken(t + MS, Duration::ZERO);
+    slice.lost(t + 101 * MS);
+    slice.busy(t + 100 * MS);
+    assert_eq!(slice.gate(t + 101 * MS), Gate::Open);
 }
