@@ -4,6 +4,7 @@
 
 use std::{
     future::ready,
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -11,10 +12,13 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
+
 use super::{
     HoldNumber, Renewal, RenewalGroup,
     convert::fault_of,
     entry::{Entry, Event, Place},
+    foreign::panicked,
     shared::Engine,
 };
 use crate::{
@@ -133,7 +137,11 @@ pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
     };
     let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number())).collect();
     let answers = first.entry.protocol.renew(&calls, lease, within, &while_all_are_wanted(engine, &asked));
-    Box::pin(async move { Called { answers: answers.await, asked } })
+    Box::pin(async move {
+        let answers = AssertUnwindSafe(answers).catch_unwind().await;
+        let answers = answers.unwrap_or_else(|_| asked.holds.iter().map(|_| Err(panicked())).collect());
+        Called { answers, asked }
+    })
 }
 
 /// Within which time a renewal is answered, or asked for again: never later than one of its holds is over. After others that

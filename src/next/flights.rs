@@ -23,6 +23,7 @@ use super::{
     convert::{answer_of_attempt, answer_of_force, answer_of_moved, answer_of_release, answer_of_renewal},
     distance::Distance,
     entry::{Entry, Event, Place},
+    foreign::{panicked, unless_it_panics},
     protocol::{Attempt, Letting, Moved},
     replicas::Acknowledging,
     shared::Engine,
@@ -106,6 +107,10 @@ pub(super) enum Replying {
 
 impl Replying {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, Fault>> {
+        unless_it_panics(|| self.read(cx)).unwrap_or_else(|| Poll::Ready(Err(panicked())))
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, Fault>> {
         match self {
             Self::Acquire(reply) => Pin::new(reply).poll(cx).map(|answer| answer.map(answer_of_attempt)),
             Self::Acknowledged { reply, .. } => reply.as_mut().poll(cx).map(|answer| answer.map(answer_of_attempt)),

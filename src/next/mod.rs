@@ -16,6 +16,7 @@
 //! | a guard's share of a hold, its end, a longer lease | `share.rs`, `unlock.rs`, `detached.rs`, `extend.rs` |
 //! | a forced release, holds that are known by a token | `force.rs`, `by_token.rs` |
 //! | why something could not be done, in words | `failure.rs` |
+//! | somebody else's code, which may panic | `foreign.rs` |
 //! | what a client's primitives share, and its end | `shared.rs`, `ending.rs` |
 
 mod acquisition;
@@ -50,6 +51,7 @@ mod extend;
 mod failure;
 mod flights;
 mod force;
+mod foreign;
 #[path = "../engine/gather.rs"]
 mod gather;
 #[path = "../engine/guard.rs"]

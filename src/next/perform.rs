@@ -14,6 +14,7 @@ use super::{
     clock::Moment,
     entry::{Effect, Event, Place, State},
     flights::{Landed, TryOver},
+    foreign::{each, unless_it_panics},
     log,
     shared::instant,
     tenure::{Answered, Tenure},
@@ -121,20 +122,21 @@ impl Place {
                 round.told.waiters.extend(waiter.tell(Answered { told, fault }));
             }
             Effect::Ended(share, end) => {
-                round.said.take().into_iter().for_each(|said| log::ended(self, &share, said));
+                let said = round.said.take();
+                unless_it_panics(|| said.into_iter().for_each(|said| log::ended(self, &share, said)));
                 share.finish(end.into());
                 if share.is_watched() {
                     round.told.ends.push(share);
                 }
             }
-            Effect::Listen => self.listen(),
-            Effect::Unlisten => self.unlisten(),
+            Effect::Listen => drop(unless_it_panics(|| self.listen())),
+            Effect::Unlisten => drop(unless_it_panics(|| self.unlisten())),
             Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
             // Its owner comes with the end itself.
             Effect::Log(event @ (LogEvent::Ended { .. } | LogEvent::RanOut { .. } | LogEvent::Untaken)) => {
                 round.said = Some(event);
             }
-            Effect::Log(event) => log::emit(self, event),
+            Effect::Log(event) => drop(unless_it_panics(|| log::emit(self, event))),
         }
     }
 
@@ -167,12 +169,12 @@ struct WhoIsTold {
 
 impl WhoIsTold {
     fn wake(self) {
-        self.ends.iter().for_each(|tenure| tenure.wake());
-        self.waiters.into_iter().for_each(Waker::wake);
+        each(self.ends, |tenure| tenure.wake());
+        each(self.waiters, Waker::wake);
     }
 }
 
-/// One that performs. Where a waker of somebody's panics, the next change goes on with what is left.
+/// One that performs. Where something of our own panics, the next change goes on with what is left.
 struct Performer<'a> {
     place: &'a Place,
     done: bool,
