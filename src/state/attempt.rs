@@ -220,7 +220,7 @@ impl<W, S: Share<W>> Name<W, S> {
         self.trouble = None;
         self.slice.taken(now, cx.env.server.round_trip(), cx.env.settings);
         let Contender { who, number, copies, repeated, .. } = contender;
-        let ticket = Ticket::new(who.id, &who.wish, request.sent);
+        let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
         let share = S::of(&who.waiter);
         let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, now);
         (hold.old, hold.grown) = (copies.lost(), repeated);

@@ -6,7 +6,7 @@ use super::{
     env::Env,
     id::{HoldNumber, Id, Owner},
     name::{Client, Name},
-    parts::{contender::Stage, raising::Renewal, tenant::Tenant},
+    parts::{contender::Stage, raising::Renewal, tenant::Tenant, ticket::Ticket},
 };
 
 impl<W, S: Share<W>> Name<W, S> {
@@ -22,6 +22,8 @@ impl<W, S: Share<W>> Name<W, S> {
             Tenant::Hold(hold) => {
                 must(hold.count() > 0, "a hold without tickets")?;
                 must(hold.loss.is_none(), "a live hold that is lost")?;
+                let in_time = |ticket: &Ticket| hold.taken <= ticket.given;
+                must(hold.tickets.as_slice().iter().all(in_time), "a turn that began before it was given")?;
                 must(!self.is_released(hold.number), "a live hold is being released")?;
                 must(!self.queue.has(hold.owner), "an owner waits for itself")?;
             }

@@ -89,7 +89,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         let Waiting { id, owner, wish, waiter, .. } = next;
         let (share, fence) = (S::of(&waiter), hold.fence());
-        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now), now);
+        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::Passed(id));
         cx.tell(waiter, Told::Granted { id, share, fence });

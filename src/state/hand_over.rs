@@ -109,7 +109,7 @@ impl<W, S: Share<W>> Name<W, S> {
             return self.free(Why { turn, old, ..Why::over(to, request.lease) }, next, cx);
         };
         let share = S::of(&who.waiter);
-        let ticket = Ticket::new(who.id, &who.wish, request.sent);
+        let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
         let mut hold = Hold::new(to, (who.owner, share.clone()), ticket, request, now);
         hold.old = old;
         hold.fenced(fence);

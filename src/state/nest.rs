@@ -123,7 +123,7 @@ impl<W, S: Share<W>> Name<W, S> {
             // Or it came to nothing meanwhile, and the count is told anew.
             return hold.is_answered(request, now);
         };
-        hold.joined(Ticket::new(id, &who.wish, request.sent), request, now);
+        hold.joined(Ticket::new(id, &who.wish, request.sent, now), request, now);
         cx.log(LogEvent::Nested(id));
         let told = Told::Granted { id, share: hold.share.clone(), fence: hold.fence() };
         cx.tell(who.waiter, told);

@@ -235,7 +235,7 @@ impl<W, S> Hold<W, S> {
     /// One of its tickets is on other terms, since then.
     pub(crate) fn settled(&mut self, id: Id, lease: Lease, max_hold: Option<Duration>, since: Instant) {
         if let Some(ticket) = self.ticket(id) {
-            *ticket = Ticket { guard: ticket.guard, ..Ticket::on_terms(id, lease, max_hold, since) };
+            ticket.is_on(lease, max_hold, since);
             let floor = ticket.floor;
             self.floor = self.floor.max(floor);
         }

@@ -41,16 +41,19 @@ impl Ticket {
         matches!(self.guard, Guard::Detached | Guard::Unlocked)
     }
 
-    /// `since` is when its time began: the sending of the request for it, or the pass.
-    pub(crate) fn new(id: Id, wish: &Wish, since: Instant) -> Self {
-        Self::on_terms(id, wish.lease, wish.max_hold, since)
+    /// Its caller is told now. `since` is when its hold's time began: the sending of the request for it, or the pass.
+    pub(crate) fn new(id: Id, wish: &Wish, since: Instant, now: Instant) -> Self {
+        let mut ticket = Self { id, watched: false, guard: Guard::Offered, given: now, bound: None, floor: None };
+        ticket.is_on(wish.lease, wish.max_hold, since);
+        ticket
     }
 
-    pub(crate) fn on_terms(id: Id, lease: Lease, max_hold: Option<Duration>, since: Instant) -> Self {
-        let (watched, floor) = match lease {
+    /// These are its terms, since then.
+    pub(crate) fn is_on(&mut self, lease: Lease, max_hold: Option<Duration>, since: Instant) {
+        (self.watched, self.floor) = match lease {
             Lease::Watchdog => (true, None),
             Lease::Fixed(lease) => (false, Some(since + lease)),
         };
-        Self { id, watched, guard: Guard::Offered, given: since, bound: max_hold.map(|bound| since + bound), floor }
+        self.bound = max_hold.map(|bound| since + bound);
     }
 }

@@ -46,6 +46,28 @@ fn after_a_turn_that_nobody_took_the_next_ones_are_short_until_somebody_comes() 
     assert!(it.is_held(5));
 }
 
+/// However long its answer takes: it was told of it only then.
+#[test]
+fn a_short_turn_begins_when_it_is_given_and_not_when_it_was_asked_for() {
+    let moved = Answer::Moved { published: Published::No, fence: None };
+    let mut it = passed_to_b();
+    it.locks("c", 3);
+    it.tick_at(16_000);
+    it.ms = 16_300;
+    assert_eq!(it.answered(4, moved), [offered("c", 3)]);
+    assert_eq!(it.tick_at(16_304), []);
+    assert!(it.take(3));
+    let mut it = passed_to_b();
+    assert_eq!(it.tick_at(16_000), [send(3, 1, FREE)]);
+    it.answered(3, FREED);
+    assert_eq!(it.locks("c", 3), [send(5, 4, FRESH)]);
+    it.ms = 16_300;
+    let answered = Event::Answered { command: CommandId(5), answer: Ok(OURS) };
+    it.with(|name, env| name.on(answered, env, &mut Vec::new()));
+    assert_eq!(it.tick_at(16_304), []);
+    assert!(it.take(3));
+}
+
 #[test]
 fn what_became_of_an_end_is_kept_for_whoever_was_told_of_a_fault() {
     for (answer, told) in [(FREED, Told::Freed), (Answer::Gone, Told::Lost(Cause::Gone))] {
