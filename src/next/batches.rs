@@ -105,15 +105,20 @@ impl Due {
         wanted
     }
 
-    /// Tells the name what came of it. Of what was not wanted any more an answer says nothing.
-    pub(super) fn settle(&self, place: &Place, answer: Result<Renewal, backend::Fault>) {
+    /// Tells the name what came of it. Of what was not wanted any more an answer says nothing. `chance` is the same for all that
+    /// went together: those that have to ask again do that together, too.
+    pub(super) fn settle(&self, place: &Place, answer: Result<Renewal, backend::Fault>, chance: u16) {
         let answer = match answer {
             _ if !self.is_wanted() => Err(Fault::WITHDRAWN),
             Ok(Renewal::Renewed) => Ok(Answer::Done { published: Published::No }),
             Ok(Renewal::Gone) => Ok(Answer::Gone),
             Err(fault) => Err(fault_of(&fault)),
         };
-        place.on(Event::Answered { command: self.command.id, answer });
+        let event = Event::Answered { command: self.command.id, answer };
+        place.change(|name, env, effects| {
+            env.chance = chance;
+            name.on(event, env, effects);
+        });
     }
 }
 

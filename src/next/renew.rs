@@ -164,7 +164,7 @@ impl Lines {
         // One key that the server refuses fails all of its call: those that failed are asked for anew, by halves, down to the one.
         let halves = answers.iter().filter(|answer| is_refused(answer)).nth(1).is_some();
         let (mut refused, mut anew) = (Vec::new(), Vec::new());
-        let mut engine = Arc::clone(engine);
+        let (mut engine, chance) = (Arc::clone(engine), engine.chance().of_65_536());
         for (due, answer) in asked.holds.iter().zip(answers) {
             if halves && is_refused(&answer) {
                 refused.push(due.again());
@@ -176,7 +176,7 @@ impl Lines {
                 continue;
             }
             let place = Place { engine, entry: Arc::clone(&due.entry) };
-            due.settle(&place, answer);
+            due.settle(&place, answer, chance);
             engine = place.engine;
         }
         let second = refused.split_off(refused.len() / 2);

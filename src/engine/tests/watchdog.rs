@@ -109,6 +109,20 @@ async fn of_holds_that_are_asked_for_together_each_has_its_own_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_that_were_asked_for_together_in_vain_are_asked_for_together_again() {
+    let bench = Bench::new();
+    let mut guards = Vec::new();
+    for n in 0..50 {
+        guards.push(bench.lock(&format!("{n}")).lock().await.unwrap());
+    }
+    bench.world.next(Verb::Renew, [Fate::Refused(FaultKind::Unready), Fate::Refused(FaultKind::Unready)]);
+    sleep(LEASE / 2).await;
+    let sizes: Vec<usize> = bench.world.sent(Verb::Renew).iter().map(|sent| sent.numbers.len()).collect();
+    assert_eq!(sizes, [50; 3]);
+    assert!(guards.iter().all(LockGuard::is_held));
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_answer_leaves_the_deadline_alone_and_is_retried_with_pauses_until_then() {
     let bench = Bench::new();
     let world = &bench.world;
