@@ -13,6 +13,15 @@ pub(super) const THE_END_WAITS_FOR_COUNTS: bool = true;
 /// Whether a release without an answer goes out on a new link only once its wait for the answer is over.
 pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = true;
 
+/// Whether a grant that was forced away before it was read is told to whoever asked, as a hold that is lost.
+pub(super) const A_FORCED_GRANT_IS_TOLD: bool = true;
+
+/// Whether the answer to a forced release counts though whoever called for it was dropped.
+pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = false;
+
+/// What stands for a name, for its owner's time with it, for a guard, for an acquisition and for an unlock, in bytes.
+pub(super) const ROOM: [usize; 5] = [312, 40, 72, 192, 192];
+
 impl Place {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.
     pub(super) fn accounts_for(&self, number: u64) -> bool {

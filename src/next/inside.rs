@@ -18,6 +18,16 @@ pub(super) const THE_END_WAITS_FOR_COUNTS: bool = false;
 /// What is sent again on a new link leaves at once.
 pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = false;
 
+/// What stands for a name with all that is decided about it, for its owner's time with it and what that is told, for a guard, for
+/// an acquisition, which lies in no box of its own, and for an unlock, in bytes.
+pub(super) const ROOM: [usize; 5] = [544, 88, 80, 328, 224];
+
+/// It counts for nothing, and is asked for anew.
+pub(super) const A_FORCED_GRANT_IS_TOLD: bool = false;
+
+/// What was sent is the name's.
+pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = true;
+
 impl Place {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.
     pub(super) fn accounts_for(&self, number: u64) -> bool {

@@ -1,7 +1,10 @@
 //! Renewals of many holds: what leaves together, what waits, and in which order.
 
 use super::{
-    super::{inside::Entry, tenure::Tenure},
+    super::{
+        inside::{Entry, ROOM},
+        tenure::Tenure,
+    },
     *,
 };
 
@@ -28,13 +31,14 @@ fn one_by_one(world: &World, each: Duration) {
 /// As many of each as there are holds, which may be very many.
 #[test]
 fn what_stands_for_a_hold_has_no_room_for_what_is_rare() {
+    let [entry, tenure, guard, acquire, unlock] = ROOM;
     for (what, room, most) in [
-        ("the name's entry", size_of::<Entry>(), 312),
-        ("its owner's time with it", size_of::<Tenure>(), 40),
-        ("the guard", size_of::<LockGuard>(), 72),
-        ("one that there may be", size_of::<Option<LockGuard>>(), 72),
-        ("a request for one lock, beside those for several", size_of::<Acquire>(), 192),
-        ("a release of one lock, beside those of several", size_of::<Unlock>(), 192),
+        ("the name's entry", size_of::<Entry>(), entry),
+        ("its owner's time with it", size_of::<Tenure>(), tenure),
+        ("the guard", size_of::<LockGuard>(), guard),
+        ("one that there may be", size_of::<Option<LockGuard>>(), guard),
+        ("a request for one lock, beside those for several", size_of::<Acquire>(), acquire),
+        ("a release of one lock, beside those of several", size_of::<Unlock>(), unlock),
     ] {
         assert!(room <= most, "{what}: {room} bytes, {most} are enough");
     }
