@@ -181,8 +181,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a passed hold keeps its deadline",
         file: "end.rs",
-        old: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now), now);\n",
-        new: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now), now);\n        hold.deadline = now + hold.lease;\n",
+        old: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n",
+        new: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n        hold.deadline = now + hold.lease;\n",
         worlds: &["m3"],
     },
     Mutant {
