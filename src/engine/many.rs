@@ -3,6 +3,7 @@
 use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::{outcome::Released, share::Share, tenure::Tenure, together::Together};
@@ -34,7 +35,10 @@ impl Many {
 
     /// All are told to go before any answer is waited for, the last one first.
     pub(super) async fn let_go(&self) -> Result<Released> {
-        left_of(Together::new(self.each().rev().map(|share| Box::pin(share.let_go()))).await)
+        let released = Together::new(self.each().rev().map(|share| Box::pin(share.let_go()))).await;
+        // Not in the poll that began it, however near the server is: whoever works under them sees first that they are gone.
+        yield_now().await;
+        left_of(released)
     }
 
     pub(super) fn is_held(&self) -> bool {

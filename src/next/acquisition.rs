@@ -94,15 +94,31 @@ impl Asked {
         loop {
             let Answered { told, fault } = ready!(self.tenure.poll_answer(cx));
             return Poll::Ready(match told {
+                Told::Called => {
+                    self.place.on(Event::Here { id: self.id });
+                    continue;
+                }
+                Told::PassedOver => {
+                    self.asks_again()?;
+                    continue;
+                }
                 Told::Granted { id, share, fence } => {
                     if !self.place.take(id) {
                         // It had run out before it was taken: that is nobody's fault, so start over.
-                        self.asks_anew()?;
+                        self.place.on(Event::Dropped { id: self.id });
+                        let heard = self.tenure.unheard();
+                        self.tenure = Tenure::new(self.ask.owner.clone(), self.ask.task);
+                        heard.into_iter().for_each(|span| self.tenure.is_heard_in(span));
+                        self.asks_again()?;
                         continue;
                     }
                     self.over = true;
                     drop(self.tenure.unheard());
                     share.set_fence(fence);
+                    if self.ask.max_hold.is_some() {
+                        // Whoever waits for the end of the outer one.
+                        share.may_end_sooner();
+                    }
                     let waiter = mem::replace(&mut self.tenure, Arc::clone(&share));
                     let share = Share::new(self.place.clone(), share, waiter, id);
                     self.acquired();
@@ -130,14 +146,9 @@ impl Asked {
         }
     }
 
-    /// Under a new id: the old one stands for nothing any more.
-    fn asks_anew(&mut self) -> Result<()> {
-        self.place.on(Event::Dropped { id: self.id });
+    /// Under the id that it had, which stands for nothing by now: so it stands where it stood.
+    fn asks_again(&mut self) -> Result<()> {
         let (engine, protocol) = (&self.place.engine, &self.place.entry.protocol);
-        let heard = self.tenure.unheard();
-        self.tenure = Tenure::new(self.ask.owner.clone(), self.ask.task);
-        heard.into_iter().for_each(|span| self.tenure.is_heard_in(span));
-        self.id = Id(engine.draw());
         let event = self.ask.event(self.id, &self.tenure, engine);
         let asked = engine.at(&Arc::clone(protocol), event);
         if asked.is_err() {

@@ -36,15 +36,17 @@ impl Share {
         }
         let waiter = Tenure::new(self.tenure.owner.clone(), None);
         self.place.on(Event::Extend { id: self.id, lease, beyond, waiter: Arc::clone(&waiter) });
-        Extending { share: self, waiter, watch: HomeWatch::default() }.await
+        Extending { share: self, waiter, watch: HomeWatch::default(), over: false }.await
     }
 }
 
-/// One that was begun. Dropped, it goes on.
+/// One that was begun.
 struct Extending<'a> {
     share: &'a Share,
     waiter: Arc<Tenure>,
     watch: HomeWatch,
+    /// It is known what came of it.
+    over: bool,
 }
 
 impl Future for Extending<'_> {
@@ -57,6 +59,7 @@ impl Future for Extending<'_> {
             let silence = ready!(this.watch.poll(&place.engine, cx));
             return Poll::Ready(Err(silence.error(place.name(), Op::Extend)));
         };
+        this.over = true;
         Poll::Ready(match told {
             Told::Extended => Ok(()),
             Told::Failed(failure) => Err(error_of(failure, fault, place, Op::Extend)),
@@ -67,6 +70,11 @@ impl Future for Extending<'_> {
 
 impl Drop for Extending<'_> {
     fn drop(&mut self) {
+        if self.over {
+            return;
+        }
         self.waiter.gone();
+        let (place, waiter) = (&self.share.place, &self.waiter);
+        place.change(|name, env, effects| name.drop_extension(|it| Arc::ptr_eq(it, waiter), env, effects));
     }
 }

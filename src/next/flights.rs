@@ -231,6 +231,12 @@ impl Place {
             let fault = Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent");
             return self.landed(Landed { command, answer: Err(fault), tried, sent });
         }
+        if let Replying::Lengthen(_) = flight.reply {
+            // Nobody asks what it left.
+            let flight = under_way.all.remove(at);
+            drop(under_way);
+            return drop(flight);
+        }
         flight.given_up = true;
         let (sent, tried) = (flight.sent, flight.tried.take());
         let too_many = under_way.one_too_many();

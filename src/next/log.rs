@@ -88,6 +88,17 @@ fn holder(place: &Place) -> Option<Owner> {
     place.look(|name, _| name.holder().map(|tenure| tenure.owner.clone()))
 }
 
+/// Somebody did not come for its turn: said once a name.
+pub(super) fn parked(place: &Place, owner: &Owner) {
+    if place.engine.first_time("parked", place.name()) {
+        tracing::warn!(
+            lock = %Field(place.name()),
+            %owner,
+            "an acquisition is neither polled nor dropped: when its turn came others waited, and now go first"
+        );
+    }
+}
+
 /// Guards that are dropped at once, again and again.
 pub(super) fn unused(place: &Place, owner: &Owner) {
     let lock = Field(place.name());

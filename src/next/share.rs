@@ -215,6 +215,7 @@ impl Share {
     pub(super) fn gathered(&mut self) {
         self.touch();
         self.together = true;
+        self.place.change(|name, _, _| name.gather(self.id));
     }
 
     /// It is there, and nobody has it until its owner takes it.

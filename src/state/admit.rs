@@ -1,6 +1,7 @@
 //! Who may enter: an owner that holds nests, one task of the process tries at the server, everybody else stands in the queue.
 
 use super::{
+    attempt::Comes,
     cx::Cx,
     effect::{Failure, LogEvent, Share, Told},
     name::{Client, Name},
@@ -21,7 +22,7 @@ impl<W, S: Share<W>> Name<W, S> {
         // What is left of a lost hold of its own is not to keep it out.
         self.release_lost_of(who.owner, cx);
         if self.tenant.is_nobody() && self.queue.is_empty() {
-            return self.contend(who, cx);
+            return self.contend(who, Comes::Now, cx);
         }
         say_contended(&mut who, cx);
         if who.wish.patience.asks_once() {
@@ -32,10 +33,16 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// Nobody of this process holds or tries any more: the head of the queue does.
     pub(crate) fn promote(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        if self.tenant.is_nobody()
-            && let Some(who) = self.queue.pop()
-        {
-            self.contend(who, cx);
+        if !self.tenant.is_nobody() {
+            return;
+        }
+        match self.queue.pop() {
+            Some(who) => self.contend(who, Comes::IfCalled, cx),
+            None => {
+                while let Some(over) = self.queue.pop_over() {
+                    self.tell_over(over, cx);
+                }
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The contender's tries: when one leaves, and what its answer means. The loop is the name's, so a caller that is not polled
-//! keeps nobody waiting.
+//! The contender's tries: when one leaves, and what its answer means. The loop is the name's. Who waited is called before it
+//! tries again, so nobody takes the key for a caller that is not polled: `missed.rs`.
 //!
 //! | stage | event | next |
 //! | --- | --- | --- |
-//! | gated | the slice and the releases let it | trying |
+//! | gated, and just asked or came | the slice and the releases let it | trying |
+//! | gated | the same | called |
+//! | called | it comes | gated, and tries |
 //! | trying | granted in time | a hold |
 //! | trying | granted later than its own lease, or a number that was forced out | gated, under a new number |
 //! | trying | granted by a server that answers no more | gated, under the same number |
@@ -31,15 +33,23 @@ use super::{
         release::Why,
         tenant::Tenant,
         ticket::Ticket,
+        untaken::Untaken,
     },
     patience::WantOf,
 };
+
+/// Whether the contender's caller was polled in this moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comes {
+    Now,
+    IfCalled,
+}
 
 /// So many answers in a row may come later than their own lease before the acquisition gives up.
 const LATE_ANSWERS: u8 = 5;
 
 impl<W, S: Share<W>> Name<W, S> {
-    pub(crate) fn contend(&mut self, who: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
+    pub(crate) fn contend(&mut self, who: Waiting<W>, comes: Comes, cx: &mut Cx<'_, '_, W, S>) {
         self.tenant = Tenant::Contender(Contender {
             who,
             number: cx.draw_hold(),
@@ -54,11 +64,22 @@ impl<W, S: Share<W>> Name<W, S> {
             faults: 0,
             polls: 0,
         });
-        self.pass_gate(cx);
+        self.pass_gate(comes, cx);
+    }
+
+    /// Its caller is there.
+    pub(crate) fn comes(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        if let Some(contender) = self.tenant.contender_mut()
+            && matches!(contender.stage, Stage::Called { .. })
+        {
+            self.untaken = Untaken::First;
+            contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };
+            self.pass_gate(Comes::Now, cx);
+        }
     }
 
     /// Tries, if it may by now.
-    pub(crate) fn pass_gate(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+    pub(crate) fn pass_gate(&mut self, comes: Comes, cx: &mut Cx<'_, '_, W, S>) {
         let may_follow = self.releases_may_be_followed();
         let Tenant::Contender(contender) = &self.tenant else { return };
         let Stage::Gated { since, releases } = contender.stage else { return };
@@ -78,7 +99,8 @@ impl<W, S: Share<W>> Name<W, S> {
         }
         match gate {
             Gate::Open if may_follow && out && over => self.give_up(WantOf::Key, cx),
-            Gate::Open if may_follow && out => self.try_now(cx),
+            Gate::Open if may_follow && out && comes == Comes::Now => self.try_now(cx),
+            Gate::Open if may_follow && out => self.call(cx),
             Gate::Until { .. } if asks_once => self.end_contender(Some(Told::Busy), cx),
             Gate::Until { .. } => self.listen(cx),
             // What it would hear is nobody's turn.
@@ -89,6 +111,12 @@ impl<W, S: Share<W>> Name<W, S> {
             }
             Gate::Open | Gate::Unanswered | Gate::After(_) => {}
         }
+    }
+
+    fn call(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let Some(contender) = self.tenant.contender_mut() else { return };
+        contender.stage = Stage::Called { since: cx.now() };
+        cx.call(contender.who.id, S::of(&contender.who.waiter));
     }
 
     fn try_now(&mut self, cx: &mut Cx<'_, '_, W, S>) {
@@ -159,8 +187,8 @@ impl<W, S: Share<W>> Name<W, S> {
         // The stage ends before anything is decided: what is decided must not take it for one in flight.
         contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };
         match answer {
-            // It was answered, and is worth nothing.
-            Err(fault @ Fault { kind: FaultKind::TooFewReplicas, .. }) => {
+            // It was granted, and is worth nothing without the replicas.
+            Err(fault) if fault.kind == FaultKind::TooFewReplicas || attempt.wants == Wants::Replicas => {
                 contender.copies.answered();
                 self.ends_number(cx);
                 self.troubled(fault, attempt.request.sent, cx);

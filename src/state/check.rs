@@ -72,7 +72,7 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn is_quiet(&self) -> bool {
         let tenant = match &self.tenant {
             Tenant::Nobody => true,
-            Tenant::Contender(contender) => matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. }),
+            Tenant::Contender(contender) => matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. } | Stage::Called { .. }),
             Tenant::Hold(hold) => {
                 let renews = matches!(hold.renewal, Renewal::Sent(_)) || !hold.extensions.is_empty();
                 !renews && !hold.probe && hold.counting.as_ref().is_none_or(|counting| counting.is_quiet())
@@ -109,8 +109,14 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 
     /// Who was given the hold, and did not come for it yet.
-    pub(crate) fn offered(&self) -> Option<Id> {
+    fn offered(&self) -> Option<Id> {
         self.tenant.hold().filter(|hold| hold.is_offered())?.tickets.as_slice().first().map(|ticket| ticket.id)
+    }
+
+    /// Whose turn it is, if it did not come for it yet.
+    pub(crate) fn turn(&self) -> Option<Id> {
+        let called = self.tenant.contender().filter(|contender| matches!(contender.stage, Stage::Called { .. }));
+        self.offered().or(called.map(|called| called.who.id))
     }
 
     /// The number and the tickets of the live hold.

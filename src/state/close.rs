@@ -19,7 +19,7 @@ impl<W, S: Share<W>> Name<W, S> {
         if self.client == Client::Open {
             self.client = Client::Ending;
         }
-        self.queue.take_all(|_| true).into_iter().for_each(|who| cx.fail(who.waiter, Failure::Closed));
+        self.queue.take_all().for_each(|who| cx.fail(who.waiter, Failure::Closed));
         self.end_contender(Some(Told::Failed(Failure::Closed)), cx);
         // The hand-over goes on, and what it brings is released.
         if let Tenant::HandingOver(going) = &mut self.tenant {
@@ -35,9 +35,9 @@ impl<W, S: Share<W>> Name<W, S> {
         self.lose(Cause::Closed, cx);
     }
 
-    /// Nobody works under a hold that was offered and not taken.
+    /// Nobody works under a hold that was offered and not taken, or while there are others missing.
     fn leave_untaken(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.is_offered()) else { return };
+        let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.is_unused()) else { return };
         let nested = hold.counting.as_mut().map(|counting| counting.take_nested().collect::<Vec<_>>());
         nested.into_iter().flatten().for_each(|who| cx.fail(who.waiter, Failure::Closed));
         self.end_hold(None, None, cx);

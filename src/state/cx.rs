@@ -6,7 +6,7 @@ use super::{
     deadline::Instant,
     effect::{Effect, End, Failure, LogEvent, Told},
     env::Env,
-    id::{CommandId, HoldNumber},
+    id::{CommandId, HoldNumber, Id},
 };
 
 pub(crate) struct Cx<'a, 'e, W, S> {
@@ -39,6 +39,14 @@ impl<'a, 'e, W, S> Cx<'a, 'e, W, S> {
 
     pub(crate) fn tell(&mut self, waiter: W, told: Told<S>) {
         self.effects.push(Effect::Tell(waiter, told));
+    }
+
+    pub(crate) fn call(&mut self, id: Id, share: S) {
+        self.effects.push(Effect::Call(id, share));
+    }
+
+    pub(crate) fn missed(&mut self, share: S) {
+        self.effects.push(Effect::Missed(share));
     }
 
     pub(crate) fn fail(&mut self, waiter: W, failure: Failure) {

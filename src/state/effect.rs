@@ -23,6 +23,11 @@ pub(crate) enum Effect<W, S> {
     Withdraw(CommandId),
     /// One who waits is told. A grant that cannot be told comes back as `Event::Dropped`.
     Tell(W, Told<S>),
+    /// It is the turn of one who waits to try: it says `Event::Here` once it is polled. What guards would share is told
+    /// [`Told::Called`].
+    Call(Id, S),
+    /// It did not come for its turn.
+    Missed(S),
     /// The hold is over for its owner: wake whoever watches what the guards share.
     Ended(S, End),
     /// Subscribe to the name's channel.
@@ -44,6 +49,10 @@ pub(crate) enum Told<S> {
         share: S,
         fence: Option<u64>,
     },
+    /// It is its turn to try, if it is there.
+    Called,
+    /// Somebody did not come for its turn, and whoever is there goes first: ask again.
+    PassedOver,
     /// Somebody else has it, and the wait is over.
     Busy,
     /// Nobody has it, and nobody is to have it for now.

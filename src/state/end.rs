@@ -16,6 +16,7 @@ use super::{
         slice::Turn,
         tenant::Tenant,
         ticket::{Guard, Ticket},
+        untaken::Untaken,
     },
     wish::Lease,
 };
@@ -54,8 +55,9 @@ impl<W, S: Share<W>> Name<W, S> {
         let said = if missed { LogEvent::Untaken } else { LogEvent::Ended { end: End::Over, held } };
         cx.ended(hold.share.clone(), End::Over, said);
         let told = hold.told();
-        tell_of_end(&mut hold, cx);
+        tell_of_count(&mut hold, cx);
         let mut ending = ending_of(&hold, last.as_ref(), waiter);
+        hold.extensions.take().into_iter().for_each(|extension| ending.beside.push(extension.waiter));
         let (turn, next) = self.next_owner(cx);
         match next {
             Some(next) if passable(&hold, told, last.as_ref(), &next, cx) => {
@@ -70,7 +72,13 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn next_owner(&mut self, cx: &Cx<'_, '_, W, S>) -> (Turn, Option<Waiting<W>>) {
         let turn = self.slice.turn(cx.now(), cx.env.settings);
         let stays = turn == Turn::Keep && cx.env.shape.succession != Succession::Release;
-        match if stays { self.queue.pop() } else { None } {
+        let mut next = if stays { self.queue.pop() } else { None };
+        if stays && next.is_none() {
+            next = self.queue.pop_over();
+            // Nobody waits longer for somebody who is late.
+            self.untaken = if next.is_some() { Untaken::Next } else { self.untaken };
+        }
+        match next {
             None => (self.slice.turn_of_last(turn, cx.env.settings), None),
             next => (turn, next),
         }
@@ -113,10 +121,14 @@ impl<W, S: Share<W>> Name<W, S> {
 
 /// Those are told who wait for something of a hold that is over by the will of its owner.
 pub(crate) fn tell_of_end<W, S>(hold: &mut Hold<W, S>, cx: &mut Cx<'_, '_, W, S>) {
+    tell_of_count(hold, cx);
+    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
+}
+
+fn tell_of_count<W, S>(hold: &mut Hold<W, S>, cx: &mut Cx<'_, '_, W, S>) {
     if let Some(counting) = &mut hold.counting {
         counting.take_waiters().into_iter().for_each(|(waiter, left)| cx.tell(waiter, Told::StillHeld(left)));
     }
-    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
 }
 
 /// Why a hold of ours is released that is over.
@@ -129,8 +141,10 @@ pub(crate) fn of_hold<W, S>(hold: &Hold<W, S>, cx: &Cx<'_, '_, W, S>) -> Why<W> 
 pub(crate) fn ending_of<W, S>(hold: &Hold<W, S>, last: Option<&Ticket>, waiter: Option<W>) -> Ending<W> {
     let unlocked = last.filter(|last| last.guard == Guard::Unlocked);
     Ending {
-        id: last.map(|last| last.id),
+        // What nobody took nobody asks after, and its id may stand for something again.
+        id: last.filter(|last| !matches!(last.guard, Guard::Offered | Guard::Missed)).map(|last| last.id),
         detached_of: unlocked.map(|_| hold.owner),
+        beside: Few::None,
         ended_by: if waiter.is_some() { EndedBy::Unlock } else { EndedBy::Drop },
         freed: false,
         waiters: waiter.map_or(Few::None, Few::One),

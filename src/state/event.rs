@@ -12,8 +12,10 @@ use super::{
 /// Something happened. `W` is whoever waits for what comes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event<W> {
-    /// Somebody wants the lock.
+    /// Somebody wants the lock. Who was passed over asks again under the id that it had, and stands where it stood.
     Ask { id: Id, owner: Owner, wish: Wish, waiter: W },
+    /// One that was called is there.
+    Here { id: Id },
     /// Whatever this id stands for is not wanted any more: a future, a guard, or a grant that reached nobody.
     Dropped { id: Id },
     /// The same of a guard or a detached ticket, by somebody who waits for the answer.

@@ -7,7 +7,8 @@ use super::{
     command::{Answer, Fault, Verb},
     cx::Cx,
     deadline::{Instant, LeaseRequest},
-    effect::{Cause, Failure, Share, Told},
+    effect::{Cause, Effect, Failure, Share, Told},
+    env::Env,
     event::Beyond,
     id::{CommandId, Id},
     name::Name,
@@ -35,6 +36,19 @@ impl<W, S: Share<W>> Name<W, S> {
         };
         let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
         hold.extensions.push(Extension { command, request, again: false, waiter });
+    }
+
+    /// Nobody waits for this extension any more: what may come of it is on the server alone.
+    pub(crate) fn drop_extension(
+        &mut self,
+        is_it: impl Fn(&W) -> bool,
+        env: &mut Env<'_>,
+        effects: &mut Vec<Effect<W, S>>,
+    ) {
+        let Some(hold) = self.tenant.hold_mut() else { return };
+        if let Some(extension) = hold.extensions.take_first(|extension| is_it(&extension.waiter)) {
+            Cx::new(env, effects).withdraw(extension.command);
+        }
     }
 
     /// Whether the answer was for an extension.

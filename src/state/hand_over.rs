@@ -89,7 +89,7 @@ impl<W, S: Share<W>> Name<W, S> {
             }
             Ok(_) => self.undo_hand_over(going, Undo::Both, cx),
             Err(fault) => {
-                going.ending.waiters.take().for_each(|unlocker| cx.fail(unlocker, fault.into()));
+                going.ending.take_of_one().for_each(|unlocker| cx.fail(unlocker, fault.into()));
                 let undo = if fault.may_have_run { Undo::Both } else { Undo::OnlyOld };
                 self.undo_hand_over(going, undo, cx);
             }

@@ -45,6 +45,7 @@
 //! | event | decided in |
 //! | --- | --- |
 //! | `Ask` | `admit.rs`: `attempt.rs`, `nest.rs`, or the queue |
+//! | `Here` | `missed.rs` |
 //! | `Dropped`, `Unlock` | `undo.rs`: whatever the id stands for |
 //! | `Noted`, `Shown`, `Detached`, `Heard`, `NewEra` | `on.rs` |
 //! | `Recount` | `nest.rs` |
@@ -79,6 +80,7 @@
 //! | where a busy answer decides to sleep, and what wakes it | `sleep.rs` |
 //! | how long somebody waits, and what he is told then | `patience.rs` |
 //! | where a dropped future is undone | `undo.rs` |
+//! | what becomes of turns that nobody takes | `missed.rs` |
 //! | nested acquisitions, and the count on the server | `nest.rs` |
 //! | the end of a hold: pass, hand over or release | `end.rs` |
 //! | where a slice ends | `end.rs`, by what `parts/slice.rs` knows |
@@ -130,6 +132,7 @@ mod hand_over;
 mod id;
 mod look;
 mod loss;
+mod missed;
 mod name;
 mod nest;
 mod on;

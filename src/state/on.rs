@@ -28,6 +28,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Event::Ask { id, owner, wish, waiter } => {
                 self.ask(Waiting { id, owner, wish, waiter, contended: false }, cx);
             }
+            Event::Here { id } => self.here(id, cx),
             Event::Dropped { id } => self.end(id, None, cx),
             Event::Unlock { id, waiter } => self.end(id, Some(waiter), cx),
             Event::Noted { id, note } => self.holds_of(id).for_each(|hold| hold.noted(note)),
@@ -65,11 +66,17 @@ impl<W, S: Share<W>> Name<W, S> {
         taken
     }
 
+    /// It is one of several, of which some are missing: nobody works under it yet.
+    pub(crate) fn gather(&mut self, id: Id) {
+        let ticket = self.tenant.hold_mut().and_then(|hold| hold.ticket(id));
+        ticket.filter(|ticket| ticket.guard == Guard::Kept).into_iter().for_each(|it| it.guard = Guard::Gathered);
+    }
+
     /// It is given, and nobody comes for it yet: from now on it is not renewed for this one.
     pub(crate) fn offer_again(&mut self, id: Id) {
-        let ticket =
-            self.tenant.hold_mut().and_then(|hold| hold.ticket(id)).filter(|ticket| ticket.guard == Guard::Kept);
-        ticket.into_iter().for_each(|ticket| ticket.guard = Guard::Offered);
+        let ticket = self.tenant.hold_mut().and_then(|hold| hold.ticket(id));
+        let kept = ticket.filter(|ticket| matches!(ticket.guard, Guard::Kept | Guard::Gathered));
+        kept.into_iter().for_each(|ticket| ticket.guard = Guard::Offered);
     }
 
     /// What follows from any event, in this order: the queue's head contends if nobody holds or tries, who sleeps wakes if
@@ -139,35 +146,14 @@ impl<W, S: Share<W>> Name<W, S> {
         }
     }
 
-    /// Nobody came for what was given for so long: the next has its turn. Whoever comes later finds it gone, and asks anew.
-    fn take_back(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let until = |hold: &Hold<W, S>| hold.kept_untaken_until(cx.env.settings, self.untaken);
-        if self.tenant.hold().and_then(until).is_none_or(|until| cx.now() < until) {
-            return;
-        }
-        let tickets = self.tenant.hold_mut().into_iter().flat_map(|hold| hold.tickets.as_mut_slice());
-        let untaken: Vec<_> = tickets
-            .map(|ticket| {
-                ticket.guard = Guard::Missed;
-                ticket.id
-            })
-            .collect();
-        self.untaken = Untaken::Next;
-        untaken.into_iter().rev().for_each(|id| self.end(id, None, cx));
-    }
-
     /// What was to be done by now.
     fn look(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        let now = cx.now();
-        self.take_back(cx);
+        self.look_at_turn(cx);
         self.repeat_releases(cx);
         self.look_at_contender(cx);
         self.look_at_nested(cx);
         self.look_at_hand_over(cx);
-        for who in self.queue.take_over(now) {
-            let told = self.why_not(cx.env).map_or(Told::Busy, Told::Failed);
-            cx.tell(who.waiter, told);
-        }
+        self.look_at_queue(cx);
         let releases = &self.releases;
         self.old.send_due(|number| releases.iter().any(|release| release.names(number)), cx);
         self.forget_lost(cx);

@@ -10,6 +10,7 @@
 //! | trying | the answer | with the command | u + grace: busy or unreachable | silence of `unreachable_after` |
 //! | trying, granted | what replicas know | – | – | – |
 //! | sleeping | the flag, the TTL, a poll where nothing would wake it | – | u: busy | – |
+//! | called | it comes; its turn is over: passed over | – | u: busy | – |
 //! | resting after a fault | the end of the pause | – | u: unreachable | silence of `unreachable_after` |
 //!
 //! *Busy or unreachable*: unreachable where the server has answered nobody since this stage began, or said that it cannot now.
@@ -72,8 +73,11 @@ impl<W, S: Share<W>> Name<W, S> {
                 // What replicas are to know of stands behind the questions of others, too.
                 let behind = env.settings.grants == Grants::Acknowledged && !attempt.request.left;
                 let waits = contender.told_busy || attempt.place == TryPlace::Line || behind;
-                let for_want_of = if waits && since < env.server.last_answer() { WantOf::Key } else { WantOf::Answer };
-                let answered = (until.max(since) + env.settings.grace).max(since + attempt.patience);
+                let heard = env.server.last_answer();
+                let for_want_of = if waits && since < heard { WantOf::Key } else { WantOf::Answer };
+                // What was answered since says how far it is by now.
+                let longest = if since < heard { env.server.grace() } else { attempt.patience };
+                let answered = (until.max(since) + env.settings.grace).max(since + attempt.patience.max(longest));
                 Some(Limit { at: answered + env.settings.in_line, for_want_of })
             }
             // It waits for its turn: for as long as a try may take, or the server answers anybody.
@@ -88,8 +92,8 @@ impl<W, S: Share<W>> Name<W, S> {
                 let since = self.trouble.as_ref()?.since;
                 answer(silence(since).max(attempt.request.sent) + env.server.grace() + env.settings.in_line)
             }
-            (Stage::Sleeping { .. }, Patience::Until(until)) => key(until),
-            (Stage::Trying(_) | Stage::Sleeping { .. } | Stage::Resting { .. }, _) => None,
+            (Stage::Sleeping { .. } | Stage::Called { .. }, Patience::Until(until)) => key(until),
+            (Stage::Trying(_) | Stage::Sleeping { .. } | Stage::Called { .. } | Stage::Resting { .. }, _) => None,
         }
     }
 
@@ -105,6 +109,7 @@ impl<W, S: Share<W>> Name<W, S> {
             },
             Stage::Trying(_) => None,
             Stage::Sleeping { ttl, poll } => Some(if self.polls(env.shape.publishes) { ttl.min(poll) } else { ttl }),
+            Stage::Called { since } => Some(since + self.untaken.turn(env.settings)),
             Stage::Resting { until, .. } => Some(until),
         };
         soonest([self.limit(contender, env).map(|limit| limit.at), goes_on])
@@ -172,7 +177,7 @@ impl<W, S: Share<W>> Name<W, S> {
                     Gate::Open | Gate::Unanswered => Some(since),
                     Gate::Until { .. } | Gate::After(_) | Gate::Rest(_) => None,
                 },
-                Stage::Sleeping { .. } | Stage::Resting { .. } => None,
+                Stage::Sleeping { .. } | Stage::Called { .. } | Stage::Resting { .. } => None,
             },
             Tenant::HandingOver(going) => Some(going.request.sent),
             Tenant::Nobody | Tenant::Hold(_) => None,

@@ -74,7 +74,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Ok(answer) => self.released(at, answer, cx),
             Err(fault) => {
                 release.copies.unanswered(fault);
-                release.ending.waiters.take().for_each(|waiter| cx.fail(waiter, fault.into()));
+                release.ending.take_of_one().for_each(|waiter| cx.fail(waiter, fault.into()));
                 let later = &mut release.ending.later;
                 if fault.kind.heals() && cx.now() < release.until {
                     release.again = Some(cx.now() + cx.env.pause(cx.env.settings.pauses, release.faults));
@@ -148,6 +148,7 @@ impl<W, S: Share<W>> Name<W, S> {
         {
             self.known.push((id, told.clone()));
         }
+        ending.beside.take().for_each(|waiter| cx.tell(waiter, Told::NotHeld));
         for waiter in ending.take() {
             cx.tell(waiter, told.clone());
             // Whoever was told does not ask again.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{
     admit::say_contended,
+    attempt::Comes,
     cx::Cx,
     effect::{Share, Told},
     env::{Publishes, one_more},
@@ -71,7 +72,7 @@ impl<W, S: Share<W>> Name<W, S> {
         {
             contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };
         }
-        self.pass_gate(cx);
+        self.pass_gate(Comes::IfCalled, cx);
     }
 
     /// The sleep may be over by itself.

@@ -58,6 +58,9 @@ impl World {
             if !idle && self.left.drops > 0 {
                 out.push(Step::DropFuture(at, which));
             }
+            if it.called {
+                out.push(Step::Come(at, which));
+            }
             if it.offered.is_some() {
                 out.push(Step::Take(at, which));
             }

@@ -4,10 +4,10 @@ use crate::state::Event;
 
 use super::{config::Config, process::Run, promise::Promise, server, world::World};
 
-/// A hold may be offered for so many ticks, to however many one after the other: its lease is over then.
+/// It may be the turn of those who do not come for so many ticks, however many they are: a lease is over then.
 const LEASE_TICKS: u8 = 3;
 
-/// A hold may be offered to one who does not take it for so many.
+/// The same for one of them.
 const TURN_TICKS: u8 = 2;
 
 /// A timer that is due fires so often before the next step, should it be set to the same instant again.
@@ -44,7 +44,7 @@ impl World {
         self.silent |= server::tick(&mut self.key);
         for at in 0..self.processes.len() {
             let process = self.process(at);
-            let offered = process.name.offered();
+            let offered = process.name.turn();
             process.parked = if offered.is_some() { process.parked + 1 } else { 0 };
             let before = process.turn;
             process.turn = offered.map(|id| match before {

@@ -73,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) drift: bool,
     /// A timer may fire after whatever else happens at its instant.
     pub(crate) late_timers: bool,
+    /// Whoever is called may be polled later, or not at all.
+    pub(crate) late_callers: bool,
     /// Everybody's longest hold, in ticks; 0 is none.
     pub(crate) max_hold: u8,
     pub(crate) waits: Waits,
@@ -116,6 +118,7 @@ impl Default for Config {
             lag: false,
             drift: false,
             late_timers: false,
+            late_callers: false,
             max_hold: 0,
             waits: Waits::ForEver,
             idle_ticks: false,

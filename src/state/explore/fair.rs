@@ -179,6 +179,7 @@ impl Road {
                     Who::Near => self.in_time(self.course.section, Next::Asks(who, task)),
                 }
             }
+            Effect::Call(id, ()) => self.on(who, Event::Here { id }),
             Effect::Listen => self.in_time(away, Next::Subscribed(who)),
             Effect::Unlisten => self.listens[who as usize] = false,
             Effect::WakeAt(at) => {

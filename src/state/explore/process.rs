@@ -95,7 +95,7 @@ impl World {
                     // Nobody is there to receive it.
                     return self.on_at(p, Event::Dropped { id }, now, run);
                 }
-                task.asks = None;
+                (task.asks, task.called) = (None, false);
                 let comes_later = process.left_to.take_if(|left_to| *left_to == id).is_some();
                 if comes_later {
                     task.offered = Some(id);
@@ -109,13 +109,23 @@ impl World {
                     self.take_offered(p, id, run);
                 }
             }
+            Effect::Tell(Waiter::Task(t), Told::PassedOver) => {
+                let task = &mut process.tasks[usize::from(t)];
+                (task.asks, task.called, task.left) = (None, false, task.left + 1);
+            }
             Effect::Tell(Waiter::Task(t), told) => {
-                process.tasks[usize::from(t)].asks = None;
+                let task = &mut process.tasks[usize::from(t)];
+                (task.asks, task.called) = (None, false);
                 let untouched = self.harmed.is_none() && !self.stray_ran;
                 if matches!(told, Told::Busy) && run.config.is_lonely() && untouched {
                     self.broken = Some(Promise::WhoIsAloneIsNeverBusy);
                 }
             }
+            Effect::Call(id, ()) if run.config.late_callers => {
+                let called = process.tasks.iter_mut().find(|task| task.asks == Some(id));
+                called.into_iter().for_each(|task| task.called = true);
+            }
+            Effect::Call(id, ()) => self.on_at(p, Event::Here { id }, now, run),
             Effect::Tell(Waiter::Unlock(t, id), told) => {
                 let task = &mut process.tasks[usize::from(t)];
                 let expected = task.unlocks > 0;

@@ -15,6 +15,8 @@ use super::{
 pub(crate) enum Step {
     Ask(u8, u8),
     DropFuture(u8, u8),
+    /// One that was called is polled.
+    Come(u8, u8),
     Take(u8, u8),
     EndGuard(u8, u8, u8),
     /// An unlock that had no answer is asked for anew, or not.
@@ -90,6 +92,7 @@ impl World {
         match step {
             Step::Ask(p, t) => self.ask(p.into(), t, run),
             Step::DropFuture(p, t) => self.drop_future(p.into(), t, run),
+            Step::Come(p, t) => self.come(p.into(), t, run),
             Step::Take(p, t) => self.take(p.into(), t, run),
             Step::EndGuard(p, t, guard) => self.end_guard(p.into(), t, guard.into(), run),
             Step::UnlockAgain(p, t) => self.unlock_again(p.into(), t, run),
@@ -148,9 +151,18 @@ impl World {
         self.on(p, Event::Ask { id, owner, wish, waiter: Waiter::Task(t) }, run);
     }
 
+    fn come(&mut self, p: usize, t: u8, run: &mut Run<'_>) {
+        let task = &mut self.process(p).tasks[usize::from(t)];
+        task.called = false;
+        if let Some(id) = task.asks {
+            self.on(p, Event::Here { id }, run);
+        }
+    }
+
     fn drop_future(&mut self, p: usize, t: u8, run: &mut Run<'_>) {
         self.left.drops -= 1;
         let task = &mut self.process(p).tasks[usize::from(t)];
+        task.called = false;
         if let Some(id) = task.asks.take().or(task.offered.take()) {
             self.on(p, Event::Dropped { id }, run);
         }

@@ -43,6 +43,8 @@ pub(crate) struct Task {
     pub(crate) left: u8,
     pub(crate) asks: Option<Id>,
     pub(crate) offered: Option<Id>,
+    /// It is its turn to try.
+    pub(crate) called: bool,
     pub(crate) guards: Vec<Id>,
     /// Tickets without a guard.
     pub(crate) detached: Vec<Id>,

@@ -50,6 +50,10 @@ pub(crate) enum Stage {
         /// When it looks again if nothing would wake it.
         poll: Instant,
     },
+    /// It waited, and may try if it is there: its caller was called then, and did not come yet.
+    Called {
+        since: Instant,
+    },
     /// After a fault.
     Resting {
         until: Instant,

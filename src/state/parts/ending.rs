@@ -17,6 +17,8 @@ pub(crate) struct Ending<W> {
     pub(crate) waiters: Few<W>,
     /// They asked again, and wait for what becomes of it in the end.
     pub(crate) later: Few<W>,
+    /// They asked for a longer lease, and it ended before that was answered.
+    pub(crate) beside: Few<W>,
 }
 
 /// Who ended a hold.
@@ -36,6 +38,7 @@ impl<W> Default for Ending<W> {
             freed: false,
             waiters: Few::None,
             later: Few::None,
+            beside: Few::None,
         }
     }
 }
@@ -44,6 +47,11 @@ impl<W> Ending<W> {
     pub(crate) fn asked_again(&mut self, waiter: W) {
         self.ended_by = EndedBy::Unlock;
         self.later.push(waiter);
+    }
+
+    /// Those who wait for what comes of one sending.
+    pub(crate) fn take_of_one(&mut self) -> impl Iterator<Item = W> + use<W> {
+        self.waiters.take().chain(self.beside.take())
     }
 
     /// Everybody who waits for it.

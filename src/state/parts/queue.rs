@@ -36,6 +36,8 @@ pub(crate) struct Queue<W>(Option<Box<Waiters<W>>>);
 #[derive(Clone, Debug)]
 struct Waiters<W> {
     waiting: VecDeque<Waiting<W>>,
+    /// Their wait is over, and they were not told so yet: they were called for it.
+    over: Vec<Waiting<W>>,
     /// No wait is over before. It may be too soon, and is set right when it comes.
     soonest: Option<Instant>,
 }
@@ -49,7 +51,7 @@ impl<W> Default for Queue<W> {
 /// Room that is kept makes no difference.
 impl<W: PartialEq> PartialEq for Queue<W> {
     fn eq(&self, other: &Self) -> bool {
-        self.soonest() == other.soonest() && self.iter().eq(other.iter())
+        self.soonest() == other.soonest() && self.late() == other.late() && self.iter().eq(other.iter())
     }
 }
 
@@ -58,23 +60,28 @@ impl<W: Eq> Eq for Queue<W> {}
 impl<W: Hash> Hash for Queue<W> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.soonest().hash(state);
-        state.write_usize(self.iter().count());
+        (self.late(), self.iter().count()).hash(state);
         self.iter().for_each(|waiting| waiting.hash(state));
     }
 }
 
 impl<W> Queue<W> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|waiters| waiters.waiting.is_empty())
+        self.0.as_ref().is_none_or(|waiters| waiters.is_empty())
+    }
+
+    /// So many of them are told that their wait is over once they come.
+    fn late(&self) -> usize {
+        self.0.as_ref().map_or(0, |waiters| waiters.over.len())
     }
 
     /// Keeps no room that nobody has use for.
     pub(crate) fn shrink(&mut self) {
-        self.0.take_if(|waiters| waiters.waiting.is_empty());
+        self.0.take_if(|waiters| waiters.is_empty());
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting<W>> {
-        self.0.iter().flat_map(|waiters| &waiters.waiting)
+        self.0.iter().flat_map(|waiters| waiters.waiting.iter().chain(&waiters.over))
     }
 
     /// Whether this owner waits.
@@ -86,8 +93,11 @@ impl<W> Queue<W> {
         self.iter().any(|waiting| waiting.id == id)
     }
 
+    /// Ids grow: whoever asks again stands before those who came later.
     pub(crate) fn push(&mut self, waiting: Waiting<W>) {
-        self.waiters(waiting.until()).push_back(waiting);
+        let waiters = self.waiters(waiting.until());
+        let at = waiters.iter().rposition(|before| before.id < waiting.id).map_or(0, |before| before + 1);
+        waiters.insert(at, waiting);
     }
 
     /// One who lost through no fault of its own what it was about to have.
@@ -97,7 +107,7 @@ impl<W> Queue<W> {
 
     /// Those who wait, where one more comes whose wait is over then.
     fn waiters(&mut self, until: Option<Instant>) -> &mut VecDeque<Waiting<W>> {
-        let empty = || Box::new(Waiters { waiting: VecDeque::new(), soonest: None });
+        let empty = || Box::new(Waiters { waiting: VecDeque::new(), over: Vec::new(), soonest: None });
         let waiters = self.0.get_or_insert_with(empty);
         waiters.soonest = [waiters.soonest, until].into_iter().flatten().min();
         &mut waiters.waiting
@@ -110,12 +120,25 @@ impl<W> Queue<W> {
         next
     }
 
+    /// One whose wait is over, and who was not told so yet.
+    pub(crate) fn pop_over(&mut self) -> Option<Waiting<W>> {
+        let over = &mut self.0.as_mut()?.over;
+        (!over.is_empty()).then(|| over.remove(0))
+    }
+
     pub(crate) fn remove(&mut self, id: Id) -> Option<Waiting<W>> {
         let waiters = self.0.as_mut()?;
-        let at = waiters.waiting.iter().position(|waiting| waiting.id == id)?;
+        let Some(at) = waiters.waiting.iter().position(|waiting| waiting.id == id) else { return self.remove_over(id) };
         let removed = waiters.waiting.remove(at);
         waiters.forget_soonest();
         removed
+    }
+
+    /// The same of those only whose wait is over.
+    pub(crate) fn remove_over(&mut self, id: Id) -> Option<Waiting<W>> {
+        let over = &mut self.0.as_mut()?.over;
+        let at = over.iter().position(|waiting| waiting.id == id)?;
+        Some(over.remove(at))
     }
 
     /// When the next wait is over, or before.
@@ -123,34 +146,40 @@ impl<W> Queue<W> {
         self.0.as_ref()?.soonest
     }
 
-    /// Takes out those whose wait is over.
-    pub(crate) fn take_over(&mut self, now: Instant) -> Vec<Waiting<W>> {
-        if self.soonest().is_none_or(|soonest| now < soonest) {
-            return Vec::new();
-        }
-        let over = self.take_all(|waiting| waiting.until().is_some_and(|until| until <= now));
-        let soonest = self.iter().filter_map(Waiting::until).min();
-        if let Some(waiters) = &mut self.0 {
-            waiters.soonest = soonest;
-        }
-        over
+    /// Those whose wait is over since the last look.
+    pub(crate) fn are_over(&mut self, now: Instant) -> &[Waiting<W>] {
+        let Some(waiters) = self.0.as_mut().filter(|waiters| waiters.soonest.is_some_and(|soonest| soonest <= now)) else {
+            return &[];
+        };
+        let before = waiters.over.len();
+        let is_over = |waiting: &Waiting<W>| waiting.until().is_some_and(|until| until <= now);
+        let (over, stay): (Vec<_>, Vec<_>) = waiters.waiting.drain(..).partition(is_over);
+        waiters.soonest = stay.iter().filter_map(Waiting::until).min();
+        waiters.waiting = stay.into();
+        waiters.over.extend(over);
+        &waiters.over[before..]
     }
 
     /// Takes out those who would wait for as long as the server answers.
     pub(crate) fn take_endless(&mut self) -> Vec<Waiting<W>> {
-        self.take_all(|waiting| waiting.wish.patience == Patience::ForEver)
-    }
-
-    pub(crate) fn take_all(&mut self, is_it: impl FnMut(&Waiting<W>) -> bool) -> Vec<Waiting<W>> {
         let Some(waiters) = &mut self.0 else { return Vec::new() };
-        let (out, stay): (Vec<_>, Vec<_>) = waiters.waiting.drain(..).partition(is_it);
+        let is_endless = |waiting: &Waiting<W>| waiting.wish.patience == Patience::ForEver;
+        let (out, stay): (Vec<_>, Vec<_>) = waiters.waiting.drain(..).partition(is_endless);
         waiters.waiting = stay.into();
         waiters.forget_soonest();
         out
     }
+
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Waiting<W>> + use<W> {
+        self.0.take().into_iter().flat_map(|waiters| waiters.waiting.into_iter().chain(waiters.over))
+    }
 }
 
 impl<W> Waiters<W> {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.over.is_empty()
+    }
+
     fn forget_soonest(&mut self) {
         if self.waiting.is_empty() {
             self.soonest = None;

@@ -30,6 +30,8 @@ pub(crate) enum Guard {
     /// It did not come in time.
     Missed,
     Kept,
+    /// The same, and nobody works under it before there are others, too.
+    Gathered,
     /// Given up, and the ticket kept.
     Detached,
     /// The same, and its owner unlocks it now.

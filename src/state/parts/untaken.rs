@@ -1,4 +1,6 @@
-//! Turns that nobody takes: a hold that was given, and whose owner did not come for it.
+//! Turns that nobody takes: a hold that was given, and whose owner did not come for it; a try that was somebody's turn.
+
+use std::time::Duration;
 
 use super::{
     super::{deadline::Instant, env::Settings},
@@ -15,11 +17,25 @@ pub(crate) enum Untaken {
     Next,
 }
 
+impl Untaken {
+    /// How long a turn is kept. After one that nobody took the next ones are short, until somebody comes.
+    pub(crate) fn turn(self, settings: &Settings) -> Duration {
+        let (first, next) = settings.turns;
+        if self == Self::First { first } else { next }
+    }
+}
+
 impl<W, S> Hold<W, S> {
     /// Whether nobody came for it yet.
     pub(crate) fn is_offered(&self) -> bool {
         let tickets = self.tickets.as_slice();
         !tickets.is_empty() && tickets.iter().all(|ticket| ticket.guard == Guard::Offered)
+    }
+
+    /// Whether nobody works under it, or ever did.
+    pub(crate) fn is_unused(&self) -> bool {
+        let tickets = self.tickets.as_slice();
+        !tickets.is_empty() && tickets.iter().all(|ticket| matches!(ticket.guard, Guard::Offered | Guard::Gathered))
     }
 
     /// Somebody who worked under it is gone: where those that are left did not come yet, it is their turn from now on.
@@ -29,11 +45,9 @@ impl<W, S> Hold<W, S> {
         }
     }
 
-    /// Until when it is kept for whoever was given it and did not come. After one turn that nobody took the next ones are short,
-    /// until somebody comes: any number of them costs others little more than the first.
+    /// Until when it is kept for whoever was given it and did not come.
     pub(crate) fn kept_untaken_until(&self, settings: &Settings, turn: Untaken) -> Option<Instant> {
         let given = self.tickets.as_slice().iter().map(|ticket| ticket.given).max()?;
-        let (first, next) = settings.turns;
-        self.is_offered().then(|| given + if turn == Untaken::First { first } else { next })
+        self.is_offered().then(|| given + turn.turn(settings))
     }
 }

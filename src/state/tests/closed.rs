@@ -74,3 +74,17 @@ fn releases_go_on() {
     it.silent(3);
     assert_eq!(it.tick_at(1_000), [send(4, 1, FREE)]);
 }
+
+#[test]
+fn what_is_held_while_others_are_missing_is_released() {
+    let mut it = Story::new().held();
+    it.with(|name, _| name.gather(Id(1_001)));
+    assert_eq!(it.on(Event::Closed), [send(3, 1, FREE)]);
+    assert_eq!(it.ended, [End::Over]);
+    // All are there.
+    let mut it = Story::new().held();
+    it.with(|name, _| name.gather(Id(1_001)));
+    it.with(|name, _| name.offer_again(Id(1_001)));
+    assert!(it.take(1));
+    assert_eq!(it.on(Event::Closed), []);
+}

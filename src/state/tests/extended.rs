@@ -71,7 +71,13 @@ fn of_none_it_is_not_held() {
 fn an_end_meanwhile_is_told() {
     let mut it = Story::new().held_fixed();
     extend(&mut it, 60_000);
-    assert_eq!(it.dropped(1), [tell("extends", Told::NotHeld), send(4, 1, FREE)]);
+    assert_eq!(it.dropped(1), [send(4, 1, FREE)], "nothing is known before");
+    assert_eq!(it.answered(4, FREED), [tell("extends", Told::NotHeld)]);
+    let mut it = Story::new().held_fixed();
+    extend(&mut it, 60_000);
+    it.dropped(1);
+    let fault = failed("extends", Failure::Unreachable { may_have_run: true });
+    assert_eq!(it.silent(4)[0], fault, "as whoever ended it would be told");
     let mut it = Story::new().held_fixed();
     extend(&mut it, 60_000);
     assert_eq!(it.tick_at(31_000), [tell("extends", Told::Lost(Cause::Expired))]);
@@ -127,4 +133,18 @@ fn a_fixed_lease_that_became_longer_is_not_only_looked_for() {
     it.answered(3, OURS);
     it.on(Event::NewEra);
     assert!(!as_taken(&it, 4), "the first try may have taken it");
+}
+
+#[test]
+fn one_that_is_dropped_is_withdrawn_and_leaves_the_deadline_alone() {
+    let mut it = Story::new().held_fixed();
+    extend(&mut it, 60_000);
+    let mut effects = Vec::new();
+    it.with(|name, env| name.drop_extension(|who| *who == "another", env, &mut effects));
+    assert_eq!(effects, []);
+    it.with(|name, env| name.drop_extension(|who| *who == "extends", env, &mut effects));
+    assert_eq!(effects, [withdraw(3)]);
+    assert_eq!(it.answered(3, RENEWED), []);
+    it.tick_at(31_000);
+    assert!(!it.is_held(1));
 }

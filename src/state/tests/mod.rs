@@ -16,6 +16,7 @@ mod handed_over;
 mod heard;
 mod leaving;
 mod memory;
+mod missed;
 mod nested;
 mod new_era;
 mod noted;
@@ -82,6 +83,9 @@ struct Story {
     logged: Vec<LogEvent>,
     ended: Vec<End>,
     wakes_at: Option<u64>,
+    /// Neither for what they are given, nor when they are called.
+    nobody_comes: bool,
+    missed: Vec<&'static str>,
 }
 
 impl Story {
@@ -103,6 +107,8 @@ impl Story {
             logged: Vec::new(),
             ended: Vec::new(),
             wakes_at: None,
+            nobody_comes: false,
+            missed: Vec::new(),
         }
     }
 
@@ -143,11 +149,13 @@ impl Story {
         self.perform(effects)
     }
 
-    /// Whoever asked comes at once for what its own command brought, and later for what others left it.
+    /// Whoever asked comes at once for what its own command brought, and when it is called; and later for what others left it.
     fn perform(&mut self, effects: Effects) -> Effects {
-        let (mut by_others, mut comes) = (false, Vec::new());
+        let (mut by_others, mut comes, mut called) = (false, Vec::new(), Vec::new());
         for effect in &effects {
             match effect {
+                Effect::Call(id, _) => called.push(*id),
+                Effect::Missed(of) => self.missed.push(of.0),
                 Effect::Log(event @ (LogEvent::Passed(_) | LogEvent::HandedOver(_))) => {
                     by_others = true;
                     self.logged.push(*event);
@@ -165,10 +173,17 @@ impl Story {
                 Effect::Withdraw(_) | Effect::Tell(..) | Effect::Listen | Effect::Unlisten => {}
             }
         }
-        comes.into_iter().for_each(|id| assert!(self.take(id)));
-        let is_shown =
-            |effect: &Effect<_, _>| !matches!(effect, Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..));
-        effects.into_iter().filter(is_shown).collect()
+        if !self.nobody_comes {
+            comes.into_iter().for_each(|id| assert!(self.take(id)));
+        }
+        let is_kept = |effect: &Effect<_, _>| {
+            matches!(effect, Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..) | Effect::Call(..) | Effect::Missed(_))
+        };
+        let mut shown: Effects = effects.into_iter().filter(|effect| !is_kept(effect)).collect();
+        if !self.nobody_comes {
+            shown.extend(called.into_iter().flat_map(|id| self.on(Event::Here { id })));
+        }
+        shown
     }
 
     fn leaves(&mut self, command: u64) -> bool {

@@ -62,3 +62,14 @@ fn whoever_wants_it_no_more_has_it_released_when_that_is_told() {
     it.answered(3, Answer::Gone);
     assert_eq!(too_few(&mut it, 2), [send(4, 1, FREE)]);
 }
+
+#[test]
+fn a_grant_whose_replicas_cannot_be_asked_is_released_whatever_the_reason() {
+    let mut it = Story::new();
+    it.settings.grants = Grants::Acknowledged;
+    it.locks("a", 1);
+    it.on(Event::Granting { command: CommandId(2) });
+    assert_eq!(it.failed(2, FaultKind::Refused, false), [send(4, 1, FREE), failed("a", Failure::Refused)]);
+    it.answered(4, FREED);
+    assert!(it.name.is_done());
+}

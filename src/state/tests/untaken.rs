@@ -11,12 +11,14 @@ fn passed_to_b() -> Story {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_is_the_next_one_s_after_half_a_timeout() {
+fn a_turn_that_nobody_takes_is_over_after_half_a_timeout_and_whoever_is_there_asks_again() {
     let mut it = passed_to_b();
     it.locks("c", 3);
     assert_eq!(it.tick_at(15_999), []);
-    assert_eq!(it.tick_at(16_000), [send(4, 1, Verb::HandOver { to: HoldNumber(3), lease: LEASE })]);
+    assert_eq!(it.tick_at(16_000), [tell("c", Told::PassedOver), send(3, 1, FREE)]);
+    assert_eq!(it.missed, ["b"]);
     assert!(!it.is_held(2));
+    assert_eq!(it.locks("c", 3), [send(5, 4, FRESH)]);
 }
 
 #[test]
@@ -31,16 +33,18 @@ fn whoever_comes_in_time_keeps_it() {
 #[test]
 fn after_a_turn_that_nobody_took_the_next_ones_are_short_until_somebody_comes() {
     let mut it = passed_to_b();
-    for (who, id) in [("c", 3), ("d", 4), ("e", 5)] {
-        it.locks(who, id);
-    }
     it.tick_at(16_000);
-    let moved = Answer::Moved { published: Published::No, fence: None };
-    assert_eq!(it.answered(4, moved), [offered("c", 3)]);
+    it.answered(3, FREED);
+    it.nobody_comes = true;
+    it.locks("c", 3);
+    assert_eq!(it.answered(5, OURS), [granted("c", 3)]);
     assert_eq!(it.tick_at(16_004), []);
-    assert_eq!(it.tick_at(16_005), [offered("d", 4)], "as it stands");
-    assert!(it.take(4));
-    assert_eq!(it.tick_at(16_010), []);
+    assert_eq!(it.tick_at(16_005), [send(6, 4, FREE)]);
+    it.answered(6, FREED);
+    it.nobody_comes = false;
+    it.locks("d", 4);
+    assert_eq!(it.answered(8, OURS), [granted("d", 4)]);
+    it.locks("e", 5);
     assert_eq!(it.dropped(4), [offered("e", 5)]);
     assert_eq!(it.tick_at(16_015), [], "somebody came: it has its whole turn");
     assert!(it.is_held(5));
@@ -124,4 +128,17 @@ fn an_owner_that_asks_for_its_count_is_told_once_the_server_knows() {
     );
     assert_eq!(it.on(Event::Recount { owner: Owner(1), waiter: "a" }), [tell("a", Told::StillHeld(1))]);
     assert_eq!(it.on(Event::Recount { owner: Owner(7), waiter: "b" }), [tell("b", Told::NotHeld)]);
+}
+
+#[test]
+fn what_nobody_took_is_nobodys_to_ask_after_though_its_id_stands_for_something_again() {
+    let mut it = passed_to_b();
+    it.tick_at(16_000);
+    it.locks("b", 2);
+    assert_eq!(it.answered(5, OURS), [granted("b", 2)]);
+    assert_eq!(it.unlocks("b", 2), [send(6, 4, FREE)]);
+    assert_eq!(it.unlocks("b again", 2), []);
+    // The release of what it did not take is answered first.
+    assert_eq!(it.answered(3, FREED), []);
+    assert_eq!(it.answered(6, FREED), [tell("b", Told::Freed), tell("b again", Told::Freed)]);
 }
