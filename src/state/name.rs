@@ -90,9 +90,12 @@ impl<W, S> Name<W, S> {
                 if attempt.command != command {
                     return false;
                 }
-                attempt.request.leaves(env.now, env.server.era());
                 let apart = env.settings.grants == Grants::Acknowledged;
-                contender.copies.sent(if apart { Link::APART } else { env.server.link() });
+                let link = if apart { Link::APART } else { env.server.link() };
+                // One that is sent again was refused unseen before: the server lacked its script, or was another one's.
+                let again = attempt.request.left;
+                if again { contender.copies.leaves(link) } else { contender.copies.sent(link) }
+                attempt.request.leaves(env.now, env.server.era());
                 true
             }
             Tenant::Hold(hold) if hold.over(env.now).is_some() => false,

@@ -73,3 +73,15 @@ fn a_grant_whose_replicas_cannot_be_asked_is_released_whatever_the_reason() {
     it.answered(4, FREED);
     assert!(it.name.is_done());
 }
+
+#[test]
+fn one_that_was_sent_again_since_the_server_lacked_its_script_leaves_no_old_copy() {
+    let mut it = Story::new();
+    it.settings.grants = Grants::Acknowledged;
+    it.locks("a", 1);
+    assert!(it.leaves(2));
+    assert_eq!(it.answered(2, OURS), [granted("a", 1)]);
+    it.dropped(1);
+    it.answered(3, FREED);
+    assert!(it.name.is_done());
+}
