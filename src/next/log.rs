@@ -26,11 +26,7 @@ pub(super) fn ended(place: &Place, tenure: &Tenure, event: LogEvent) {
         }
         LogEvent::Ended { end: End::Over, held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "released"),
         LogEvent::RanOut { held } => tracing::debug!(%lock, %owner, held_ms = millis(held), "its lease is over"),
-        LogEvent::Untaken if place.engine.first_time("parked", place.name()) => tracing::warn!(
-            %lock,
-            %owner,
-            "an acquisition is neither polled nor dropped: when its turn came others waited, and now go first"
-        ),
+        LogEvent::Untaken => parked(place, owner),
         _ => {}
     }
 }

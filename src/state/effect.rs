@@ -26,7 +26,7 @@ pub(crate) enum Effect<W, S> {
     /// It is the turn of one who waits to try: it says `Event::Here` once it is polled. What guards would share is told
     /// [`Told::Called`].
     Call(Id, S),
-    /// It did not come for its turn.
+    /// It did not come for its turn to try.
     Missed(S),
     /// The hold is over for its owner: wake whoever watches what the guards share.
     Ended(S, End),

@@ -48,7 +48,7 @@ impl<W, S: Share<W>> Name<W, S> {
         // At its bound it ends for everybody. Under one that nobody took nobody works yet.
         let ends_now = cause == Cause::MaxHold || may_be_there && hold.is_offered();
         if may_be_there && hold.is_offered() {
-            self.missed(hold.share.clone(), cx);
+            self.missed(cx);
         }
         if ends_now {
             self.release(Why { turn, ..of_hold(&hold, cx) }, cx);

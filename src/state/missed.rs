@@ -23,16 +23,14 @@ impl<W, S: Share<W>> Name<W, S> {
         if self.tenant.hold().and_then(until).is_none_or(|until| cx.now() < until) {
             return;
         }
-        let Some(hold) = self.tenant.hold_mut() else { return };
-        let tickets = hold.tickets.as_mut_slice().iter_mut();
+        let tickets = self.tenant.hold_mut().into_iter().flat_map(|hold| hold.tickets.as_mut_slice());
         let untaken: Vec<_> = tickets
             .map(|ticket| {
                 ticket.guard = Guard::Missed;
                 ticket.id
             })
             .collect();
-        let share = hold.share.clone();
-        self.missed(share, cx);
+        self.missed(cx);
         untaken.into_iter().rev().for_each(|id| self.end(id, None, cx));
     }
 
@@ -43,15 +41,15 @@ impl<W, S: Share<W>> Name<W, S> {
         if cx.now() < since + self.untaken.turn(cx.env.settings) {
             return;
         }
-        self.missed(S::of(&contender.who.waiter), cx);
+        cx.missed(S::of(&contender.who.waiter));
+        self.missed(cx);
         self.end_contender(Some(Told::PassedOver), cx);
     }
 
     /// Somebody did not come for its turn, by the end of that or of its lease. Nobody who waits is known to be there, but for
     /// those who say so now.
-    pub(crate) fn missed(&mut self, share: S, cx: &mut Cx<'_, '_, W, S>) {
+    pub(crate) fn missed(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         self.untaken = Untaken::Next;
-        cx.missed(share);
         let now = cx.now();
         for who in self.queue.take_all() {
             let over = who.until().is_some_and(|until| until <= now);
