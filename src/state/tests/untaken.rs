@@ -53,14 +53,6 @@ fn after_a_turn_that_nobody_took_the_next_ones_are_short_until_somebody_comes() 
 /// However long its answer takes: it was told of it only then.
 #[test]
 fn a_short_turn_begins_when_it_is_given_and_not_when_it_was_asked_for() {
-    let moved = Answer::Moved { published: Published::No, fence: None };
-    let mut it = passed_to_b();
-    it.locks("c", 3);
-    it.tick_at(16_000);
-    it.ms = 16_300;
-    assert_eq!(it.answered(4, moved), [offered("c", 3)]);
-    assert_eq!(it.tick_at(16_304), []);
-    assert!(it.take(3));
     let mut it = passed_to_b();
     assert_eq!(it.tick_at(16_000), [send(3, 1, FREE)]);
     it.answered(3, FREED);
