@@ -96,3 +96,22 @@ fn the_guard_of_an_owner_is_not_unlocked_by_it() {
     it.unlocks("a", 1);
     assert_eq!(unlockable(&mut it, 1), Unlockable::Nothing { guards: 0 });
 }
+
+/// What somebody has at hand, or what is to be renewed, is lost before its time.
+#[test]
+fn one_whose_fixed_lease_is_over_ended_as_it_was_meant_to() {
+    for detached in [true, false] {
+        let mut it = Story::new().held_fixed();
+        if detached {
+            detach(&mut it, 1);
+        }
+        it.tick_at(30_882);
+        let held = 29_882 * MS;
+        let lost = LogEvent::Ended { end: End::Lost(Cause::Expired), held };
+        assert_eq!(it.logged.last(), Some(&if detached { LogEvent::RanOut { held } } else { lost }));
+    }
+    let mut it = Story::new().held();
+    detach(&mut it, 1);
+    it.tick_at(30_882);
+    assert!(matches!(it.logged.last(), Some(LogEvent::Ended { end: End::Lost(Cause::Expired), .. })));
+}

@@ -65,3 +65,16 @@ fn reaping_releases_and_forced_ones_are_wanted() {
     it.on(Event::Force { seen: vec![HoldNumber(77)], waiter: "forces" });
     assert!(!it.leaves(99));
 }
+
+/// A server that does not know its script refuses it unseen.
+#[test]
+fn a_try_that_leaves_once_more_since_it_was_refused_unseen_leaves_no_copy() {
+    let mut it = Story::new();
+    it.locks("a", 1);
+    it.link = 2;
+    assert!(it.leaves(2));
+    it.answered(2, OURS);
+    it.dropped(1);
+    assert_eq!(it.answered(3, FREED), []);
+    assert!(it.name.is_done(), "nothing is watched for");
+}

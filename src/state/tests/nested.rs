@@ -126,3 +126,16 @@ fn one_whom_nobody_came_for_has_its_turn_from_when_it_is_left_alone() {
     it.tick_at(20_001);
     assert!(it.is_held(11), "nobody could have had a turn before");
 }
+
+/// Zero frees whatever the count is: one that is too high does no harm.
+#[test]
+fn a_count_for_which_the_server_has_no_room_is_told_again_later_and_nobody_waits_for_that() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    it.answered(3, Answer::Granted { holds: 2, fence: None });
+    let told = Verb::Release { holds: 1, note: Note::Unused };
+    assert_eq!(it.unlocks("inner", 11), [send(4, 1, told)]);
+    assert_eq!(it.failed(4, FaultKind::Full, false), [tell("inner", Told::StillHeld(1))]);
+    assert!(it.is_held(1));
+    assert_eq!(it.tick_at(2_000), [send(5, 1, told)]);
+}

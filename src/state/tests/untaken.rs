@@ -134,3 +134,11 @@ fn what_nobody_took_is_nobodys_to_ask_after_though_its_id_stands_for_something_a
     assert_eq!(it.answered(3, FREED), []);
     assert_eq!(it.answered(6, FREED), [tell("b", Told::Freed), tell("b again", Told::Freed)]);
 }
+
+#[test]
+fn a_turn_that_nobody_takes_is_said_and_is_no_end_of_somebody_s_hold() {
+    let mut it = passed_to_b();
+    it.logged.clear();
+    it.tick_at(16_000);
+    assert_eq!(it.logged, [LogEvent::Untaken]);
+}
