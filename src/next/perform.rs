@@ -121,7 +121,9 @@ impl Place {
                 let fault = if failed { self.entry.lock().fault.clone() } else { None };
                 round.told.waiters.extend(waiter.tell(Answered { told, fault }));
             }
-            Effect::Call(_, tenure) => round.told.waiters.extend(tenure.tell(Answered { told: Told::Called, fault: None })),
+            Effect::Call(_, tenure) => {
+                round.told.waiters.extend(tenure.tell(Answered { told: Told::Called, fault: None }))
+            }
             Effect::Missed(tenure) => drop(unless_it_panics(|| log::parked(self, &tenure.owner))),
             Effect::Ended(share, end) => {
                 let said = round.said.take();

@@ -72,7 +72,9 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn is_quiet(&self) -> bool {
         let tenant = match &self.tenant {
             Tenant::Nobody => true,
-            Tenant::Contender(contender) => matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. } | Stage::Called { .. }),
+            Tenant::Contender(contender) => {
+                matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. } | Stage::Called { .. })
+            }
             Tenant::Hold(hold) => {
                 let renews = matches!(hold.renewal, Renewal::Sent(_)) || !hold.extensions.is_empty();
                 !renews && !hold.probe && hold.counting.as_ref().is_none_or(|counting| counting.is_quiet())

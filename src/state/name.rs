@@ -94,7 +94,11 @@ impl<W, S> Name<W, S> {
                 let link = if apart { Link::APART } else { env.server.link() };
                 // One that is sent again was refused unseen before: the server lacked its script, or was another one's.
                 let again = attempt.request.left;
-                if again { contender.copies.leaves(link) } else { contender.copies.sent(link) }
+                if again {
+                    contender.copies.leaves(link)
+                } else {
+                    contender.copies.sent(link)
+                }
                 attempt.request.leaves(env.now, env.server.era());
                 true
             }

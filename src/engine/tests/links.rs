@@ -70,7 +70,7 @@ async fn a_wait_that_ends_before_a_release_has_left_asks_all_the_same() {
             world.always(Verb::Release, Fate::Never);
             world.always(Verb::Acquire, Fate::Never);
         }
-        let held = number_of(&world, "a");
+        let held = number_of(world, "a");
         drop(guard);
         turn().await;
         let released = || numbers(&world.sent(Verb::Release)).iter().filter(|number| **number == held).count();

@@ -148,7 +148,8 @@ impl<W> Queue<W> {
 
     /// Those whose wait is over since the last look.
     pub(crate) fn are_over(&mut self, now: Instant) -> &[Waiting<W>] {
-        let Some(waiters) = self.0.as_mut().filter(|waiters| waiters.soonest.is_some_and(|soonest| soonest <= now)) else {
+        let Some(waiters) = self.0.as_mut().filter(|waiters| waiters.soonest.is_some_and(|soonest| soonest <= now))
+        else {
             return &[];
         };
         let before = waiters.over.len();

@@ -177,7 +177,10 @@ impl Story {
             comes.into_iter().for_each(|id| assert!(self.take(id)));
         }
         let is_kept = |effect: &Effect<_, _>| {
-            matches!(effect, Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..) | Effect::Call(..) | Effect::Missed(_))
+            matches!(
+                effect,
+                Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..) | Effect::Call(..) | Effect::Missed(_)
+            )
         };
         let mut shown: Effects = effects.into_iter().filter(|effect| !is_kept(effect)).collect();
         if !self.nobody_comes {

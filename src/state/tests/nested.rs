@@ -131,6 +131,7 @@ fn one_whom_nobody_came_for_has_its_turn_from_when_it_is_left_alone() {
 #[test]
 fn a_count_for_which_the_server_has_no_room_is_told_again_later_and_nobody_waits_for_that() {
     let mut it = Story::new().held();
+    it.chance = 1 << 15;
     it.nests("inner", 1, 11);
     it.answered(3, Answer::Granted { holds: 2, fence: None });
     let told = Verb::Release { holds: 1, note: Note::Unused };
