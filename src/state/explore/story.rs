@@ -93,6 +93,7 @@ impl Display for Step {
         match *self {
             Self::Ask(p, t) => write!(f, "task {t} of process {p} asks for the lock"),
             Self::DropFuture(p, t) => write!(f, "task {t} of process {p} drops its future"),
+            Self::Come(p, t) => write!(f, "task {t} of process {p} comes when it is called"),
             Self::Take(p, t) => write!(f, "task {t} of process {p} takes what it was offered"),
             Self::EndGuard(p, t, guard) => write!(f, "task {t} of process {p} ends its guard {guard}"),
             Self::UnlockAgain(p, t) => write!(f, "task {t} of process {p} tries a failed unlock again"),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     hash::{Hash, Hasher},
 };
 
@@ -30,10 +31,10 @@ impl<W> Waiting<W> {
 
 /// Most names have none: a word is all that costs. Once there was one its room is kept: where tasks pass a hold on to each other
 /// the next one comes soon.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Queue<W>(Option<Box<Waiters<W>>>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Waiters<W> {
     waiting: VecDeque<Waiting<W>>,
     /// Their wait is over, and they were not told so yet: they were called for it.
@@ -56,6 +57,14 @@ impl<W: PartialEq> PartialEq for Queue<W> {
 }
 
 impl<W: Eq> Eq for Queue<W> {}
+
+/// Nor in words.
+impl<W: fmt::Debug> fmt::Debug for Queue<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (waiting, late) = (self.iter().collect::<Vec<_>>(), self.late());
+        f.debug_tuple("Queue").field(&waiting).field(&late).field(&self.soonest()).finish()
+    }
+}
 
 impl<W: Hash> Hash for Queue<W> {
     fn hash<H: Hasher>(&self, state: &mut H) {
