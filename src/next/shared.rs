@@ -300,8 +300,11 @@ pub(super) fn instant(date: Date, slept: Duration) -> Instant {
     Instant::from_nanos(date.since_first() + nanos(slept))
 }
 
-/// Whoever is there comes within this time for what it is given.
-const SHORT_TURN: Duration = Duration::from_millis(5);
+/// Whoever is there comes for what it is given within this part of a watchdog timeout, if that is no longer than a busy machine
+/// takes for it, and no shorter than most do.
+const SHORT_TURN: u32 = 64;
+const ENOUGH: Duration = Duration::from_millis(50);
+const SHORTEST_TURN: Duration = Duration::from_millis(5);
 
 /// What a name needs of them.
 fn state_settings(settings: &Settings) -> state::Settings {
@@ -312,7 +315,7 @@ fn state_settings(settings: &Settings) -> state::Settings {
         slice: settings.handover_slice,
         cool_down: settings.handover_slice,
         in_line: settings.in_line(),
-        turns: (settings.watchdog_timeout / 2, SHORT_TURN),
+        turns: (settings.watchdog_timeout / 2, (settings.watchdog_timeout / SHORT_TURN).clamp(SHORTEST_TURN, ENOUGH)),
         grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },
         ..state::Settings::default()
     }

@@ -177,6 +177,29 @@ async fn who_enters_in_its_turn_ends_a_row_of_missed_ones() {
     bench.nothing_is_left("a").await;
 }
 
+/// A busy machine polls whoever was woken a moment later.
+#[tokio::test(start_paused = true)]
+async fn after_a_turn_that_nobody_took_the_next_one_is_kept_for_long_enough_to_be_polled() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    let held = lock.lock_as(&Owner::new()).await.unwrap();
+    let mut parked = lock.lock_as(&Owner::new());
+    assert!(polled(&mut parked, 1).await.is_none());
+    drop(held);
+    sleep(LEASE / 2 + MS).await;
+    assert!(world.holder("a").is_none(), "it is taken back");
+    let mut slow = lock.lock_as(&Owner::new());
+    assert!(polled(&mut slow, 1).await.is_none());
+    turn().await;
+    assert!(world.holder("a").is_some(), "it is granted");
+    world.forget_record();
+    sleep(40 * MS).await;
+    let slow = slow.await.unwrap();
+    assert!(slow.is_held() && world.record().is_empty(), "{:?}", world.verbs());
+    drop((slow, parked));
+    bench.nothing_is_left("a").await;
+}
+
 /// It waits for a link, and others go first meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_contender_whose_command_was_withdrawn_when_it_was_passed_over_starts_over() {
