@@ -136,6 +136,7 @@ fn a_count_for_which_the_server_has_no_room_is_told_again_later_and_nobody_waits
     it.answered(3, Answer::Granted { holds: 2, fence: None });
     let told = Verb::Release { holds: 1, note: Note::Unused };
     assert_eq!(it.unlocks("inner", 11), [send(4, 1, told)]);
+    it.chance = u16::MAX;
     assert_eq!(it.failed(4, FaultKind::Full, false), [tell("inner", Told::StillHeld(1))]);
     assert!(it.is_held(1));
     assert_eq!(it.tick_at(2_000), [send(5, 1, told)]);

@@ -146,8 +146,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a dropped contender has a successor",
         file: "admit.rs",
-        old: "        if self.tenant.is_nobody()\n            && let",
-        new: "        if false\n            && let",
+        old: "        if !self.tenant.is_nobody() {\n            return;",
+        new: "        if !self.tenant.is_nobody() || !self.queue.is_empty() {\n            return;",
         worlds: &["rb3p"],
     },
     Mutant {
@@ -201,7 +201,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a turn that nobody takes is the next one's",
-        file: "on.rs",
+        file: "missed.rs",
         old: "        self.take_back(cx);\n",
         new: "",
         worlds: &["m2"],
