@@ -268,6 +268,19 @@ async fn a_slice_of_zero_never_keeps_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slice_of_zero_lets_nobody_go_first() {
+    let bench = Bench::with(|settings| settings.handover_slice = Duration::ZERO);
+    bench.world.server(|server| server.others = 1);
+    let started = Instant::now();
+    for _ in 0..5 {
+        bench.lock("a").lock().await.unwrap().unlock().await.unwrap();
+        assert!(bench.lock("a").try_lock().await.unwrap().is_some());
+    }
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    bench.nothing_is_left("a").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn busy_in_between_starts_a_new_slice() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
