@@ -41,7 +41,10 @@ use super::{
 /// Whether the contender's caller was polled in this moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comes {
+    /// It asks just now.
     Now,
+    /// It was called, and has its turn whatever was heard meanwhile.
+    Called,
     IfCalled,
 }
 
@@ -74,7 +77,7 @@ impl<W, S: Share<W>> Name<W, S> {
         {
             self.untaken = Untaken::First;
             contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };
-            self.pass_gate(Comes::Now, cx);
+            self.pass_gate(Comes::Called, cx);
         }
     }
 
@@ -87,7 +90,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let over = contender.who.until().is_some_and(|until| until.max(since) < cx.now());
         let over = over && contender.let_others_first;
         self.slice.comes_nearer(cx.env.server.round_trip());
-        let gate = self.gate_of(contender, cx.env);
+        let gate = if comes == Comes::Called { Gate::Open } else { self.gate_of(contender, cx.env) };
         // On its own link a try comes behind what left before it. Where it takes another way nothing else may be about.
         let out = match (releases, cx.env.settings.grants) {
             (Releases::Sent, Grants::Answered) => true,
@@ -99,8 +102,8 @@ impl<W, S: Share<W>> Name<W, S> {
         }
         match gate {
             Gate::Open if may_follow && out && over => self.give_up(WantOf::Key, cx),
-            Gate::Open if may_follow && out && comes == Comes::Now => self.try_now(cx),
-            Gate::Open if may_follow && out => self.call(cx),
+            Gate::Open if may_follow && out && comes == Comes::IfCalled => self.call(cx),
+            Gate::Open if may_follow && out => self.try_now(cx),
             Gate::Until { .. } if asks_once => self.end_contender(Some(Told::Busy), cx),
             Gate::Until { .. } => self.listen(cx),
             // What it would hear is nobody's turn.

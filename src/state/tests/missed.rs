@@ -96,3 +96,15 @@ fn a_wait_that_ends_while_it_is_called_is_busy() {
     assert_eq!(it.tick_at(3_000)[0], tell("a", Told::Busy));
     assert!(it.missed.is_empty());
 }
+
+#[test]
+fn whoever_was_called_has_its_turn_whatever_is_heard_before_it_comes() {
+    let mut it = Story::yielding().held();
+    it.round_trip = 20 * MS;
+    it.locks("b", 2);
+    it.nobody_comes = true;
+    let [Effect::Send(released), ..] = it.dropped(1)[..] else { panic!("it is released") };
+    it.answered(released.id.0, Answer::Released { holds: 0, published: Published::To(3) });
+    let asked = it.on(Event::Here { id: Id(1_002) });
+    assert!(matches!(asked[..], [Effect::Send(_)]), "{asked:?}");
+}
