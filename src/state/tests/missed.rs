@@ -99,8 +99,11 @@ fn a_wait_that_ends_while_it_is_called_is_busy() {
 
 #[test]
 fn whoever_was_called_has_its_turn_whatever_is_heard_before_it_comes() {
-    let mut it = Story::yielding().held();
-    it.round_trip = 20 * MS;
+    let mut it = Story::new();
+    // Far: where it has heard of nobody its try goes right behind its release.
+    (it.settings.slice, it.round_trip) = (10 * MS, 20 * MS);
+    let mut it = it.held();
+    it.ms += 1_000;
     it.locks("b", 2);
     it.nobody_comes = true;
     let [Effect::Send(released), ..] = it.dropped(1)[..] else { panic!("it is released") };
