@@ -192,6 +192,16 @@ fn slices() -> Vec<Named> {
             "A, B, X, slice over; the server loses its key, 1 tick",
             Config { server_losses: 1, ticks: 1, ..over() },
         ),
+        named(
+            "rd6",
+            "A, B, X, slice over; who is called comes later or not at all, 4 ticks",
+            Config { late_callers: true, ticks: 4, ..over() },
+        ),
+        named(
+            "rd7",
+            "A, B, X wait for a tick; who is called comes later or not at all, 1 drop, 3 ticks",
+            Config { late_callers: true, drops: 1, ticks: 3, waits: Waits::Ticks(1), ..base() },
+        ),
     ]
 }
 
