@@ -104,6 +104,11 @@ pub(super) fn small() -> Vec<Named> {
             Config { ticks: 3, late_timers: true, leases: leases(&[3, 3], &[3]), ..base() },
         ),
         named(
+            "m10",
+            "A and X; who is called comes later or not at all, 5 ticks",
+            Config { ticks: 5, late_callers: true, ..tasks(&[1], &[1]) },
+        ),
+        named(
             "k1",
             "a shortening hand-over: A for 3 ticks, B for 1, X sleeps for a tick at most on a free key",
             Config { free_ticks: 1, ticks: 4, idle_ticks: true, leases: leases(&[3, 1], &[0]), ..base() },

@@ -152,7 +152,10 @@ impl World {
     }
 
     fn come(&mut self, p: usize, t: u8, run: &mut Run<'_>) {
-        let task = &mut self.process(p).tasks[usize::from(t)];
+        let process = self.process(p);
+        // It is there: what it is given next is a turn of its own.
+        (process.turn, process.parked) = (None, 0);
+        let task = &mut process.tasks[usize::from(t)];
         task.called = false;
         if let Some(id) = task.asks {
             self.on(p, Event::Here { id }, run);

@@ -207,6 +207,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         worlds: &["m2"],
     },
     Mutant {
+        name: "whoever does not come when it is called is passed over",
+        file: "missed.rs",
+        old: "        self.pass_over(cx);\n",
+        new: "",
+        worlds: &["m10"],
+    },
+    Mutant {
         name: "what is taken is renewed",
         file: "on.rs",
         old: "        // From now on it is renewed.\n        self.follow(cx);\n",
