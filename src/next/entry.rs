@@ -164,7 +164,14 @@ impl Place {
 
     /// Takes what was offered, or it is over by now.
     pub(super) fn take(&self, id: Id) -> bool {
-        self.change(|name, env, effects| name.take(id, env, effects))
+        // What an earlier server granted says nothing of the present one.
+        if self.sees_new_era() {
+            self.on(Event::NewEra);
+        }
+        self.perform_after(|state, env, effects| {
+            state.granted_at_once = false;
+            state.name.take(id, env, effects)
+        })
     }
 
     /// The world at this moment, as the name sees it. `era`: which servers answer, where that is known.

@@ -132,7 +132,7 @@ impl Round {
 
 impl Place {
     /// Whether the servers behind this name's key have changed since it was told so last. From now on it was told.
-    fn sees_new_era(&self) -> bool {
+    pub(super) fn sees_new_era(&self) -> bool {
         let era = self.engine.line().era(self.entry.protocol.key());
         self.entry.told_era.swap(era, Ordering::Relaxed) != era
     }

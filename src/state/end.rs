@@ -27,7 +27,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let newer = hold.tickets.as_slice().iter().rev().take_while(|ticket| ticket.id != id);
         let out_of_order = newer.filter(|ticket| !ticket.is_detached()).count() > 0;
         let ticket = hold.tickets.take_first(|ticket| ticket.id == id);
-        if ticket.as_ref().is_some_and(|ticket| ticket.guard != Guard::Offered) {
+        if ticket.as_ref().is_some_and(|ticket| !matches!(ticket.guard, Guard::Offered | Guard::Outdated)) {
             hold.left_alone(cx.now());
         }
         if out_of_order {
@@ -142,7 +142,9 @@ pub(crate) fn ending_of<W, S>(hold: &Hold<W, S>, last: Option<&Ticket>, waiter: 
     let unlocked = last.filter(|last| last.guard == Guard::Unlocked);
     Ending {
         // What nobody took nobody asks after, and its id may stand for something again.
-        id: last.filter(|last| !matches!(last.guard, Guard::Offered | Guard::Missed)).map(|last| last.id),
+        id: last
+            .filter(|last| !matches!(last.guard, Guard::Offered | Guard::Outdated | Guard::Missed))
+            .map(|last| last.id),
         detached_of: unlocked.map(|_| hold.owner),
         beside: Few::None,
         ended_by: if waiter.is_some() { EndedBy::Unlock } else { EndedBy::Drop },
@@ -165,7 +167,7 @@ fn passable<W, S>(
         && !hold.shown
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && told == Some(1)
-        && last.is_some_and(|last| last.watched)
+        && last.is_some_and(|last| last.watched && last.guard != Guard::Outdated)
         && next.wish.lease == Lease::Watchdog
         // Less is too little to work with; more is what a longer lease inside left, and the next owner never asked for.
         && (watchdog / 2..=watchdog).contains(&(hold.deadline - now))

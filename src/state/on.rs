@@ -56,6 +56,8 @@ impl<W, S: Share<W>> Name<W, S> {
         let cx = &mut Cx::new(env, effects);
         self.expire(cx);
         let offered = self.tenant.hold_mut().and_then(|hold| hold.ticket(id));
+        // Of the server that answers now it is to be asked anew.
+        let offered = offered.filter(|ticket| ticket.guard != Guard::Outdated);
         let taken = offered.map(|ticket| ticket.guard = Guard::Kept).is_some();
         if taken {
             self.untaken = Untaken::First;
@@ -140,6 +142,9 @@ impl<W, S: Share<W>> Name<W, S> {
     fn ask_anew(&mut self) {
         if let Some(hold) = self.tenant.hold_mut() {
             hold.probe = true;
+            if hold.is_offered() {
+                hold.tickets.as_mut_slice().iter_mut().for_each(|ticket| ticket.guard = Guard::Outdated);
+            }
             if let Renewal::Retry { .. } = hold.renewal {
                 hold.renewal = Renewal::Idle;
             }

@@ -27,6 +27,8 @@ pub(crate) struct Ticket {
 pub(crate) enum Guard {
     /// Its caller was told, and did not come for it yet.
     Offered,
+    /// The same, and another server may answer by now: whoever comes asks that one.
+    Outdated,
     /// It did not come in time.
     Missed,
     Kept,

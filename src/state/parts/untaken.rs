@@ -29,13 +29,14 @@ impl<W, S> Hold<W, S> {
     /// Whether nobody came for it yet.
     pub(crate) fn is_offered(&self) -> bool {
         let tickets = self.tickets.as_slice();
-        !tickets.is_empty() && tickets.iter().all(|ticket| ticket.guard == Guard::Offered)
+        !tickets.is_empty() && tickets.iter().all(|ticket| matches!(ticket.guard, Guard::Offered | Guard::Outdated))
     }
 
     /// Whether nobody works under it, or ever did.
     pub(crate) fn is_unused(&self) -> bool {
         let tickets = self.tickets.as_slice();
-        !tickets.is_empty() && tickets.iter().all(|ticket| matches!(ticket.guard, Guard::Offered | Guard::Gathered))
+        !tickets.is_empty()
+            && tickets.iter().all(|ticket| matches!(ticket.guard, Guard::Offered | Guard::Outdated | Guard::Gathered))
     }
 
     /// Somebody who worked under it is gone: where those that are left did not come yet, it is their turn from now on.

@@ -65,3 +65,18 @@ fn a_nested_grant_of_an_earlier_server_is_asked_again() {
     assert!(effects.contains(&send(5, 1, nested(2))), "{effects:?}");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Tell(..))));
 }
+
+#[test]
+fn whoever_did_not_come_yet_for_what_an_earlier_server_granted_asks_the_present_one() {
+    let mut it = Story::new().held();
+    it.locks("b", 2);
+    it.locks("c", 3);
+    assert_eq!(it.dropped(1), [offered("b", 2)]);
+    new_era(&mut it);
+    assert!(!it.take(2));
+    let sent = it.dropped(2);
+    assert!(
+        matches!(sent[..], [Effect::Send(Command { verb: Verb::HandOver { .. }, .. })]),
+        "as it stands it is no one's: {sent:?}"
+    );
+}
