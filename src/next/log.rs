@@ -75,7 +75,8 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
         | LogEvent::HandedOver(_)
         | LogEvent::Ended { .. }
         | LogEvent::RanOut { .. }
-        | LogEvent::Untaken => {}
+        | LogEvent::Untaken
+        | LogEvent::TooLate => {}
     }
 }
 

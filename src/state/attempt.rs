@@ -254,7 +254,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
         let share = S::of(&who.waiter);
         let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, now);
-        (hold.old, hold.grown) = (copies.lost(), repeated);
+        (hold.old, hold.grown, hold.tried) = (copies.lost(), repeated, true);
         hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::Granted(who.id));

@@ -149,6 +149,8 @@ pub(crate) enum LogEvent {
     },
     /// It was given to an owner that did not come for it.
     Untaken,
+    /// An owner tried for it, and came later than its lease lasts: it tries anew.
+    TooLate,
     /// An outer guard was released before an inner one.
     OutOfOrder,
     /// A release had no answer that counts until nothing of its lease was left; last there was this.

@@ -37,7 +37,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let Tenant::Hold(mut hold) = self.tenant.take() else { return };
         let now = cx.now();
         let turn = self.turn_of_lost(cx);
-        cx.ended(hold.share.clone(), End::Lost(cause), said_of_loss(&hold, cause, now - hold.taken));
+        cx.ended(hold.share.clone(), End::Lost(cause), self.said_of_loss(&hold, cause, now - hold.taken));
         if let Some(mut counting) = hold.counting.take() {
             counting.take_waiters().into_iter().for_each(|(waiter, _)| cx.tell(waiter, Told::Lost(cause)));
             // They go on as fresh acquisitions, before everybody else.
@@ -69,6 +69,17 @@ impl<W, S: Share<W>> Name<W, S> {
         // A nested acquisition of that owner goes on: what is left of the lost hold is not to keep it out.
         if self.queue.has(owner) {
             self.release_lost_of(owner, cx);
+        }
+    }
+
+    /// One that was offered was nobody's yet, and a detached one may end as it was meant to.
+    fn said_of_loss(&self, hold: &Hold<W, S>, cause: Cause, held: Duration) -> LogEvent {
+        match cause {
+            // Its lease was short, and it kept nobody out.
+            Cause::Expired if hold.is_offered() && hold.tried && self.queue.is_empty() => LogEvent::TooLate,
+            Cause::Expired if hold.is_offered() => LogEvent::Untaken,
+            Cause::Expired if hold.was_to_end() => LogEvent::RanOut { held },
+            cause => LogEvent::Ended { end: End::Lost(cause), held },
         }
     }
 
@@ -134,11 +145,3 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 }
 
-/// One that was offered was nobody's yet, and a detached one may end as it was meant to.
-fn said_of_loss<W, S>(hold: &Hold<W, S>, cause: Cause, held: Duration) -> LogEvent {
-    match cause {
-        Cause::Expired if hold.is_offered() => LogEvent::Untaken,
-        Cause::Expired if hold.was_to_end() => LogEvent::RanOut { held },
-        cause => LogEvent::Ended { end: End::Lost(cause), held },
-    }
-}

@@ -11,7 +11,9 @@ use super::{
     name::Name,
     parts::{
         copies::OfOldCopy, hold::Hold, queue::Waiting, raising::Renewal, release::Why, subscription::Voice,
-        tenant::Tenant, ticket::Guard, untaken::Untaken,
+        tenant::Tenant,
+        ticket::{Guard, Ticket},
+        untaken::Untaken,
     },
 };
 
@@ -55,10 +57,17 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn take(&mut self, id: Id, env: &mut Env<'_>, effects: &mut Vec<Effect<W, S>>) -> bool {
         let cx = &mut Cx::new(env, effects);
         self.expire(cx);
-        let offered = self.tenant.hold_mut().and_then(|hold| hold.ticket(id));
+        let now = cx.now();
         // Of the server that answers now it is to be asked anew.
-        let offered = offered.filter(|ticket| ticket.guard != Guard::Outdated);
-        let taken = offered.map(|ticket| ticket.guard = Guard::Kept).is_some();
+        let there = |ticket: &&mut Ticket| ticket.guard != Guard::Outdated;
+        let taken = self.tenant.hold_mut().is_some_and(|hold| {
+            if hold.ticket(id).filter(there).is_none() {
+                return false;
+            }
+            hold.taken_at(now);
+            hold.ticket(id).into_iter().for_each(|ticket| ticket.guard = Guard::Kept);
+            true
+        });
         if taken {
             self.untaken = Untaken::First;
         }

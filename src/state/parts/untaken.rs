@@ -46,6 +46,14 @@ impl<W, S> Hold<W, S> {
         }
     }
 
+    /// The first of its owner's comes for it: it has it from now on.
+    pub(crate) fn taken_at(&mut self, now: Instant) {
+        if self.is_offered() {
+            self.taken = now;
+            self.tickets.as_mut_slice().iter_mut().for_each(|ticket| ticket.given = now);
+        }
+    }
+
     /// Until when it is kept for whoever was given it and did not come.
     pub(crate) fn kept_untaken_until(&self, settings: &Settings, turn: Untaken) -> Option<Instant> {
         let given = self.tickets.as_slice().iter().map(|ticket| ticket.given).max()?;

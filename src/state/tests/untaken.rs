@@ -142,3 +142,32 @@ fn a_turn_that_nobody_takes_is_said_and_is_no_end_of_somebody_s_hold() {
     it.tick_at(16_000);
     assert_eq!(it.logged, [LogEvent::Untaken]);
 }
+
+/// Of a lease that is shorter than a look takes nobody was kept out, and its owner is there.
+#[test]
+fn whoever_comes_later_than_its_lease_lasts_is_called_absent_only_where_others_waited() {
+    for others in [false, true] {
+        let mut it = Story::new();
+        it.ask("a", 1, Lease::Fixed(50 * MS), Patience::ForEver);
+        if others {
+            it.locks("b", 2);
+        }
+        let mut effects = Vec::new();
+        let ours = Event::Answered { command: CommandId(2), answer: Ok(OURS) };
+        it.with(|name, env| name.on(ours, env, &mut effects));
+        it.logged.clear();
+        it.tick_at(1_050);
+        assert_eq!(it.logged, [if others { LogEvent::Untaken } else { LogEvent::TooLate }]);
+        assert!(!it.take(1));
+    }
+}
+
+#[test]
+fn an_owner_has_it_since_it_came_for_it() {
+    let mut it = passed_to_b();
+    it.ms = 1_500;
+    assert!(it.take(2));
+    it.ms = 1_700;
+    it.unlocks("b", 2);
+    assert_eq!(it.logged.last(), Some(&LogEvent::Ended { end: End::Over, held: 200 * MS }));
+}
