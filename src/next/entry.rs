@@ -249,7 +249,10 @@ impl State {
     /// There was no answer: what that is to the name, and in words for whoever is told of it.
     pub(super) fn befalls(&mut self, fault: Fault) -> state::Fault {
         let told = fault_of(&fault);
-        self.fault = Some(Box::new(fault));
+        // What nobody wanted any more says nothing of what was in the way.
+        if told.kind != state::FaultKind::Withdrawn {
+            self.fault = Some(Box::new(fault));
+        }
         told
     }
 }
