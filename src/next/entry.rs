@@ -168,10 +168,7 @@ impl Place {
         if self.sees_new_era() {
             self.on(Event::NewEra);
         }
-        self.perform_after(|state, env, effects| {
-            state.granted_at_once = false;
-            state.name.take(id, env, effects)
-        })
+        self.change(|name, env, effects| name.take(id, env, effects))
     }
 
     /// The world at this moment, as the name sees it. `era`: which servers answer, where that is known.

@@ -144,4 +144,3 @@ impl<W, S: Share<W>> Name<W, S> {
         self.slice.turn(cx.now(), cx.env.settings)
     }
 }
-

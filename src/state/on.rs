@@ -10,7 +10,12 @@ use super::{
     id::{CommandId, Id},
     name::Name,
     parts::{
-        copies::OfOldCopy, hold::Hold, queue::Waiting, raising::Renewal, release::Why, subscription::Voice,
+        copies::OfOldCopy,
+        hold::Hold,
+        queue::Waiting,
+        raising::Renewal,
+        release::Why,
+        subscription::Voice,
         tenant::Tenant,
         ticket::{Guard, Ticket},
         untaken::Untaken,
