@@ -6,6 +6,7 @@ use std::{
     mem,
     sync::{Arc, MutexGuard},
     task::Waker,
+    time::Duration,
 };
 
 use smallvec::SmallVec;
@@ -25,6 +26,10 @@ thread_local! {
     /// Lists that nobody uses just now: most changes are done by whoever makes them.
     static SPARE: RefCell<Vec<Vec<Effect>>> = const { RefCell::new(Vec::new()) };
 }
+
+/// One that has nothing more to do is looked at again no sooner than after this: it may have an answer to wait for, and then is
+/// looked at again and again.
+const REST: Duration = Duration::from_millis(10);
 
 /// So many stay with a thread.
 const KEPT: usize = 4;
@@ -154,8 +159,9 @@ impl Place {
         if state.name.is_done() {
             state.fault = None;
             if !state.dead {
-                let at = instant(moment.date, moment.slept) + self.engine.state_settings().slice;
-                self.engine.schedule().put(at, &self.entry);
+                let now = instant(moment.date, moment.slept);
+                let at = state.name.remembers_until(self.engine.state_settings()).unwrap_or(now);
+                self.engine.schedule().put(at.max(now + REST), &self.entry);
             }
         }
         drop(state);

@@ -4,7 +4,7 @@ use super::{
     command::Command,
     deadline::{Instant, LeaseRequest},
     effect::Told,
-    env::{Env, Grants},
+    env::{Env, Grants, Settings},
     id::{CommandId, HoldNumber, Id, Link, Owner},
     parts::{
         contender::{Stage, Trouble},
@@ -190,6 +190,11 @@ impl<W, S> Name<W, S> {
         let nobody = self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty();
         let nobody = nobody && self.given_up.is_empty() && self.known.is_empty();
         nobody && self.is_settled() && self.old.is_empty()
+    }
+
+    /// Until when it remembers whose turn it was, unless an answer tells more of that.
+    pub(crate) fn remembers_until(&self, settings: &Settings) -> Option<Instant> {
+        self.slice.remembers_until(settings)
     }
 
     /// Nor to remember: the registry may forget it.
