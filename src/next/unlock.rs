@@ -73,7 +73,11 @@ impl Unlocking {
                 Err(before.unwrap_or(Loss { cause, since }).error(name))
             }
             Told::Failed(failure) => Err(error_of(failure, fault, &self.place, Op::Release)),
-            _ => Err(Error::NotHeld { name: Arc::clone(name), guards: 0 }),
+            // Its own share was released, and the rest of the hold was lost before the server said so.
+            _ => {
+                let lost = self.tenure.as_ref().and_then(|tenure| tenure.loss(name));
+                Err(lost.unwrap_or_else(|| Error::NotHeld { name: Arc::clone(name), guards: 0 }))
+            }
         }
     }
 }
