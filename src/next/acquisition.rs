@@ -46,6 +46,8 @@ pub(super) struct Asked {
     tenure: Arc<Tenure>,
     /// It is known what came of it.
     over: bool,
+    /// The grant came in the poll that asked, and is for a later one.
+    at_once: bool,
     span: Span,
     /// Where somebody hears of it.
     since: Option<Instant>,
@@ -69,7 +71,8 @@ impl Acquisition {
         let id = Id(engine.draw());
         match engine.at(protocol, ask.event(id, &tenure, engine)) {
             Ok(place) => {
-                let asked = Asked { place, ask, id, tenure, over: false, span, since };
+                let at_once = tenure.is_granted() && place.entry.lock().is_granted_at_once(id, engine.now());
+                let asked = Asked { place, ask, id, tenure, over: false, at_once, span, since };
                 asked.looks_behind();
                 Self::Asked(asked)
             }
@@ -91,6 +94,10 @@ impl Future for Acquisition {
 
 impl Asked {
     fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Share>>> {
+        if mem::take(&mut self.at_once) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         loop {
             let Answered { told, fault } = ready!(self.tenure.poll_answer(cx));
             return Poll::Ready(match told {

@@ -201,6 +201,11 @@ impl Tenure {
         }
     }
 
+    /// Whether a grant was told that nobody came for yet.
+    pub(super) fn is_granted(&self) -> bool {
+        matches!(*self.answer(), Slot::Told(Answered { told: state::Told::Granted { .. }, .. }))
+    }
+
     /// Whether it may be asked for something new that it is told of: nobody waits for anything else.
     pub(super) fn opens(&self) -> bool {
         let mut slot = self.answer();
