@@ -22,9 +22,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, Line},
-    state::{
-        self, CommandId, Env, Era, Expired, Failure, Hold, Id, Instant, Link, Publishes, Server, Shape, Succession,
-    },
+    state::{self, CommandId, Env, Era, Expired, Hold, Id, Instant, Link, Publishes, Server, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -63,22 +61,12 @@ pub(super) struct State {
     pub(super) fault: Option<Box<Fault>>,
     /// Of guards that are dropped at once there is nothing more to say.
     pub(super) dropped_at_once_told: bool,
-    /// What was offered last was granted in the poll that asked for it.
-    granted_at_once: bool,
 }
 
 impl State {
     /// A grant was told in the poll that asked. Whether it is one that nobody worked under before.
-    pub(super) fn is_granted_at_once(&mut self, id: Id, now: Instant) -> bool {
-        self.granted_at_once = self.name.held_under(id, now).is_some_and(Hold::is_offered);
-        self.granted_at_once
-    }
-
-    /// Whether this owner still asks: two branches of one task that ask in one turn are to find each other asking, however fast the
-    /// server is.
-    fn is_asking(&mut self, owner: state::Owner, now: Instant) -> bool {
-        self.granted_at_once &= self.name.held_by(owner, now).is_some_and(Hold::is_offered);
-        self.granted_at_once
+    pub(super) fn is_granted_at_once(&self, id: Id, now: Instant) -> bool {
+        self.name.held_under(id, now).is_some_and(Hold::is_offered)
     }
 }
 
@@ -100,7 +88,6 @@ impl Entry {
             watches: Watches::default(),
             fault: None,
             dropped_at_once_told: false,
-            granted_at_once: false,
         };
         let shape = shape(&*protocol);
         let told_era = AtomicU64::new(engine.line().era(protocol.key()));
@@ -159,12 +146,7 @@ impl Place {
             if !state.dead
                 && let Some(event) = event.take()
             {
-                match event {
-                    Event::Ask { owner, waiter, .. } if state.granted_at_once && state.is_asking(owner, env.now) => {
-                        effects.push(Effect::Tell(waiter, state::Told::Failed(Failure::AskedTwice)));
-                    }
-                    event => state.name.on(event, env, effects),
-                }
+                state.name.on(event, env, effects);
             }
         });
         event.map_or(Ok(()), Err)
