@@ -71,7 +71,7 @@ impl Acquisition {
         let id = Id(engine.draw());
         match engine.at(protocol, ask.event(id, &tenure, engine)) {
             Ok(place) => {
-                let at_once = tenure.is_granted() && place.entry.lock().is_granted_at_once(id, engine.now());
+                let at_once = tenure.has_own_hold();
                 let asked = Asked { place, ask, id, tenure, over: false, at_once, span, since };
                 asked.looks_behind();
                 Self::Asked(asked)

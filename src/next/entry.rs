@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, Line},
-    state::{self, CommandId, Env, Era, Expired, Hold, Id, Instant, Link, Publishes, Server, Shape, Succession},
+    state::{self, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Server, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -61,13 +61,6 @@ pub(super) struct State {
     pub(super) fault: Option<Box<Fault>>,
     /// Of guards that are dropped at once there is nothing more to say.
     pub(super) dropped_at_once_told: bool,
-}
-
-impl State {
-    /// A grant was told in the poll that asked. Whether it is one that nobody worked under before.
-    pub(super) fn is_granted_at_once(&self, id: Id, now: Instant) -> bool {
-        self.name.held_under(id, now).is_some_and(Hold::is_offered)
-    }
 }
 
 /// A name of a client: what every operation works on.

@@ -201,9 +201,10 @@ impl Tenure {
         }
     }
 
-    /// Whether a grant was told that nobody came for yet.
-    pub(super) fn is_granted(&self) -> bool {
-        matches!(*self.answer(), Slot::Told(Answered { told: state::Told::Granted { .. }, .. }))
+    /// Whether a hold of its own was granted, for which nobody came yet: none that another acquisition of its owner had before.
+    pub(super) fn has_own_hold(self: &Arc<Self>) -> bool {
+        let told = &*self.answer();
+        matches!(told, Slot::Told(Answered { told: state::Told::Granted { share, .. }, .. }) if Arc::ptr_eq(share, self))
     }
 
     /// Whether it may be asked for something new that it is told of: nobody waits for anything else.
