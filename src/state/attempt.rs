@@ -43,7 +43,7 @@ use super::{
 pub(crate) enum Comes {
     /// It asks just now.
     Now,
-    /// It was called, and has its turn whatever was heard meanwhile.
+    /// It was called, and rests only after that turn. Whom it heard meanwhile it lets go first.
     Called,
     IfCalled,
 }
@@ -90,7 +90,10 @@ impl<W, S: Share<W>> Name<W, S> {
         let over = contender.who.until().is_some_and(|until| until.max(since) < cx.now());
         let over = over && contender.let_others_first;
         self.slice.comes_nearer(cx.env.server.round_trip());
-        let gate = if comes == Comes::Called { Gate::Open } else { self.gate_of(contender, cx.env) };
+        let gate = match self.gate_of(contender, cx.env) {
+            Gate::Rest(_) if comes == Comes::Called => Gate::Open,
+            gate => gate,
+        };
         // On its own link a try comes behind what left before it. Where it takes another way nothing else may be about.
         let out = match (releases, cx.env.settings.grants) {
             (Releases::Sent, Grants::Answered) => true,

@@ -235,14 +235,13 @@ async fn whoever_is_far_does_not_listen_while_it_rests() {
     let second = start(lock.lock()).await;
     let third = start(lock.lock()).await;
     world.other_frees("a");
-    let guard = first.await.unwrap().unwrap();
-    // Until somebody is known to listen it does not rest.
-    sleep(SLICE * 10).await;
-    assert_eq!(world.subscriptions(), 1, "the next one still waits");
-    drop(guard);
-    let guard = second.await.unwrap().unwrap();
-    sleep(SLICE * 10).await;
-    drop(guard);
+    for waiter in [first, second] {
+        let guard = waiter.await.unwrap().unwrap();
+        // Until somebody is known to listen it does not rest.
+        sleep(SLICE * 10).await;
+        assert_eq!(world.subscriptions(), 1, "the next one still waits");
+        drop(guard);
+    }
     turn().await;
     world.other_takes("a", LEASE);
     assert_eq!(world.subscriptions(), 0);

@@ -98,7 +98,7 @@ fn a_wait_that_ends_while_it_is_called_is_busy() {
 }
 
 #[test]
-fn whoever_was_called_has_its_turn_whatever_is_heard_before_it_comes() {
+fn whoever_was_called_has_its_turn_though_it_is_told_to_rest_before_it_comes() {
     let mut it = Story::new();
     // Far: where it has heard of nobody its try goes right behind its release.
     (it.settings.slice, it.round_trip) = (10 * MS, 20 * MS);
