@@ -258,6 +258,11 @@ impl Answer {
         self.outcome.as_ref().is_err_and(|thrown| thrown.class == exception)
     }
 
+    /// Whether its library failed it: by what befell the server or the way there, and not for what was asked.
+    pub(crate) fn was_failed(&self) -> bool {
+        self.outcome.as_ref().is_err_and(|thrown| thrown.class.starts_with("Redis"))
+    }
+
     pub(crate) fn took(&self) -> Duration {
         self.ended - self.began
     }
