@@ -92,9 +92,14 @@ impl<W, S: Share<W>> Name<W, S> {
         // TTL gets the lease, so never less is asked for than the hold was promised.
         let left = hold.kept_back(watchdog).unwrap_or(hold.deadline) - now;
         let lease = if hold.watched() { watchdog.max(left) } else { left };
-        let Some(request) = LeaseRequest::new(lease, hold.bound(), now) else { return };
         let faults = if let Renewal::Retry { faults, .. } = hold.renewal { faults } else { 0 };
         hold.probe = false;
+        let Some(request) = LeaseRequest::new(lease, hold.bound(), now) else {
+            // Less than a millisecond before its bound nothing can be asked for: what is due by now would stay so.
+            let at = hold.until();
+            hold.renewal = Renewal::Retry { at, faults };
+            return;
+        };
         let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
         hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, faults }));
     }

@@ -80,3 +80,20 @@ fn whoever_did_not_come_yet_for_what_an_earlier_server_granted_asks_the_present_
         "as it stands it is no one's: {sent:?}"
     );
 }
+
+/// What cannot be asked for any more is due no more: else whoever looks at it would do so again and again.
+#[test]
+fn a_hold_that_is_over_within_a_millisecond_is_asked_for_no_more() {
+    let mut it = Story::new().held();
+    // The lease that it was taken with reaches farther than its next owner's bound.
+    let max_hold = Some(2_000 * MS + MS / 2);
+    it.asks("b", 2, Wish { lease: Lease::Watchdog, max_hold, patience: Patience::ForEver });
+    it.dropped(1);
+    assert!(it.take(2));
+    it.ms = 3_000;
+    assert_eq!(new_era(&mut it), []);
+    it.tick_at(3_000);
+    assert!(it.is_held(2));
+    it.with(|name, env| assert!(name.next(env).is_some_and(|next| env.now < next)));
+    assert_eq!(it.tick_at(3_001), [send(3, 1, FREE)]);
+}
