@@ -66,6 +66,7 @@ impl Acquisition {
         let since = heard.then(|| engine.clock().now());
         let tenure = Tenure::new(ask.owner.clone(), ask.task);
         if heard {
+            engine.is_heard();
             tenure.is_heard_in(span.clone());
         }
         let id = Id(engine.draw());
@@ -174,7 +175,8 @@ impl Asked {
 
     /// Somebody may wait for what its own task took: that is said, once a name.
     fn looks_behind(&self) {
-        if self.ask.nests || !self.is_behind_itself() {
+        // Nor does it wait for what it has itself.
+        if self.ask.nests || self.at_once || !self.is_behind_itself() {
             return;
         }
         let (place, id, ask) = (self.place.clone(), self.id, self.ask.clone());

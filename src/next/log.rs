@@ -61,7 +61,11 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
         }
         // One that does not wait says so itself.
         LogEvent::Contended(id) => {
-            let (asker, queues) = place.look(|name, _| (name.asker(id).map(Arc::clone), name.is_queued(id)));
+            let (asker, queues) = {
+                let name = &place.entry.lock().name;
+                let asker = if place.engine.was_heard() { name.asker(id).map(Arc::clone) } else { None };
+                (asker, name.is_queued(id))
+            };
             if queues {
                 place.engine.queued.note();
             }

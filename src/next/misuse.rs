@@ -44,7 +44,7 @@ impl Share {
 impl Place {
     /// Whether this task took what is held now.
     pub(super) fn is_taken_by(&self, task: Option<task::Id>) -> bool {
-        task.is_some() && self.look(|name, _| name.holder().is_some_and(|tenure| tenure.task == task))
+        task.is_some() && self.entry.lock().name.holder().is_some_and(|tenure| tenure.task == task)
     }
 }
 

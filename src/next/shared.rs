@@ -102,6 +102,8 @@ pub(crate) struct Engine {
     pub(super) queued: Queued,
     pub(super) watched: Watched,
     hears: AtomicBool,
+    /// Somebody hears what is said of acquisitions, or did once.
+    heard: AtomicBool,
     /// It was not said yet that the server denies to publish.
     tells: AtomicBool,
     reaches: AtomicBool,
@@ -139,6 +141,7 @@ impl Engine {
             watched: Watched::default(),
             dropped_at_once: DroppedAtOnce::default(),
             hears: AtomicBool::new(true),
+            heard: AtomicBool::new(false),
             tells: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
             seen: Seen::default(),
@@ -249,6 +252,16 @@ impl Engine {
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
+    }
+
+    /// An acquisition began of which somebody hears.
+    pub(super) fn is_heard(&self) {
+        self.heard.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was one. Where there was none nobody looks for whom to tell of.
+    pub(super) fn was_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// Guards that are dropped at once.

@@ -52,7 +52,7 @@ impl<W, S> Name<W, S> {
 
     /// Who asked under this id, if nothing was decided yet.
     pub(crate) fn asker(&self, id: Id) -> Option<&W> {
-        let contender = self.tenant.contender().map(|contender| &contender.who);
-        contender.into_iter().chain(self.queue.iter()).find(|who| who.id == id).map(|who| &who.waiter)
+        let contender = self.tenant.contender().map(|contender| &contender.who).filter(|who| who.id == id);
+        contender.or_else(|| self.queue.of(id)).map(|who| &who.waiter)
     }
 }

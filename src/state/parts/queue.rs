@@ -99,7 +99,13 @@ impl<W> Queue<W> {
     }
 
     pub(crate) fn waits(&self, id: Id) -> bool {
-        self.iter().any(|waiting| waiting.id == id)
+        self.of(id).is_some()
+    }
+
+    /// Mostly it is the newest of whom anything is asked.
+    pub(crate) fn of(&self, id: Id) -> Option<&Waiting<W>> {
+        let waiters = self.0.as_ref()?;
+        waiters.waiting.iter().rev().chain(&waiters.over).find(|waiting| waiting.id == id)
     }
 
     /// Ids grow: whoever asks again stands before those who came later.
