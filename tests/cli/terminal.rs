@@ -214,7 +214,7 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_does_not_go_on() {
     let command = waiting.command();
     let script = format!(
         "set -m; {} {command}; echo stopped $?; read line; fg >/dev/null; echo status $?",
-        run(&name, "--lease 3s")
+        run(&name, "--lease 5s")
     );
     let mut terminal = Terminal::with(&script);
     terminal.shows("began");
