@@ -89,26 +89,7 @@ impl World {
             Effect::Send(command) if run.config.lag => process.outbox.push_back(command),
             Effect::Send(command) => self.leave(p, command, run),
             Effect::Withdraw(command) => process.outbox.retain(|it| it.id != command),
-            Effect::Tell(Waiter::Task(t), Told::Granted { id, .. }) => {
-                let task = &mut process.tasks[usize::from(t)];
-                if task.asks != Some(id) {
-                    // Nobody is there to receive it.
-                    return self.on_at(p, Event::Dropped { id }, now, run);
-                }
-                (task.asks, task.called) = (None, false);
-                let comes_later = process.left_to.take_if(|left_to| *left_to == id).is_some();
-                if comes_later {
-                    task.offered = Some(id);
-                } else {
-                    task.guards.push(id);
-                }
-                if !process.name.is_held(id, now) {
-                    self.broken = Some(Promise::WhatIsGrantedIsHeld);
-                }
-                if !comes_later {
-                    self.take_offered(p, id, run);
-                }
-            }
+            Effect::Tell(Waiter::Task(t), Told::Granted { id, .. }) => self.granted(p, t, id, now, run),
             Effect::Tell(Waiter::Task(t), Told::PassedOver) => {
                 let task = &mut process.tasks[usize::from(t)];
                 (task.asks, task.called, task.left) = (None, false, task.left + 1);
@@ -161,6 +142,29 @@ impl World {
             Effect::WakeAt(at) => process.armed = Some(process.armed.map_or(at, |armed| armed.min(at))),
             // Nobody in a world watches a hold, reads the log or waits for a forced release.
             _ => {}
+        }
+    }
+
+    /// A hold is told to a task, which comes for it at once, or later.
+    fn granted(&mut self, p: usize, t: u8, id: Id, now: Instant, run: &mut Run<'_>) {
+        let process = self.process(p);
+        let task = &mut process.tasks[usize::from(t)];
+        if task.asks != Some(id) {
+            // Nobody is there to receive it.
+            return self.on_at(p, Event::Dropped { id }, now, run);
+        }
+        (task.asks, task.called) = (None, false);
+        let comes_later = process.left_to.take_if(|left_to| *left_to == id).is_some();
+        if comes_later {
+            task.offered = Some(id);
+        } else {
+            task.guards.push(id);
+        }
+        if !process.name.is_held(id, now) {
+            self.broken = Some(Promise::WhatIsGrantedIsHeld);
+        }
+        if !comes_later {
+            self.take_offered(p, id, run);
         }
     }
 
