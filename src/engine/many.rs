@@ -3,7 +3,6 @@
 use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future;
-use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::{outcome::Released, share::Share, tenure::Tenure, together::Together};
@@ -37,7 +36,8 @@ impl Many {
     pub(super) async fn let_go(&self) -> Result<Released> {
         let released = Together::new(self.each().rev().map(|share| Box::pin(share.let_go()))).await;
         // Not in the poll that began it, however near the server is: whoever works under them sees first that they are gone.
-        yield_now().await;
+        #[cfg(relatch_next)]
+        tokio::task::yield_now().await;
         left_of(released)
     }
 
