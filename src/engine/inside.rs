@@ -19,6 +19,24 @@ pub(super) const A_FORCED_GRANT_IS_TOLD: bool = true;
 /// Whether the answer to a forced release counts though whoever called for it was dropped.
 pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = false;
 
+/// So many releases are sent in all for one that was passed over while replicas were waited for, and for those after it.
+pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 4;
+
+/// So many tasks there are for one that stands in line, with its own.
+pub(super) const TASKS_IN_LINE: usize = 2;
+
+/// Whether a renewal is due by the grant though the one before it had to wait for its turn.
+pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = true;
+
+/// Whether another server is asked for nothing more than whether a grant is there that nobody came for yet.
+pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = true;
+
+/// Whether a release of whoever was passed over goes before the others' tries, which wait for its answer.
+pub(super) const WHO_WAS_PASSED_OVER_IS_RELEASED: bool = false;
+
+/// So many releases go behind a try that has no answer when its caller's wait is over, by then.
+pub(super) const RELEASES_OF_A_TRY_IN_DOUBT: usize = 0;
+
 /// What stands for a name, for its owner's time with it, for a guard, for an acquisition and for an unlock, in bytes.
 pub(super) const ROOM: [usize; 5] = [312, 40, 72, 192, 192];
 

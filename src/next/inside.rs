@@ -28,6 +28,24 @@ pub(super) const A_FORCED_GRANT_IS_TOLD: bool = false;
 /// What was sent is the name's.
 pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = true;
 
+/// Who comes late finds that it was passed over, and has nothing to let go of.
+pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 3;
+
+/// Who stands in line needs none but its own.
+pub(super) const TASKS_IN_LINE: usize = 1;
+
+/// The next one is due a third of the lease after the last one left.
+pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = false;
+
+/// What nobody came for is asked for again.
+pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = false;
+
+/// Whatever was asked for it may have run.
+pub(super) const WHO_WAS_PASSED_OVER_IS_RELEASED: bool = true;
+
+/// It is released at once.
+pub(super) const RELEASES_OF_A_TRY_IN_DOUBT: usize = 1;
+
 impl Place {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.
     pub(super) fn accounts_for(&self, number: u64) -> bool {
@@ -39,10 +57,9 @@ impl Place {
         !self.entry.lock().name.releases.is_empty()
     }
 
-    /// Nobody has to take a turn.
-    #[expect(clippy::unused_self, reason = "the same question can be asked of another engine")]
+    /// Whether a turn was given that nobody took.
     pub(super) fn missed_turns(&self) -> bool {
-        false
+        self.entry.lock().name.untaken != Default::default()
     }
 }
 

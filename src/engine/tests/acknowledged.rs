@@ -1,6 +1,9 @@
 //! Grants that replicas are to know of: the try goes another way than everything else, so its order is kept here.
 
-use super::{super::inside::A_FORCED_GRANT_IS_TOLD, *};
+use super::{
+    super::inside::{A_FORCED_GRANT_IS_TOLD, RELEASES_OF_WHO_WAS_PASSED_OVER, TASKS_IN_LINE},
+    *,
+};
 use crate::backend::Replicas;
 
 /// One replica is to know, and is waited for as long.
@@ -176,9 +179,7 @@ async fn whoever_is_parked_while_replicas_are_waited_for_costs_one_release_and_o
     assert_eq!(bench.engine.old_copies(), 0);
     // Polled again it starts over. It may let go of what it had, though somebody did that before.
     parked.await.unwrap().unlock().await.unwrap();
-    let released = world.sent(Verb::Release).len();
-    assert!((3..=4).contains(&released), "{released}");
-    is_looked_for_no_more(&bench, released).await;
+    is_looked_for_no_more(&bench, RELEASES_OF_WHO_WAS_PASSED_OVER).await;
     bench.nothing_is_left("a").await;
 }
 
@@ -239,7 +240,7 @@ async fn whoever_is_dropped_in_line_leaves_no_task_and_nothing_to_release() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     let waiting = start(bench.lock("a").lock()).await;
-    assert!(tasks() > before && !waiting.is_finished(), "it waits");
+    assert_eq!(tasks(), before + TASKS_IN_LINE);
     waiting.abort();
     turn().await;
     assert_eq!((tasks(), bench.world.record().len()), (before, 0));
