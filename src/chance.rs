@@ -35,7 +35,6 @@ impl Chance {
     }
 
     /// One of 65 536 equal shares.
-    #[cfg_attr(not(relatch_next), expect(dead_code, reason = "what decides takes whole numbers"))]
     pub(crate) fn of_65_536(&self) -> u16 {
         (self.bits() >> 48) as u16
     }

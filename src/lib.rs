@@ -12,15 +12,8 @@ mod client;
 mod locks;
 mod schedule;
 
-#[cfg(not(relatch_next))]
+// Does what `state` decides.
 mod engine;
-// The engine to come: it does what `state` decides.
-#[cfg(relatch_next)]
-#[path = "next/mod.rs"]
-#[allow(dead_code, clippy::large_enum_variant, reason = "it shares files with the one whose place it takes")]
-mod engine;
-#[cfg(any(test, relatch_next))]
-#[allow(dead_code, unused_imports, reason = "its tests, its search and the engine to come each use a part of it")]
 mod state;
 
 mod error;
@@ -46,14 +39,9 @@ mod backend;
 mod chance;
 mod glob;
 mod keys;
-#[cfg_attr(relatch_next, allow(dead_code, reason = "faults of the engine of today"))]
-mod rules;
 mod runtime;
 mod script;
 mod spare;
-
-#[cfg(relatch_mutants)]
-pub use rules::mutants;
 
 #[cfg(relatch_engine_bench)]
 #[path = "../benches/engine/at_once.rs"]

@@ -119,7 +119,6 @@ impl Owner {
 
 impl Owner {
     /// A number that no other owner of this process has.
-    #[cfg_attr(not(relatch_next), allow(dead_code, reason = "what decides knows no owner but by its number"))]
     pub(crate) fn number(&self) -> u64 {
         let (kind, number) = match &self.0 {
             Kind::Task(id) => (0, task_number(*id)),
@@ -131,7 +130,6 @@ impl Owner {
 }
 
 /// A task's own number, which tokio shows and does not tell: what it hashes is that.
-#[cfg_attr(not(relatch_next), allow(dead_code, reason = "as for an owner's"))]
 fn task_number(id: task::Id) -> u64 {
     struct Number(u64);
 

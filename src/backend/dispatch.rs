@@ -9,7 +9,6 @@ use std::{
 };
 
 use super::{Call, Fault, FaultKind};
-use crate::rules::{Rule, without};
 
 /// What the caller and the backend tell each other about one command.
 ///
@@ -35,7 +34,6 @@ enum Stage {
     Withdrawn,
 }
 
-#[cfg_attr(relatch_next, allow(dead_code, reason = "the engine to come asks its names"))]
 impl Dispatch {
     /// For a command that is pointless once `wanted` says no. Called by the backend, with no mutex of its own held.
     pub(crate) fn new(wanted: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
@@ -50,9 +48,6 @@ impl Dispatch {
     /// The backend's question, right before each sending: whether the command may go, in this [`Line::era`](super::Line::era).
     /// From the first yes on it has left.
     pub(crate) fn leaves(&self, era: u64) -> bool {
-        if without(Rule::WithdrawnStays) {
-            return true;
-        }
         if !(self.wanted)(era) {
             return false;
         }

@@ -1,10 +1,15 @@
-//! What a caller asks for, and how long it waits for that. What is done about it is in `acquisition.rs`.
+//! What a caller asks for, and how long it waits for that, as the name is told it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{task, time::Instant};
 
-use crate::{lease::Lease, owner::Owner};
+use super::{entry::Event, shared::Engine, tenure::Tenure};
+use crate::{
+    lease::Lease,
+    owner::Owner,
+    state::{self, Id, Wish},
+};
 
 /// What a caller wants.
 #[derive(Clone, Debug)]
@@ -17,8 +22,6 @@ pub(crate) struct Ask {
     pub(crate) task: Option<task::Id>,
     /// Its owner may have the lock already.
     pub(crate) nests: bool,
-    /// The caller is elsewhere, and takes what it is given when it is polled there.
-    pub(crate) elsewhere: bool,
 }
 
 /// How long a caller waits.
@@ -43,16 +46,32 @@ impl Patience {
         }
     }
 
-    /// Whether there is one try, and no waiting for others.
-    pub(super) fn asks_once(self) -> bool {
-        matches!(self, Self::Once | Self::OnceBy(_))
-    }
-
     /// When the caller's wait ends, where a command's own deadline is not the end of it.
     pub(super) fn until(self) -> Option<Instant> {
         match self {
             Self::Until(until) | Self::OnceBy(until) => Some(until),
             Self::Once | Self::ForEver => None,
         }
+    }
+}
+
+impl Ask {
+    pub(super) fn event(&self, id: Id, waiter: &Arc<Tenure>, engine: &Engine) -> Event {
+        let patience = match self.patience {
+            Patience::Once => state::Patience::Once,
+            Patience::OnceBy(until) => state::Patience::OnceBy(engine.instant(until)),
+            Patience::Until(until) => state::Patience::Until(engine.instant(until)),
+            Patience::ForEver => state::Patience::ForEver,
+        };
+        let wish = Wish { lease: lease_of(self.lease), max_hold: self.max_hold, patience };
+        let owner = state::Owner(self.owner.number());
+        Event::Ask { id, owner, wish, waiter: Arc::clone(waiter) }
+    }
+}
+
+pub(super) fn lease_of(lease: Lease) -> state::Lease {
+    match lease {
+        Lease::Watchdog => state::Lease::Watchdog,
+        Lease::Fixed(lease) => state::Lease::Fixed(lease),
     }
 }

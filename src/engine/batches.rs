@@ -1,22 +1,30 @@
-//! Which renewals go together, and in which order: one call of many keys, so many calls of a node at a time. When they are
-//! due, and what their answers mean, is decided in `watchdog.rs`.
+//! One call for holds of many names: it is asked for as it leaves, for each of them. Where one is not wanted any more by then none
+//! leaves, and the others are asked for anew: what was lost is not to live longer on the server.
+//! Which go together is decided in `renew.rs`.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    future::ready,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use futures_util::stream::FuturesUnordered;
-use tokio::time::Instant;
+use futures_util::FutureExt;
 
 use super::{
-    Clock, HoldNumber, Renewal, RenewalGroup,
-    clock::Moment,
-    date::Date,
-    distance::Distance,
-    hold::{Hold, Term},
-    registry::{Entry, State},
+    HoldNumber, Renewal, RenewalGroup,
+    convert::fault_of,
+    entry::{Entry, Event, Place},
+    foreign::panicked,
     shared::Engine,
-    watchdog::SLEEP_CHECK,
 };
-use crate::backend::{Dispatch, Fault, FaultKind, Pending};
+use crate::{
+    backend::{self, Dispatch, Pending},
+    state::{Answer, Command, Fault, Instant, Published, Verb},
+};
 
 /// At most so many keys go into one call: the server does nothing else while its script runs.
 pub(super) const BATCH: usize = 100;
@@ -26,200 +34,148 @@ pub(super) const BATCH: usize = 100;
 pub(super) const UNDER_WAY: usize = 32;
 
 /// The lease of a renewal that raises none: it only asks whether the hold is there.
-pub(super) const LOOK: Duration = Duration::ZERO;
+const LOOK: Duration = Duration::ZERO;
 
-/// A hold whose renewal is due.
-#[derive(Clone)]
-pub(super) struct DueRenewal {
+/// What a call asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ask {
+    /// Whether holds are there.
+    Look,
+    /// What a name repeats by itself.
+    Renew { lease: Duration },
+}
+
+/// A hold whose life is to be raised.
+pub(super) struct Due {
     pub(super) entry: Arc<Entry>,
-    pub(super) number: HoldNumber,
-    pub(super) bound: Option<Date>,
+    command: Command,
     /// It is over by then, unless something moves that meanwhile.
-    pub(super) until: Date,
+    deadline: Instant,
+    /// It was when the call left last.
+    wanted: AtomicBool,
 }
 
-/// Where a renewal goes.
-#[derive(Clone, Copy)]
-pub(super) enum Placement {
-    /// It asks for what others do not.
-    Apart { lease: Duration },
-    /// The watchdog's lease, no more and no less.
-    InLine { deadline: Date, again: bool },
-}
-
-/// The watchdog's renewals of one node. Those whose holds would be lost first go first.
-#[derive(Default)]
-pub(super) struct RenewalQueue {
-    pub(super) fresh: BTreeMap<(Date, u64), DueRenewal>,
-    /// Those that failed before: by themselves, since one that the server refuses fails all that go with it.
-    again: BTreeMap<(Date, u64), DueRenewal>,
-    pub(super) under_way: usize,
-}
-
-pub(super) type RenewalQueues = BTreeMap<RenewalGroup, RenewalQueue>;
-
-/// Renewals that go out together, and what they ask for.
-pub(super) struct Together {
-    pub(super) holds: Vec<DueRenewal>,
-    pub(super) lease: Duration,
-    /// Whose places they take.
+/// Holds that are asked for together.
+pub(super) struct Batch {
+    pub(super) holds: Vec<Due>,
+    pub(super) ask: Ask,
+    /// Whose place the call takes.
     pub(super) line: Option<RenewalGroup>,
 }
 
-/// Renewals that went out together, and what came of them.
-pub(super) struct Batch {
-    pub(super) asked: Together,
-    /// One for each hold; none if nothing was sent.
-    pub(super) answer: Option<(Term, Vec<Result<Renewal, Fault>>)>,
+/// A call that is over.
+pub(super) struct Called {
+    pub(super) asked: Arc<Batch>,
+    pub(super) answers: Vec<Result<Renewal, backend::Fault>>,
 }
 
-pub(super) type SentBatches = FuturesUnordered<Pending<Batch>>;
-
-impl RenewalQueue {
-    pub(super) fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.again.is_empty()
+impl Due {
+    pub(super) fn new(entry: Arc<Entry>, command: Command, deadline: Instant) -> Self {
+        Self { entry, command, deadline, wanted: AtomicBool::new(true) }
     }
 
-    fn first(&self) -> Option<&(Date, u64)> {
-        self.fresh.keys().next().into_iter().chain(self.again.keys().next()).min()
+    /// For another call.
+    pub(super) fn again(&self) -> Self {
+        Self::new(Arc::clone(&self.entry), self.command, self.deadline)
     }
 
-    /// The next ones to go.
-    fn take(&mut self) -> Vec<DueRenewal> {
-        let again = self.again.keys().next().is_some_and(|first| self.first() == Some(first));
-        let waiting = if again { &mut self.again } else { &mut self.fresh };
-        std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
+    pub(super) fn number(&self) -> HoldNumber {
+        HoldNumber(self.command.number.0)
     }
-}
 
-/// The watchdog's renewals stand in line; all else is sent at once, one call a group and lease.
-pub(super) fn line_up(
-    engine: &Arc<Engine>,
-    due: Vec<(DueRenewal, Placement)>,
-    lines: &mut RenewalQueues,
-    under_way: &SentBatches,
-) {
-    if let Some(group) = whole_batch(&due, lines) {
-        lines.entry(group).or_default().under_way += 1;
-        let (holds, lease) = (due.into_iter().map(|(due, _)| due).collect(), engine.settings().watchdog_timeout);
-        under_way.push(batch(engine, Together { holds, lease, line: Some(group) }));
-        return;
+    pub(super) fn lease(&self) -> Duration {
+        if let Verb::Renew { lease } = self.command.verb { lease } else { Duration::ZERO }
     }
-    let now = Date::from(engine.clock().now());
-    // In an order that does not change from run to run.
-    let mut groups: BTreeMap<(RenewalGroup, Duration), Vec<DueRenewal>> = BTreeMap::new();
-    for (due, placement) in due {
-        let group = due.entry.protocol.renewal_group();
-        match placement {
-            Placement::InLine { deadline, again } => {
-                let line = lines.entry(group).or_default();
-                let waiting = if again { &mut line.again } else { &mut line.fresh };
-                waiting.insert((deadline, due.entry.number), due);
-            }
-            // A bound that may cut the lease cuts nobody else's.
-            Placement::Apart { lease } if due.bound.is_some_and(|bound| bound <= now + lease + SLEEP_CHECK) => {
-                under_way.push(batch(engine, Together { holds: vec![due], lease, line: None }));
-            }
-            Placement::Apart { lease } => groups.entry((group, lease)).or_default().push(due),
-        }
+
+    /// Whether it was wanted, as far as anybody asked.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
     }
-    for ((_, lease), mut group) in groups {
-        while !group.is_empty() {
-            let rest = group.split_off(group.len().min(BATCH));
-            let holds = std::mem::replace(&mut group, rest);
-            under_way.push(batch(engine, Together { holds, lease, line: None }));
-        }
+
+    fn is_wanted_at(&self, now: Instant) -> bool {
+        self.note(self.entry.lock().name.wants(self.command.id, now))
+    }
+
+    fn leaves(&self, place: &Place, era: u64) -> bool {
+        self.note(place.leaves(self.command.id, era))
+    }
+
+    fn note(&self, wanted: bool) -> bool {
+        self.wanted.store(wanted, Ordering::Relaxed);
+        wanted
+    }
+
+    /// Tells the name what came of it. Of what was not wanted any more an answer says nothing. `chance` is the same for all that
+    /// went together: those that have to ask again do that together, too.
+    pub(super) fn settle(&self, place: &Place, answer: Result<Renewal, backend::Fault>, chance: u16) {
+        let answer = match answer {
+            _ if !self.is_wanted() => Err(Fault::WITHDRAWN),
+            Ok(Renewal::Renewed) => Ok(Answer::Done { published: Published::No }),
+            Ok(Renewal::Gone) => Ok(Answer::Gone),
+            Err(fault) => Err(fault_of(&fault)),
+        };
+        let event = Event::Answered { command: self.command.id, answer };
+        place.change(|name, env, effects| {
+            env.chance = chance;
+            name.on(event, env, effects);
+        });
     }
 }
 
-/// Whose line these need not stand in: they are all of its next batch, nobody stands there, and there is a place.
-fn whole_batch(due: &[(DueRenewal, Placement)], lines: &RenewalQueues) -> Option<RenewalGroup> {
-    let group = due.first()?.0.entry.protocol.renewal_group();
-    let fresh = |(due, placement): &(DueRenewal, Placement)| {
-        matches!(placement, Placement::InLine { again: false, .. }) && due.entry.protocol.renewal_group() == group
+/// Whether asking again would be answered the same.
+pub(super) fn is_refused(answer: &Result<Renewal, backend::Fault>) -> bool {
+    answer.as_ref().is_err_and(|fault| !fault.heals() && fault.kind != backend::FaultKind::Withdrawn)
+}
+
+/// Whether it did not leave.
+pub(super) fn is_withdrawn(answer: &Result<Renewal, backend::Fault>) -> bool {
+    answer.as_ref().is_err_and(|fault| fault.kind == backend::FaultKind::Withdrawn)
+}
+
+/// Asks for holds of one group.
+pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
+    let asked = Arc::new(asked);
+    let Some(first) = asked.holds.first() else { return Box::pin(ready(Called { asked, answers: Vec::new() })) };
+    let (lease, within) = match asked.ask {
+        Ask::Look => (LOOK, engine.settings().command_timeout),
+        Ask::Renew { lease } => (lease, within(engine, first, lease, &asked.holds)),
     };
-    let free = |line: &RenewalQueue| line.is_empty() && line.under_way < UNDER_WAY;
-    (due.len() == BATCH && lines.get(&group).is_none_or(free) && due.iter().all(fresh)).then_some(group)
-}
-
-/// Sends what stands in line as far as there are places, each batch with its own deadline.
-pub(super) fn send(engine: &Arc<Engine>, lines: &mut RenewalQueues, under_way: &SentBatches) {
-    let lease = engine.settings().watchdog_timeout;
-    for (&group, line) in lines.iter_mut() {
-        while line.under_way < UNDER_WAY && !line.is_empty() {
-            line.under_way += 1;
-            under_way.push(batch(engine, Together { holds: line.take(), lease, line: Some(group) }));
-        }
-    }
-    lines.retain(|_, line| line.under_way > 0);
-}
-
-/// One call for holds of one lease. What is over by the time it leaves is not renewed: where one of them ends while they
-/// wait for a link, none leaves, and the others are asked for anew.
-pub(super) fn batch(engine: &Arc<Engine>, mut asked: Together) -> Pending<Batch> {
-    let (command_timeout, key) =
-        (engine.settings().command_timeout, asked.holds.first().map(|due| &due.entry.protocol));
-    let round_trip = key.and_then(|protocol| engine.line().round_trip(protocol.key()));
-    let distance = Distance::new(round_trip, command_timeout);
-    let clock = engine.clock().clone();
+    let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number())).collect();
+    let answers = first.entry.protocol.renew(&calls, lease, within, &while_all_are_wanted(engine, &asked));
     Box::pin(async move {
-        // Those in line are asked for as they leave, all of them: one look before that would be one for nothing.
-        let mut any_over = asked.line.is_none();
-        loop {
-            if any_over {
-                let moment = clock.moment();
-                asked.holds.retain(|due| live(&mut due.entry.lock(), due.number, moment).is_some());
-            }
-            let looks = asked.lease == LOOK;
-            let bounds = asked.holds.iter().filter_map(|due| due.bound);
-            let bound = bounds.min().filter(|_| !looks).map(Instant::from);
-            // Less than a millisecond before its bound nothing is asked for.
-            let term = Term::now(asked.lease, bound, &clock);
-            let first = asked.holds.first().map(|due| Arc::clone(&due.entry));
-            let Some((first, term)) = first.zip(term) else { return Batch { asked, answer: None } };
-            let within = if looks { command_timeout } else { within(distance, &asked.holds, term) };
-            let holds = Arc::new(std::mem::take(&mut asked.holds));
-            let dispatch = while_all_held(&holds, term.lease, &clock);
-            let calls: Vec<_> = holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
-            let answers = first.protocol.renew(&calls, term.lease, within, &dispatch);
-            drop((calls, dispatch));
-            let answers = answers.await;
-            asked.holds = Arc::unwrap_or_clone(holds);
-            any_over = !answers.is_empty() && answers.iter().all(is_withdrawn);
-            if !any_over {
-                return Batch { asked, answer: Some((term, answers)) };
-            }
-        }
+        let answers = AssertUnwindSafe(answers).catch_unwind().await;
+        let answers = answers.unwrap_or_else(|_| asked.holds.iter().map(|_| Err(panicked())).collect());
+        Called { answers, asked }
     })
-}
-
-fn is_withdrawn(answer: &Result<Renewal, Fault>) -> bool {
-    matches!(answer, Err(Fault { kind: FaultKind::Withdrawn, .. }))
 }
 
 /// Within which time a renewal is answered, or asked for again: never later than one of its holds is over. After others that
 /// failed, or on a long way, that may be sooner.
-fn within(distance: Distance, holds: &[DueRenewal], term: Term) -> Duration {
-    let (within, sent) = (distance.renewal(term.lease), Date::from(term.sent));
+fn within(engine: &Arc<Engine>, first: &Due, lease: Duration, holds: &[Due]) -> Duration {
+    let place = Place { engine: Arc::clone(engine), entry: Arc::clone(&first.entry) };
+    let (within, now) = (place.distance().renewal(lease), engine.now());
     // Mostly none is so near its end, and then nothing is locked.
-    let near = holds.iter().filter(|due| due.until < sent + within);
-    let deadline = |due: &DueRenewal| due.entry.lock().hold.as_ref().map(Hold::known_deadline);
-    let first = near.filter_map(deadline).min();
-    first.map_or(within, |first| within.min(first.saturating_duration_since(sent)))
+    let near = holds.iter().filter(|due| due.deadline < now + within);
+    let deadline = near.filter_map(|due| due.entry.lock().name.deadline()).min();
+    deadline.map_or(within, |deadline| within.min(deadline - now))
 }
 
-fn while_all_held(holds: &Arc<Vec<DueRenewal>>, lease: Duration, clock: &Clock) -> Arc<Dispatch> {
-    let (holds, clock) = (Arc::clone(holds), clock.clone());
-    Dispatch::new(move || {
-        let moment = clock.moment();
-        // One that it does not reach in the end was asked for too much: its release is repeated for longer, no more.
-        let until = moment.date + lease;
-        let leaves = |hold: &mut Hold| hold.leaves(until);
-        holds.iter().all(|due| live(&mut due.entry.lock(), due.number, moment).map(leaves).is_some())
+fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatch> {
+    let (engine, asked): (Weak<Engine>, _) = (Arc::downgrade(engine), Arc::clone(asked));
+    Dispatch::asked_in(move |era| {
+        let Some(mut engine) = engine.upgrade() else { return false };
+        let now = engine.now();
+        // All of them are looked at first: a name that says that a command leaves counts on it.
+        let over = asked.holds.iter().filter(|due| !due.is_wanted_at(now)).count();
+        if over > 0 {
+            return false;
+        }
+        let mut leaves = false;
+        for due in &asked.holds {
+            let place = Place { engine, entry: Arc::clone(&due.entry) };
+            leaves |= due.leaves(&place, era);
+            engine = place.engine;
+        }
+        leaves
     })
-}
-
-/// The hold, if it is still this one that lives.
-fn live(state: &mut State, number: HoldNumber, moment: Moment) -> Option<&mut Hold> {
-    state.hold.as_mut().filter(|hold| hold.number == number && hold.lives(moment))
 }

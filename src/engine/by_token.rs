@@ -7,20 +7,17 @@ use std::{
 };
 
 use super::{
-    Letting, Renewal,
-    effects::Effects,
+    HoldNumber, Letting, Renewal,
+    entry::Event,
     handle::{AskFailed, Handle},
     outcome::Released,
-    registry::{Place, State},
-    share::Share,
-    tenure::{End, Tenure},
-    term::{Deadline, Term},
-    unlock::Stage,
+    share::{Share, Stage},
 };
 use crate::{
     backend::{Fault, Pending},
     error::{Error, LostCause, Op, Result},
     lease,
+    state::{Instant, LeaseRequest},
     token::Token,
 };
 
@@ -28,47 +25,31 @@ impl Share {
     /// The token of what is held, which whoever is told it may tell others.
     pub(super) fn token(&self) -> Option<Token> {
         self.touch();
-        self.place.update(|state, fx| {
-            state.expire(&self.place, fx);
-            let hold = state.live(&self.tenure).filter(|hold| hold.ticket(self.ticket).is_some())?;
-            let token = self.place.entry.protocol.token(hold.number)?;
-            self.tenure.tell();
-            Some(token)
-        })
+        let number = self.place.change(|name, env, effects| {
+            let number = name.held_under(self.id, env.now)?.number;
+            name.on(Event::Shown { id: self.id }, env, effects);
+            Some(number)
+        })?;
+        self.place.entry.protocol.token(HoldNumber(number.0))
     }
 
     /// The token, instead of the share; the share itself where there is none to give.
     pub(super) fn into_token(self) -> std::result::Result<Token, Self> {
         self.touch();
         let mut stage = self.stage();
-        let mut fx = Effects::default();
         let token = match *stage {
-            Stage::Held => {
-                self.place.change(&mut fx, |state, fx| state.give_away(&self.place, &self.tenure, self.ticket, fx))
-            }
+            Stage::Held => self.place.change(|name, env, effects| {
+                let number = name.held_under(self.id, env.now)?.number;
+                let token = self.place.entry.protocol.token(HoldNumber(number.0))?;
+                name.give_away(self.id, env, effects).map(|_| token)
+            }),
             _ => None,
         };
         if token.is_some() {
             *stage = Stage::Over(Ok(Released::StillHeld(0)));
         }
         drop(stage);
-        fx.run(&self.place);
         token.ok_or(self)
-    }
-}
-
-impl State {
-    /// The live hold is somebody else's from now on, who has its token: it is neither renewed nor released here, nor are old copies
-    /// of its acquire, which would be.
-    fn give_away(&mut self, place: &Place, tenure: &Arc<Tenure>, ticket: u64, fx: &mut Effects) -> Option<Token> {
-        self.expire(place, fx);
-        let hold = self.live(tenure).filter(|hold| hold.ticket(ticket).is_some() && hold.count() == 1)?;
-        let token = place.entry.protocol.token(hold.number)?;
-        fx.end(tenure, End::Over);
-        self.hold = None;
-        self.slice.lost(place.engine.clock().now());
-        self.promote(place, fx);
-        Some(token)
     }
 }
 
@@ -83,7 +64,7 @@ pub(crate) struct Claim {
 #[derive(Debug, Default)]
 struct Held {
     /// By the last extension that was answered.
-    until: Option<Deadline>,
+    until: Option<Instant>,
     /// A release left, and its answer was not heard.
     may_be_released: bool,
     /// Nothing is claimed once a release was begun, whatever an extension is answered.
@@ -106,8 +87,7 @@ impl Claim {
 impl Handle {
     /// For how long a claim is good, by the last extension of it.
     pub(crate) fn claimed_for(&self, claim: &Claim) -> Option<Duration> {
-        let moment = self.engine.clock().moment();
-        let left = claim.lock().until?.effective(moment).saturating_duration_since(moment.date);
+        let left = claim.lock().until? - self.engine.now();
         Some(left).filter(|left| !left.is_zero())
     }
 
@@ -123,18 +103,16 @@ impl Handle {
         if claim.lock().released.is_some() {
             return Err(Error::NotHeld { name, guards: 0 });
         }
-        let term = Term::first(lease, None, self.engine.clock());
+        let until = LeaseRequest::first(lease, None, self.engine.now()).deadline();
         let lost = |cause| Error::Lost { name, cause, since: std::time::Instant::now() };
         match self.asked(Op::Extend, |_| ask(lease)).await.map_err(|failed| failed.error)? {
             Renewal::Renewed => {
-                let moment = self.engine.clock().moment();
-                if !term.holds(moment) {
+                if until <= self.engine.now() {
                     return Err(lost(LostCause::Expired));
                 }
                 let mut held = claim.lock();
-                let until = Deadline::by(term, moment);
                 if !held.let_go {
-                    held.until = held.until.filter(|known| until.at < known.effective(moment)).or(Some(until));
+                    held.until = held.until.max(Some(until));
                 }
                 Ok(())
             }

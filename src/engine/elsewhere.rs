@@ -86,10 +86,6 @@ impl HomeWatch {
     }
 
     /// The same for a call that is polled wherever it is awaited.
-    #[cfg_attr(
-        not(relatch_next),
-        expect(dead_code, reason = "for calls that need nothing of the runtime that polls them")
-    )]
     pub(super) fn poll_anywhere<T>(
         &mut self,
         engine: &Engine,

@@ -18,13 +18,11 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 
 use super::{
-    effects::Effects,
-    queue::Told,
-    registry::{Place, State},
+    entry::{Event, Name, Place},
     shared::Engine,
     tenure::{End, Loss, Tenure},
 };
-use crate::error::{Error, LostCause};
+use crate::error::LostCause;
 
 /// What became of the holds of a client that was [shut down](crate::Client::shutdown).
 ///
@@ -115,10 +113,8 @@ impl Engine {
         let places = self.places();
         let mut held = Vec::new();
         for place in &places {
-            let tenure = place.update(|state, fx| {
-                refuse(state, fx);
-                Some(Arc::clone(&state.hold.as_ref()?.tenure))
-            });
+            place.on(Event::Ending);
+            let tenure = place.look(|name, _| name.holder().map(Arc::clone));
             held.extend(tenure.map(|tenure| (Arc::clone(place.name()), tenure)));
         }
         held.iter().for_each(|(_, tenure)| tenure.stop());
@@ -131,7 +127,7 @@ impl Engine {
         let engine = Arc::clone(self);
         self.spawn(Box::pin(async move {
             // What is sent then, and who is asked for once more, has its own time.
-            let _ = timeout(grace, engine.until_all(places, |state| state.hold.is_none())).await;
+            let _ = timeout(grace, engine.until_all(places, |name| name.holder().is_none())).await;
             engine.finish(engine.end()).await;
         }));
     }
@@ -155,18 +151,14 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         let places = self.places();
         for place in &places {
-            place.update(|state, fx| {
-                refuse(state, fx);
-                state.leave_untaken(place, fx);
-                state.lose(place, LostCause::Closed, fx);
-            });
+            place.on(Event::Closed);
         }
         places
     }
 
     /// Waits until nothing is left to send, for a command timeout: what is not answered by then is left to its lease.
     async fn finish(self: &Arc<Self>, places: Vec<Place>) {
-        let _ = timeout(self.settings().command_timeout, self.until_all(places, State::is_settled)).await;
+        let _ = timeout(self.settings().command_timeout, self.until_all(places, Name::is_settled)).await;
         self.leave();
     }
 
@@ -189,25 +181,17 @@ impl Engine {
     }
 
     /// Waits until it is true of each. From then on it stays so.
-    async fn until_all(&self, mut places: Vec<Place>, is_it: fn(&State) -> bool) {
+    async fn until_all(&self, mut places: Vec<Place>, is_it: fn(&Name) -> bool) {
         loop {
             let mut told = pin!(self.settled.notified());
             told.as_mut().enable();
-            while places.pop_if(|place| is_it(&place.entry.lock())).is_some() {}
+            while places.pop_if(|place| is_it(&place.entry.lock().name)).is_some() {}
             if places.is_empty() {
                 return;
             }
             told.await;
         }
     }
-}
-
-/// Whoever waits, here or for the server, waits no more.
-fn refuse(state: &mut State, fx: &mut Effects) {
-    for waiter in state.queue.drain(false) {
-        fx.deliver(waiter.turn, Told::Failed(Error::Closed));
-    }
-    fx.nudge();
 }
 
 /// Kept by the driver at home: taken away with it when the runtime ends. From then on nobody would renew, and nothing is

@@ -1,12 +1,9 @@
-//! Holds that are asked for although no renewal is due: another server may answer for their keys, or the same one may have
-//! forgotten them. When that is so the line says; what is sent for a hold, and what its answer means, is in `watchdog.rs`.
+//! Entries are told when another server may answer for their keys, or the same one may have forgotten them. When that is so the
+//! line says; what is sent for it each name decides.
 
 use std::{
     future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
     vec,
 };
@@ -14,17 +11,9 @@ use std::{
 use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
-    batches::{DueRenewal, Placement},
-    clock::Moment,
-    date::Date,
-    effects::Effects,
-    registry::{Entry, Place, State},
+    driver::each,
+    entry::{Entry, Event, Place},
     shared::Engine,
-    watchdog::each,
-};
-use crate::{
-    backend::Dispatch,
-    rules::{Rule, without},
 };
 
 /// All holds of a client are asked for within this time, however many there are: not all in one moment, since what others
@@ -41,60 +30,19 @@ const LONGEST_STEP: Duration = Duration::from_millis(2);
 /// Whoever is later than so many pieces asks for all of them in one turn.
 const LATE: u32 = 10;
 
-/// How often the driver saw that another server may answer.
-#[derive(Debug, Default)]
-pub(super) struct Era(AtomicU64);
-
-impl Era {
-    fn begins(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// For what leaves now.
-    pub(super) fn number(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Whether another one was seen since this number. Asked under an entry's mutex: what comes before the driver looks at the
-    /// entry the driver asks for, and for the rest this is true.
-    pub(super) fn is_over(&self, number: u64) -> bool {
-        number != self.number()
-    }
-}
-
-/// What was known of the servers behind a name before a command left.
-#[derive(Clone, Copy)]
-pub(super) struct ServersSeen {
-    number: u64,
-    /// The key's own.
-    era: u64,
-}
-
 /// What the driver knows of the servers behind its line.
 pub(super) struct Eras {
     changes: watch::Receiver<u64>,
     /// The last change that was seen.
     latest: u64,
-    round: Option<Sweep>,
-    /// What the next round is for.
-    next: Option<Changed>,
-}
-
-/// Some change of the servers.
-#[derive(Clone, Copy)]
-struct Changed {
-    /// Only keys that changed after this.
-    after: u64,
-    /// What was asked for later, and answered, need not be asked for again.
-    seen: Date,
+    round: Option<Round>,
+    /// The servers have changed since it began: there is another one after it.
+    again: bool,
 }
 
 /// Every entry of a client, one piece after the other.
-struct Sweep {
+struct Round {
     entries: vec::IntoIter<Arc<Entry>>,
-    changed: Changed,
-    /// The last change that was seen before it began.
-    latest: u64,
     next: Instant,
     step: Duration,
 }
@@ -102,7 +50,7 @@ struct Sweep {
 impl Eras {
     pub(super) fn told_by(changes: watch::Receiver<u64>) -> Self {
         let latest = *changes.borrow();
-        Self { changes, latest, round: None, next: None }
+        Self { changes, latest, round: None, again: false }
     }
 
     /// Comes back when there is something new. Dropped, it takes nothing away.
@@ -113,65 +61,56 @@ impl Eras {
         }
     }
 
-    /// When the next piece is to leave.
+    /// When the next piece has its turn.
     pub(super) fn next(&self) -> Option<Instant> {
         self.round.as_ref().map(|round| round.next)
     }
 
-    /// Lets others have their turn, where the next piece is to leave already.
+    /// Lets others have their turn, where the next piece has its own already.
     pub(super) async fn pause(&self) {
         if self.next().is_some_and(|next| next <= Instant::now()) {
             yield_now().await;
         }
     }
 
-    /// The holds whose turn it is. Those that are asked for anyhow, or were since, are not among them.
-    pub(super) fn due(&mut self, engine: &Arc<Engine>, moment: Moment) -> Vec<(DueRenewal, Placement)> {
-        self.see(engine, moment);
-        let mut due = Vec::new();
-        let Some(round) = &mut self.round else { return due };
-        let (Changed { after, seen }, pieces) = (round.changed, round.pieces(moment.now));
-        let entries = round.entries.by_ref().take(pieces as usize * PIECE).map(|entry| ((), entry));
-        each(engine, entries, |place, (), state, fx| {
-            if after < place.era() {
-                due.extend(state.asked_anew(place, seen, moment, fx));
+    /// Tells those whose turn it is.
+    pub(super) fn tell(&mut self, engine: &Arc<Engine>, now: Instant) {
+        self.see(engine, now);
+        let Some(round) = &mut self.round else { return };
+        let pieces = round.pieces(now);
+        each(engine, round.entries.by_ref().take(pieces as usize * PIECE), |place| {
+            if place.sees_new_era() {
+                place.on(Event::NewEra);
             }
         });
         round.next += round.step * pieces;
         if round.entries.as_slice().is_empty() {
-            let next = self.next.take();
-            self.round = next.map(|changed| Sweep::begin(engine, changed, self.latest, WITHIN / 2, moment));
+            let again = std::mem::take(&mut self.again);
+            self.round = again.then(|| Round::begin(engine, WITHIN / 2, now));
         }
-        due
     }
 
     /// A round for what changed since the last one. Where that is not over it goes on, and is followed by another: one that began
     /// anew with each change would never come to its end where slots move one after the other.
-    fn see(&mut self, engine: &Arc<Engine>, moment: Moment) {
+    fn see(&mut self, engine: &Arc<Engine>, now: Instant) {
         let latest = *self.changes.borrow();
-        if latest == self.latest || without(Rule::NewServerIsAsked) {
+        if std::mem::replace(&mut self.latest, latest) == latest {
             return;
         }
-        let before = std::mem::replace(&mut self.latest, latest);
-        // Before the look at the entries: a grant of before that is answered after it is asked for by itself.
-        engine.era.begins();
-        let seen = moment.date;
         match &mut self.round {
-            None => self.round = Some(Sweep::begin(engine, Changed { after: before, seen }, latest, WITHIN, moment)),
+            None => self.round = Some(Round::begin(engine, WITHIN, now)),
             Some(round) => {
-                round.changed.seen = seen;
                 round.end_within(WITHIN / 2);
-                let after = self.next.map_or(round.latest, |next| next.after);
-                self.next = Some(Changed { after, seen });
+                self.again = true;
             }
         }
     }
 }
 
-impl Sweep {
-    fn begin(engine: &Arc<Engine>, changed: Changed, latest: u64, within: Duration, moment: Moment) -> Self {
+impl Round {
+    fn begin(engine: &Arc<Engine>, within: Duration, now: Instant) -> Self {
         let entries: Vec<_> = engine.places().into_iter().map(|place| place.entry).collect();
-        let mut round = Self { entries: entries.into_iter(), changed, latest, next: moment.now, step: LONGEST_STEP };
+        let mut round = Self { entries: entries.into_iter(), next: now, step: LONGEST_STEP };
         round.end_within(within);
         round
     }
@@ -182,7 +121,7 @@ impl Sweep {
         self.step = self.step.min(within / pieces);
     }
 
-    /// How many pieces are to leave now: one after the other, unless the driver is late.
+    /// How many pieces have their turn now: one after the other, unless the driver is late.
     fn pieces(&self, now: Instant) -> u32 {
         let Some(late) = now.checked_duration_since(self.next) else { return 0 };
         let missed = late.as_nanos() / self.step.as_nanos().max(1);
@@ -191,40 +130,9 @@ impl Sweep {
 }
 
 impl Place {
-    /// The latest change of the servers that this name's key saw.
-    fn era(&self) -> u64 {
-        self.engine.line().era(self.entry.protocol.key())
-    }
-
-    pub(super) fn servers_seen(&self) -> ServersSeen {
-        ServersSeen { number: self.engine.era.number(), era: self.era() }
-    }
-
-    /// Whether what was asked after this may have been answered by a server that answers no more. Asked under the entry's mutex.
-    pub(super) fn is_over(&self, seen: ServersSeen) -> bool {
-        self.engine.era.is_over(seen.number) && seen.era != self.era()
-    }
-
-    /// Whether a command was answered by a server that answers no more: that says nothing of what the present one has. `number`
-    /// was the era's before it left. Asked under the entry's mutex.
-    pub(super) fn is_outdated(&self, number: u64, dispatch: &Dispatch) -> bool {
-        let outdated = self.engine.era.is_over(number) && dispatch.left_in() != Some(self.era());
-        outdated && !without(Rule::GrantOfOldServerIsAskedFor)
-    }
-}
-
-impl State {
-    /// The hold, unless the present server was asked for it since.
-    fn asked_anew(
-        &mut self,
-        place: &Place,
-        seen: Date,
-        moment: Moment,
-        fx: &mut Effects,
-    ) -> Option<(DueRenewal, Placement)> {
-        self.expire_at(place, moment, fx);
-        let hold = self.hold.as_mut().filter(|hold| !hold.answered_since(seen))?;
-        hold.ask_now();
-        self.renewal_due(place, moment.date, moment, true)
+    /// Whether the servers behind this name's key have changed since it was told so last. From now on it was told.
+    pub(super) fn sees_new_era(&self) -> bool {
+        let era = self.engine.line().era(self.entry.protocol.key());
+        self.entry.told_era.swap(era, Ordering::Relaxed) != era
     }
 }

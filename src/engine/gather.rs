@@ -37,7 +37,6 @@ use crate::{
     error::{Error, Op, Result},
     lease::Lease,
     owner::Owner,
-    rules::{Rule, without},
 };
 
 /// Waits are of whole milliseconds.
@@ -205,9 +204,6 @@ impl Gather {
         let mut terms = if begins { self.terms } else { Terms::UNTIL_ALL };
         while let Some(missing) = self.sweep(handles, terms, &mut held).await? {
             if self.is_over() {
-                if without(Rule::GivenUpIsLetGo) {
-                    held.detach();
-                }
                 return match missing {
                     Missing::Busy => Ok(Gathered::Busy),
                     Missing::Unanswered(error) => Err(error),

@@ -9,16 +9,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{
     Protocol, Sight,
     guard::LockGuard,
-    hold::Hold,
     plan::Plan,
     request::{Acquire, TryAcquire, Unlock},
     share::Share,
     shared::Engine,
+    tenure::Tenure,
 };
 use crate::{
     backend::{Fault, Pending},
     error::{Error, Op, Result},
     owner::Owner,
+    state::{self, Hold, Instant as NameInstant},
 };
 
 /// A name of one client, as a primitive hands it out. A bad one answers at its first use.
@@ -26,6 +27,24 @@ use crate::{
 pub(crate) struct Handle {
     pub(super) engine: Arc<Engine>,
     pub(super) protocol: Result<Arc<dyn Protocol>>,
+}
+
+/// An owner's live hold, as it is now.
+pub(crate) struct HeldBy<'a> {
+    hold: &'a Hold<Arc<Tenure>, Arc<Tenure>>,
+    now: NameInstant,
+}
+
+impl HeldBy<'_> {
+    /// Guards and detached tickets.
+    pub(crate) fn granted(&self) -> u32 {
+        self.hold.granted()
+    }
+
+    /// How long it is good for unless it is renewed.
+    pub(crate) fn left(&self) -> Duration {
+        self.hold.until() - self.now
+    }
 }
 
 /// Why what was asked has no answer.
@@ -72,12 +91,10 @@ impl Handle {
     }
 
     /// What `read` says of the owner's live hold. No I/O.
-    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&HeldBy<'_>) -> R) -> Option<R> {
         let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
-        place.update(|state, fx| {
-            state.expire(&place, fx);
-            state.held_by(owner).map(|hold| read(hold))
-        })
+        let owner = state::Owner(owner.number());
+        place.look(|name, now| name.held_by(owner, now).map(|hold| read(&HeldBy { hold, now })))
     }
 
     /// Takes a detached ticket of the owner back, the newest first. No I/O.
@@ -87,14 +104,10 @@ impl Handle {
 
     pub(super) fn attached(&self, owner: &Owner) -> Option<Share> {
         let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
-        let (tenure, id) = place.update(|state, fx| {
-            state.expire(&place, fx);
-            let (tenure, id) = state.detached(owner)?;
-            let hold = state.hold_of(&tenure)?;
-            hold.tickets.iter_mut().filter(|ticket| ticket.id == id).for_each(|ticket| ticket.detached = false);
-            Some((tenure, id))
-        })?;
-        Some(Share::new(place, tenure, id))
+        let number = state::Owner(owner.number());
+        let (id, tenure) = place.change(|name, env, _| name.attach(number, env.now))?;
+        let waiter = Tenure::new(owner.clone(), None);
+        Some(Share::new(place, tenure, waiter, id))
     }
 
     /// Who holds, as the server sees it.

@@ -1,72 +1,100 @@
 //! How this engine's own tests look inside it.
 
-use super::{hold::Hold, registry::Place, shared::Engine};
+use super::{
+    entry::Place,
+    shared::Engine,
+    tries::{ACKNOWLEDGED_TRIES, TRIES, Tries},
+};
+use crate::state::HoldNumber;
 
-pub(super) use super::registry::Entry;
+pub(super) use super::entry::Entry;
 
-/// So many tasks tell the newest count of a hold.
-pub(super) const COUNT_TASKS: usize = 1;
+/// What tells the newest count of a hold is no task.
+pub(super) const COUNT_TASKS: usize = 0;
 
-/// Whether the last release of a hold waits for the answer to a count, which it makes needless.
-pub(super) const THE_END_WAITS_FOR_COUNTS: bool = true;
+/// Zero frees whatever the count is, and a link keeps its order.
+pub(super) const THE_END_WAITS_FOR_COUNTS: bool = false;
 
-/// Whether a release without an answer goes out on a new link only once its wait for the answer is over.
-pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = true;
+/// What is sent again on a new link leaves at once.
+pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = false;
 
-/// Whether a grant that was forced away before it was read is told to whoever asked, as a hold that is lost.
-pub(super) const A_FORCED_GRANT_IS_TOLD: bool = true;
+/// What stands for a name with all that is decided about it, for its owner's time with it and what that is told, for a guard, for
+/// an acquisition, which lies in no box of its own, and for an unlock, in bytes.
+pub(super) const ROOM: [usize; 5] = [544, 88, 80, 328, 224];
 
-/// Whether the answer to a forced release counts though whoever called for it was dropped.
-pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = false;
+/// It counts for nothing, and is asked for anew.
+pub(super) const A_FORCED_GRANT_IS_TOLD: bool = false;
 
-/// So many releases are sent in all for one that was passed over while replicas were waited for, and for those after it.
-pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 4;
+/// What was sent is the name's.
+pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = true;
 
-/// So many tasks there are for one that stands in line, with its own.
-pub(super) const TASKS_IN_LINE: usize = 2;
+/// Who comes late finds that it was passed over, and has nothing to let go of.
+pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 3;
 
-/// Whether a renewal is due by the grant though the one before it had to wait for its turn.
-pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = true;
+/// Who stands in line needs none but its own.
+pub(super) const TASKS_IN_LINE: usize = 1;
 
-/// Whether another server is asked for nothing more than whether a grant is there that nobody came for yet.
-pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = true;
+/// The next one is due a third of the lease after the last one left.
+pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = false;
 
-/// Whether a release of whoever was passed over goes before the others' tries, which wait for its answer.
-pub(super) const WHO_WAS_PASSED_OVER_IS_RELEASED: bool = false;
+/// What nobody came for is asked for again.
+pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = false;
 
-/// So many releases go behind a try that has no answer when its caller's wait is over, by then.
-pub(super) const RELEASES_OF_A_TRY_IN_DOUBT: usize = 0;
+/// Whatever was asked for it may have run.
+pub(super) const WHO_WAS_PASSED_OVER_IS_RELEASED: bool = true;
 
-/// What stands for a name, for its owner's time with it, for a guard, for an acquisition and for an unlock, in bytes.
-pub(super) const ROOM: [usize; 5] = [312, 40, 72, 192, 192];
+/// It is released at once.
+pub(super) const RELEASES_OF_A_TRY_IN_DOUBT: usize = 1;
 
 impl Place {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.
     pub(super) fn accounts_for(&self, number: u64) -> bool {
-        let state = self.entry.lock();
-        let held = |hold: &Hold| hold.number.0 == number && hold.count() > 0;
-        let released =
-            |it: &super::release::Releasing| it.number.0 == number || it.then.is_some_and(|then| then.0 == number);
-        state.hold.iter().chain(state.lost.iter()).any(held)
-            || state.contender.is_some()
-            || state.handing.is_some()
-            || state.releases.iter().any(released)
+        self.entry.lock().name.answers_for(HoldNumber(number))
     }
 
     /// Whether a release was decided and is not answered.
     pub(super) fn releases(&self) -> bool {
-        !self.entry.lock().releases.is_empty()
+        !self.entry.lock().name.releases.is_empty()
     }
 
     /// Whether a turn was given that nobody took.
     pub(super) fn missed_turns(&self) -> bool {
-        self.entry.lock().missed.is_some()
+        self.entry.lock().name.untaken != Default::default()
     }
 }
 
 impl Engine {
-    /// Old copies of all names that are watched for.
+    /// Names that watch for old copies.
     pub(super) fn old_copies(&self) -> usize {
-        self.watched().count()
+        self.entries().iter().map(|entry| entry.lock().name.old.len()).sum()
+    }
+}
+
+impl Tries {
+    /// Places for tries of callers, for those in line, and for those that replicas are to know of.
+    pub(super) fn free(&self) -> [Places<'_>; 3] {
+        [(0, TRIES), (TRIES, TRIES), (0, ACKNOWLEDGED_TRIES)].map(|(below, all)| Places { tries: self, below, all })
+    }
+}
+
+pub(super) struct Places<'a> {
+    tries: &'a Tries,
+    below: usize,
+    all: usize,
+}
+
+impl Places<'_> {
+    pub(super) fn available_permits(&self) -> usize {
+        self.all - self.tries.under_way().saturating_sub(self.below).min(self.all)
+    }
+
+    pub(super) fn forget_permits(&self, count: usize) -> usize {
+        let count = count.min(self.available_permits());
+        self.tries.occupy(count);
+        count
+    }
+
+    pub(super) fn add_permits(&self, count: usize) {
+        self.tries.vacate(count);
     }
 }

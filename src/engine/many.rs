@@ -9,7 +9,6 @@ use super::{outcome::Released, share::Share, tenure::Tenure, together::Together}
 use crate::{
     error::{Error, Result},
     owner::Owner,
-    rules::{Rule, without},
 };
 
 /// One share of each of several holds, in the order in which they were taken: never empty.
@@ -36,14 +35,12 @@ impl Many {
     pub(super) async fn let_go(&self) -> Result<Released> {
         let released = Together::new(self.each().rev().map(|share| Box::pin(share.let_go()))).await;
         // Not in the poll that began it, however near the server is: whoever works under them sees first that they are gone.
-        #[cfg(relatch_next)]
         tokio::task::yield_now().await;
         left_of(released)
     }
 
     pub(super) fn is_held(&self) -> bool {
-        let counted = if without(Rule::LossOfPartEndsAll) { 1 } else { self.shares.0.len() };
-        self.shares.0[..counted].iter().all(Share::is_held)
+        self.each().all(Share::is_held)
     }
 
     pub(super) fn expires_in(&self) -> Option<Duration> {
@@ -53,8 +50,7 @@ impl Many {
     }
 
     pub(super) async fn lost(&self) -> Error {
-        let heard = if without(Rule::LossOfPartIsTold) { 1 } else { self.shares.0.len() };
-        future::select_all(self.shares.0[..heard].iter().map(|share| Box::pin(share.lost()))).await.0
+        future::select_all(self.each().map(|share| Box::pin(share.lost()))).await.0
     }
 
     pub(super) fn cancellation(&self) -> CancellationToken {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{guard::LockGuard, outcome::Released, tenure::Tenure};
-use crate::error::{Error, Result};
+use super::{entry::Event, guard::LockGuard, outcome::Released};
+use crate::{
+    error::{Error, Result},
+    state::Note,
+};
 
 /// The guard of whoever does the work. Dropped, the hold is released, whoever else still has a share of the guard.
 #[derive(Debug)]
@@ -26,19 +29,13 @@ impl NotedGuard {
     pub(crate) async fn work<W: Future>(&self, work: W) -> Result<W::Output> {
         let mut done = None;
         let all = async {
-            self.tenures(Tenure::begins);
+            self.0.note(Note::Failure);
             done = Some(work.await);
         };
         let lasted = self.0.protect(all).await;
         match done {
             Some(output) => Ok(output),
             None => Err(lasted.err().unwrap_or_else(|| Error::NotHeld { name: self.0.name().into(), guards: 0 })),
-        }
-    }
-
-    fn tenures(&self, notes: fn(&Tenure)) {
-        if let Some(share) = self.0.only() {
-            notes(&share.tenure);
         }
     }
 
@@ -49,7 +46,7 @@ impl NotedGuard {
 
     /// Releases the hold: what was done under it is done.
     pub(crate) async fn unlock_succeeded(&self) -> Result<Released> {
-        self.tenures(Tenure::succeeds);
+        self.0.note(Note::Success);
         self.0.unlock().await
     }
 }
@@ -58,7 +55,19 @@ impl LockGuard {
     /// What was to be done under it was not begun.
     pub(crate) fn note_unbegun(&self) {
         if let Some(share) = self.only() {
-            share.tenure.never_began();
+            share.place.change(|name, env, effects| {
+                if !matches!(name.note_of(share.id), Some(Note::Success(_))) {
+                    name.on(Event::Noted { id: share.id, note: Note::Unused }, env, effects);
+                }
+            });
+        }
+    }
+
+    /// What is said of it with its release.
+    fn note(&self, note: impl Fn(u64) -> Note) {
+        if let Some(share) = self.only() {
+            let note = note(share.tenure.fence().unwrap_or(0));
+            share.place.on(Event::Noted { id: share.id, note });
         }
     }
 }

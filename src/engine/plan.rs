@@ -1,30 +1,21 @@
 //! What was asked for, before the first poll; then it is checked, and done. The futures that users hold, which do so, are in
 //! `request.rs`, and what an acquisition is in `acquisition.rs`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::task;
 
 use super::{
-    acquisition::{self, Acquiring, Acquisition},
+    acquisition::Acquisition,
     ask::{Ask, Patience},
+    detached::UnlockingDetached,
     handle::{Handle, Nesting},
-    outcome::{Outcome, Released, not_yet},
-    registry::State,
-    share::Share,
     shared::Engine,
-    telling,
-    tenure::Tenure,
-    unlock,
 };
 use crate::{
     error::{Error, Result},
     lease::{self, Lease, Wait},
     owner::Owner,
-    spare::{Boxes, Reused, Spare},
 };
 
 /// What a caller may say of a request before its first poll.
@@ -57,9 +48,6 @@ pub(super) struct Plan {
     /// Who polled first, or first after it was begun anew.
     task: Option<task::Id>,
     task_of: TaskOf,
-    elsewhere: bool,
-    /// When somebody began to wait; nothing where no wait ends.
-    began: Option<Instant>,
 }
 
 /// Which task asks.
@@ -72,15 +60,7 @@ enum TaskOf {
 
 impl Plan {
     pub(super) fn new(handle: Handle, nesting: Nesting) -> Self {
-        Self {
-            handle,
-            nesting,
-            options: Options::default(),
-            task: None,
-            task_of: TaskOf::Poller,
-            elsewhere: false,
-            began: None,
-        }
+        Self { handle, nesting, options: Options::default(), task: None, task_of: TaskOf::Poller }
     }
 
     /// For a caller who waits for several, wherever this one is polled.
@@ -97,18 +77,6 @@ impl Plan {
         if let TaskOf::Poller = self.task_of {
             self.task = task::try_id();
         }
-        self.began = self.options.wait.map(|_| Instant::now());
-    }
-
-    /// From now on it is awaited elsewhere: all but the owner and its task is settled at home.
-    pub(super) fn carry(&mut self) {
-        self.elsewhere = true;
-    }
-
-    /// What was waited for since it began counts, where it is begun anew.
-    pub(super) fn waited(&mut self) {
-        let waited = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(waited));
     }
 
     /// The name as an error has it.
@@ -123,7 +91,7 @@ impl Plan {
         let patience = waits.patience(self.options.wait, &self.handle.engine);
         let owner = self.options.whose(self.nesting).map_err(|error| self.said(error))?;
         let nests = self.nesting == Nesting::Current;
-        Ok(Ask { owner, lease, max_hold, patience, task: self.task, nests, elsewhere: self.elsewhere })
+        Ok(Ask { owner, lease, max_hold, patience, task: self.task, nests })
     }
 
     /// What is wrong with an option, and of which lock.
@@ -131,86 +99,20 @@ impl Plan {
         error.for_lock(self.handle.name())
     }
 
-    pub(super) fn acquire(&self, waits: Waits) -> Acquiring {
+    pub(super) fn acquire(&self, waits: Waits) -> Acquisition {
         let ask = match self.check(waits) {
             Ok(ask) => ask,
-            Err(error) => return acquisition::refused(error),
+            Err(error) => return Acquisition::refused(error),
         };
         let Handle { engine, protocol } = &self.handle;
-        let Ok(protocol) = protocol else { return acquisition::refused(Error::Closed) };
-        Acquisition::start(Arc::clone(engine), Arc::clone(protocol), ask)
+        let Ok(protocol) = protocol else { return Acquisition::refused(Error::Closed) };
+        Acquisition::start(engine, protocol, ask)
     }
 
-    pub(super) fn unlock(&self) -> Reused<Result<Released>> {
+    pub(super) fn unlock(&self) -> UnlockingDetached {
         let owner = self.options.owner.clone().unwrap_or_else(Owner::current);
-        let handle = self.handle.clone();
-        Reused::new(&UNLOCKS, async move {
-            let protocol = handle.ready()?;
-            let not_held = |guards| Error::NotHeld { name: Arc::clone(protocol.name()), guards };
-            let Some(place) = handle.engine.find(protocol.key()) else { return Err(not_held(0)) };
-            let found = place.update(|state, fx| {
-                state.expire(&place, fx);
-                match state.detached(&owner) {
-                    // Taken in the same step, so that nobody else gets it too.
-                    Some((tenure, id)) => {
-                        if let Some(hold) = state.hold_of(&tenure) {
-                            hold.tickets.iter_mut().filter(|it| it.id == id).for_each(|it| it.detached = false);
-                        }
-                        Unlockable::Ticket(Share::new(place.clone(), tenure, id))
-                    }
-                    None => match state.ending_of(&owner) {
-                        Some(outcome) => Unlockable::UnderWay(outcome),
-                        None => match state.held_by(&owner) {
-                            Some(hold) if hold.counting.tells_of_unlock() => {
-                                Unlockable::Untold { tenure: Arc::clone(&hold.tenure), left: hold.count() }
-                            }
-                            hold => Unlockable::Nothing { guards: hold.map_or(0, |hold| hold.granted()) },
-                        },
-                    },
-                }
-            });
-            match found {
-                Unlockable::Ticket(guard) => guard.unlock_detached().await,
-                Unlockable::Untold { tenure, left } => {
-                    unlock::told_of_detached(telling::tell(place, tenure, left).await, left)
-                }
-                Unlockable::Nothing { guards } => Err(not_held(guards)),
-                Unlockable::UnderWay(outcome) => {
-                    let within = handle.engine.settings().command_timeout;
-                    outcome.wait(within).await.unwrap_or_else(|| Err(not_yet(place.name())))
-                }
-            }
-        })
+        UnlockingDetached::begin(&self.handle, owner)
     }
-}
-
-/// What an owner without a guard may still unlock.
-enum Unlockable {
-    Ticket(Share),
-    /// An earlier `unlock` of it is not answered yet.
-    UnderWay(Arc<Outcome>),
-    /// Nor is the count that one left.
-    Untold {
-        tenure: Arc<Tenure>,
-        left: u32,
-    },
-    Nothing {
-        guards: u32,
-    },
-}
-
-impl State {
-    /// The newest detached ticket of an owner; of a live hold before a lost one.
-    pub(super) fn detached(&self, owner: &Owner) -> Option<(Arc<Tenure>, u64)> {
-        self.hold.iter().chain(self.lost.iter()).filter(|hold| hold.owner() == owner).find_map(|hold| {
-            let ticket = hold.tickets.iter().rfind(|ticket| ticket.detached)?;
-            Some((Arc::clone(&hold.tenure), ticket.id))
-        })
-    }
-}
-
-thread_local! {
-    static UNLOCKS: Boxes<Result<Released>> = const { Spare::new() };
 }
 
 /// How long the caller of a request waits.

@@ -24,7 +24,6 @@ use crate::{
     error::{Error, Op, Result},
     name::Shown,
     owner::Owner,
-    rules::{Rule, without},
 };
 
 /// Locks that are taken together: each once, in the order in which everybody takes them.
@@ -142,9 +141,7 @@ fn in_order(what: &'static str, mut handles: Vec<Handle>) -> Result<Box<[Handle]
         let why = format!("lock {} is in it as two kinds of lock, and can be one of them only", Shown(&name));
         return Err(Error::invalid(what, why));
     }
-    if !without(Rule::PartsInOneOrder) {
-        handles.sort_by_cached_key(key);
-    }
+    handles.sort_by_cached_key(key);
     Ok(handles.into())
 }
 

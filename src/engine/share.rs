@@ -5,7 +5,10 @@ use std::{
     fmt,
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
@@ -15,40 +18,54 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    effects::Effects,
-    hold::Hold,
+    ask::lease_of,
+    entry::{Event, Place},
     minding::Minding,
     outcome::Released,
     plan::Terms,
-    registry::Place,
     tenure::{End, Tenure},
-    unlock::Stage,
 };
 use crate::{
     error::{Error, Result},
     owner::Owner,
+    state::{Hold, Id},
 };
 
 /// One acquisition's share of a hold.
 pub(crate) struct Share {
     pub(super) place: Place,
     pub(super) tenure: Arc<Tenure>,
-    pub(super) ticket: u64,
+    /// Its own acquisition, which is told what becomes of its end.
+    pub(super) waiter: Arc<Tenure>,
+    pub(super) id: Id,
     /// It was asked for something.
-    pub(super) touched: AtomicBool,
+    touched: AtomicBool,
     /// It is one of several, and may end because of another one. A value that the compiler can tell one of many guards by.
     pub(super) together: bool,
-    pub(super) stage: Mutex<Stage>,
+    stage: Mutex<Stage>,
     /// This share ended; the hold may go on without it.
-    pub(super) released: OnceBox<Notify>,
+    released: OnceBox<Notify>,
+}
+
+/// How far a guard's end has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Held,
+    /// It was decided, and is not answered.
+    Ending,
+    /// The same, and somebody was told why.
+    Failed,
+    /// Most end well, so none has room for more than that.
+    Over(std::result::Result<Released, Box<Error>>),
 }
 
 impl Share {
-    pub(super) fn new(place: Place, tenure: Arc<Tenure>, ticket: u64) -> Self {
+    pub(super) fn new(place: Place, tenure: Arc<Tenure>, waiter: Arc<Tenure>, id: Id) -> Self {
         Self {
             place,
             tenure,
-            ticket,
+            waiter,
+            id,
             touched: AtomicBool::new(false),
             together: false,
             stage: Mutex::new(Stage::Held),
@@ -56,13 +73,25 @@ impl Share {
         }
     }
 
+    /// It is asked for something.
+    pub(super) fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_touched(&self) -> bool {
+        self.together || self.touched.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn is_held(&self) -> bool {
-        self.look(|_| ()).is_some()
+        self.look(|_, _| ()).is_some()
     }
 
     pub(super) fn expires_in(&self) -> Option<Duration> {
-        let moment = self.place.engine.clock().moment();
-        self.look(|hold| hold.deadline(moment).saturating_duration_since(moment.now))
+        self.look(|hold, now| hold.until() - now)
     }
 
     pub(super) async fn lost(&self) -> Error {
@@ -81,6 +110,11 @@ impl Share {
             Some(error) if !self.is_let_go() => error,
             _ => std::future::pending().await,
         }
+    }
+
+    /// Whether this guard's share was released, and not lost before.
+    fn is_let_go(&self) -> bool {
+        !matches!(&*self.stage(), Stage::Held | Stage::Over(Err(_)))
     }
 
     pub(super) fn cancellation(&self) -> CancellationToken {
@@ -125,8 +159,14 @@ impl Share {
         .await;
     }
 
+    pub(super) fn is_released(&self) {
+        if let Some(released) = self.released.get() {
+            released.notify_waiters();
+        }
+    }
+
     pub(super) fn hold_count(&self) -> u32 {
-        self.look(Hold::granted).unwrap_or(0)
+        self.look(|hold, _| hold.granted()).unwrap_or(0)
     }
 
     pub(super) fn fence(&self) -> Option<u64> {
@@ -146,89 +186,78 @@ impl Share {
 
     pub(super) fn detach(self) -> Owner {
         let mut stage = self.stage();
-        let mut fx = Effects::default();
         if matches!(*stage, Stage::Held) {
-            let detached = self.place.change(&mut fx, |state, _| {
-                let hold = state.hold_of(&self.tenure)?;
-                hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?.detached = true;
-                Some(())
+            let kept = self.place.change(|name, env, effects| {
+                let kept = name.has_ticket(self.id);
+                name.on(Event::Detached { id: self.id }, env, effects);
+                kept
             });
-            if detached.is_some() {
+            if kept {
                 *stage = Stage::Over(Ok(Released::StillHeld(0)));
             }
         }
         drop(stage);
-        fx.run(&self.place);
         self.tenure.owner.clone()
     }
 
     /// It was taken on other terms, for others were missing: now these are true of it, from this instant on. False if it was
     /// lost meanwhile.
     pub(super) fn settle(&self, Terms { lease, max_hold }: Terms, since: Instant) -> bool {
-        let settled = self.place.update(|state, fx| {
-            state.expire(&self.place, fx);
-            let hold = state.live(&self.tenure)?;
-            let ticket = hold.tickets.iter_mut().find(|ticket| ticket.id == self.ticket)?;
-            *ticket = ticket.on_terms(lease, max_hold, since.into());
-            hold.floor = hold.floor.max(ticket.floor);
-            Some(())
-        });
+        let since = self.place.engine.instant(since);
+        self.place.on(Event::Settle { id: self.id, lease: lease_of(lease), max_hold, since });
         if max_hold.is_some() {
             self.tenure.may_end_sooner();
         }
-        settled.is_some()
+        self.place.look(|name, now| name.is_held(self.id, now))
     }
 
     /// Others are missing: nobody works under it until it is taken with them, and dropped before that it is no mistake.
     pub(super) fn gathered(&mut self) {
         self.touch();
         self.together = true;
-        self.place.update(|state, _| {
-            if let Some(hold) = state.live(&self.tenure) {
-                hold.tickets.iter_mut().filter(|it| it.id == self.ticket).for_each(|it| it.gathered = true);
-            }
-        });
+        self.place.change(|name, _, _| name.gather(self.id));
+    }
+
+    /// It is there, and nobody has it until its owner takes it.
+    pub(super) fn leave(&self) {
+        self.place.change(|name, _, _| name.offer_again(self.id));
+    }
+
+    /// Whether it is still there, and from now on its owner's.
+    pub(super) fn take(&self) -> bool {
+        self.place.take(self.id)
     }
 
     /// Reads from the live hold, if this share of it lasts.
-    pub(super) fn look<R>(&self, read: impl FnOnce(&Hold) -> R) -> Option<R> {
+    fn look<R>(&self, read: impl FnOnce(&Hold<Arc<Tenure>, Arc<Tenure>>, crate::state::Instant) -> R) -> Option<R> {
         self.touch();
-        self.place.look_at(&self.tenure, self.ticket, read)
+        let looked = self.place.look(|name, now| name.held_under(self.id, now).map(|hold| read(hold, now)));
+        if looked.is_none() && self.tenure.end().is_none() {
+            // A timer would tell soon.
+            self.check();
+        }
+        looked
     }
 
     /// Notices now what a timer would tell soon, or a withdrawn command noticed first.
     pub(super) fn check(&self) {
         self.touch();
-        self.place.update(|state, fx| state.expire(&self.place, fx));
+        self.place.on(Event::Tick);
     }
 
     pub(super) fn why_not_held(&self) -> Error {
-        self.place.why_not_held(&self.tenure)
+        if self.tenure.end().is_none() {
+            self.check();
+        }
+        match self.tenure.end() {
+            Some(End::Lost(loss)) => loss.error(self.place.name()),
+            _ => Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 },
+        }
     }
 }
 
 impl fmt::Debug for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share").field("name", self.place.name()).field("ticket", &self.ticket).finish_non_exhaustive()
-    }
-}
-
-impl Place {
-    /// Reads from the live hold, if the ticket still has its share of it.
-    pub(super) fn look_at<R>(&self, tenure: &Arc<Tenure>, ticket: u64, read: impl FnOnce(&Hold) -> R) -> Option<R> {
-        self.update(|state, fx| {
-            state.expire(self, fx);
-            let hold = state.live(tenure)?;
-            hold.ticket(ticket)?;
-            Some(read(hold))
-        })
-    }
-
-    pub(super) fn why_not_held(&self, tenure: &Tenure) -> Error {
-        self.update(|state, fx| state.expire(self, fx));
-        match tenure.end() {
-            Some(End::Lost(loss)) => loss.error(self.name()),
-            _ => Error::NotHeld { name: Arc::clone(self.name()), guards: 0 },
-        }
+        f.debug_struct("Share").field("name", self.place.name()).field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -1,47 +1,47 @@
 //! What all primitives of one client share: its settings, its counter, its entries by name, and its end. What happens at
-//! one name is in `registry.rs`.
+//! one name is in `entry.rs`.
 
 use std::{
-    borrow::Borrow,
     collections::HashSet,
     fmt,
-    hash::{BuildHasher, Hash, Hasher, RandomState},
+    hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use dashmap::DashMap;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::Notify, time};
 use uuid::Uuid;
 
 use super::{
-    Clock, HoldNumber, Protocol,
+    Clock,
     alarm::Alarms,
     by_place::ByPlace,
     circles::Queued,
+    clock::Moment,
+    date::{Date, nanos},
+    driver,
     dropped_at_once::DroppedAtOnce,
-    effects::{Effects, millis},
     ending::{HomeEnds, WindingDown},
-    era::{Era, Eras},
+    entry::{Entry, Place},
+    force::Seen,
     home::Home,
-    kinds::{in_use_as_another, in_use_with_other_options},
+    log::millis,
     reap::Watched,
-    registry::{Entry, Place, State},
+    registry::ByKey,
+    renew::Renewals,
     schedule::Schedule,
     tries::Tries,
     unheard::Unheard,
-    watchdog,
 };
 use crate::{
     backend::{Line, Replicas},
     chance::Chance,
-    error::{Error, Result},
-    lease::Lease,
     name::Field,
-    rules::{Rule, without},
+    state::{self, Grants, Instant},
 };
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
@@ -80,9 +80,9 @@ pub(crate) struct Engine {
     /// For calls that are awaited elsewhere, once there is one.
     pub(super) alarm: OnceLock<Alarms>,
     chance: Chance,
-    entries: DashMap<ByKey, ()>,
+    pub(super) entries: DashMap<ByKey, ()>,
     /// Entries that were made so far.
-    made: AtomicU64,
+    pub(super) made: AtomicU64,
     schedule: Arc<Schedule>,
     /// One counter for holds, tickets and waiters: none is ever drawn twice.
     numbers: AtomicU64,
@@ -90,7 +90,6 @@ pub(crate) struct Engine {
     /// No acquisition begins any more but nested ones.
     pub(super) ending: AtomicBool,
     pub(super) closed: AtomicBool,
-    pub(super) era: Era,
     pub(super) unheard: ByPlace<Unheard>,
     pub(super) shutdown: OnceLock<Arc<WindingDown>>,
     /// Told whenever something changes at an entry that holds nothing, for the end.
@@ -101,11 +100,16 @@ pub(crate) struct Engine {
     warned: Mutex<HashSet<u64>>,
     dropped_at_once: DroppedAtOnce,
     pub(super) queued: Queued,
+    pub(super) watched: Watched,
     hears: AtomicBool,
+    /// Somebody hears what is said of acquisitions, or did once.
+    heard: AtomicBool,
     /// It was not said yet that the server denies to publish.
     tells: AtomicBool,
     reaches: AtomicBool,
-    watched: Arc<Watched>,
+    seen: Seen,
+    renewals: Arc<Renewals>,
+    state_settings: state::Settings,
 }
 
 impl Engine {
@@ -127,7 +131,6 @@ impl Engine {
             tries: ByPlace::default(),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            era: Era::default(),
             unheard: ByPlace::default(),
             shutdown: OnceLock::new(),
             settled: Notify::new(),
@@ -135,15 +138,19 @@ impl Engine {
             hasher: RandomState::new(),
             warned: Mutex::default(),
             queued: Queued::default(),
+            watched: Watched::default(),
             dropped_at_once: DroppedAtOnce::default(),
             hears: AtomicBool::new(true),
+            heard: AtomicBool::new(false),
             tells: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
-            watched: Arc::default(),
+            seen: Seen::default(),
+            renewals: Arc::default(),
+            state_settings: state_settings(&settings),
         });
         if engine.home.runtime().is_ok() {
-            let (ends, slept, eras) = (HomeEnds::of(&engine), engine.clock.slept(), Eras::told_by(engine.line.eras()));
-            let driver = watchdog::drive(Arc::downgrade(&engine), schedule, slept, eras);
+            let ends = HomeEnds::of(&engine);
+            let driver = driver::drive(&engine);
             engine.spawn(Box::pin(async move {
                 let _ends = ends;
                 driver.await;
@@ -177,21 +184,37 @@ impl Engine {
         &self.chance
     }
 
-    /// How long a hold of this kind is promised for.
-    pub(crate) fn lease(&self, lease: Lease) -> Duration {
-        match lease {
-            Lease::Watchdog => self.settings.watchdog_timeout,
-            Lease::Fixed(lease) => lease,
-        }
+    pub(super) fn state_settings(&self) -> &state::Settings {
+        &self.state_settings
     }
 
-    pub(super) fn schedule(&self) -> &Schedule {
+    /// The instant by which names count: it runs on while the machine sleeps.
+    pub(super) fn now(&self) -> Instant {
+        let Moment { date, slept, .. } = self.clock.moment();
+        instant(date, slept)
+    }
+
+    /// One of tokio's clock, as things are.
+    pub(super) fn instant(&self, at: time::Instant) -> Instant {
+        instant(at.into(), self.clock.slept())
+    }
+
+    /// The other way round.
+    pub(super) fn tokio(&self, at: Instant) -> time::Instant {
+        let nanos = at.as_nanos().saturating_sub(nanos(self.clock.slept()));
+        Date::after_first(nanos).into()
+    }
+
+    pub(super) fn renewals(&self) -> &Arc<Renewals> {
+        &self.renewals
+    }
+
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub(super) fn schedule(&self) -> &Arc<Schedule> {
         &self.schedule
-    }
-
-    /// The old copies of all names that are watched for.
-    pub(super) fn watched(&self) -> &Arc<Watched> {
-        &self.watched
     }
 
     /// Every entry, in no order, as a list: nothing is worked on while a shard of the map is locked.
@@ -209,14 +232,6 @@ impl Engine {
 
     pub(super) fn draw(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(super) fn draw_hold(&self) -> HoldNumber {
-        if without(Rule::NumberPerHold) { HoldNumber(0) } else { HoldNumber(self.draw()) }
-    }
-
-    pub(super) fn downgrade(self: &Arc<Self>) -> Weak<Self> {
-        Arc::downgrade(self)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -237,6 +252,16 @@ impl Engine {
     pub(super) fn first_time(&self, what: &'static str, name: &str) -> bool {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.len() < WARNED && warned.insert(self.hasher.hash_one((what, name)))
+    }
+
+    /// An acquisition began of which somebody hears.
+    pub(super) fn is_heard(&self) {
+        self.heard.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was one. Where there was none nobody looks for whom to tell of.
+    pub(super) fn was_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// Guards that are dropped at once.
@@ -268,55 +293,6 @@ impl Engine {
         }
     }
 
-    /// The entry of a key that is known, if it has one.
-    pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<Place> {
-        let entry = Arc::clone(&self.entries.get(key)?.key().0);
-        Some(Place { engine: Arc::clone(self), entry })
-    }
-
-    /// The entry of a protocol's key.
-    fn place(self: &Arc<Self>, protocol: &Arc<dyn Protocol>) -> Place {
-        if let Some(place) = self.find(protocol.key()) {
-            return place;
-        }
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let made = Arc::new(Entry::new(number, Arc::clone(protocol), self.settings.handover_slice));
-        // Another may have made one meanwhile: that one stays.
-        let entry = Arc::clone(&self.entries.entry(ByKey(made)).or_default().key().0);
-        Place { engine: Arc::clone(self), entry }
-    }
-
-    /// Works on a protocol's entry, whichever is in the registry at that moment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] where another primitive has the key; [`Error::Closed`].
-    pub(super) fn at<R>(
-        self: &Arc<Self>,
-        protocol: &Arc<dyn Protocol>,
-        mut change: impl FnMut(&Place, &mut State, &mut Effects) -> R,
-    ) -> Result<R> {
-        loop {
-            if self.is_closed() {
-                return Err(Error::Closed);
-            }
-            let place = self.place(protocol);
-            if let Some(error) = in_use_as_another(&*place.entry.protocol, &**protocol) {
-                return Err(error);
-            }
-            if place.entry.protocol.options() != protocol.options() {
-                if self.replaces(&place.entry) {
-                    continue;
-                }
-                return Err(in_use_with_other_options(&**protocol));
-            }
-            let done = place.update(|state, fx| (!state.dead).then(|| change(&place, state, fx)));
-            if let Some(done) = done {
-                return Ok(done);
-            }
-        }
-    }
-
     /// Lets the links go, and forgets everything; a thread of its own ends.
     pub(super) fn leave(self: &Arc<Self>) {
         self.schedule.end();
@@ -330,51 +306,33 @@ impl Engine {
         }
         self.home.leave();
     }
-
-    /// Forgets an entry that has nothing to remember.
-    pub(super) fn forget(&self, entry: &Arc<Entry>, now: Instant) {
-        self.forget_if(entry, |state| state.is_idle() && state.slice.remembers_until() <= Some(now.into()));
-    }
-
-    /// Forgets an entry that nobody uses, for one with other options; false where somebody does.
-    fn replaces(&self, entry: &Arc<Entry>) -> bool {
-        self.forget_if(entry, |state| state.is_idle());
-        entry.lock().dead
-    }
-
-    fn forget_if(&self, entry: &Arc<Entry>, is_idle: impl Fn(&State) -> bool) {
-        self.entries.remove_if(&**entry.protocol.key(), |found, ()| {
-            let mut state = entry.lock();
-            let idle = Arc::ptr_eq(&found.0, entry) && is_idle(&state);
-            state.dead = state.dead || idle;
-            idle
-        });
-    }
 }
 
-/// An entry as the registry knows it: by its key, of which it has the only copy.
-struct ByKey(Arc<Entry>);
-
-impl Borrow<str> for ByKey {
-    fn borrow(&self) -> &str {
-        self.0.protocol.key()
-    }
+/// By a clock that runs on while the machine sleeps, which it did for so long.
+pub(super) fn instant(date: Date, slept: Duration) -> Instant {
+    Instant::from_nanos(date.since_first() + nanos(slept))
 }
 
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // As its borrowed form hashes.
-        str::hash(self.0.protocol.key(), state);
+/// Whoever is there comes for what it is given within this part of a watchdog timeout, if that is no longer than a busy machine
+/// takes for it, and no shorter than most do.
+const SHORT_TURN: u32 = 64;
+const ENOUGH: Duration = Duration::from_millis(50);
+const SHORTEST_TURN: Duration = Duration::from_millis(5);
+
+/// What a name needs of them.
+fn state_settings(settings: &Settings) -> state::Settings {
+    state::Settings {
+        watchdog: settings.watchdog_timeout,
+        command_timeout: settings.command_timeout,
+        unreachable_after: settings.unreachable_after,
+        slice: settings.handover_slice,
+        cool_down: settings.handover_slice,
+        in_line: settings.in_line(),
+        turns: (settings.watchdog_timeout / 2, (settings.watchdog_timeout / SHORT_TURN).clamp(SHORTEST_TURN, ENOUGH)),
+        grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },
+        ..state::Settings::default()
     }
 }
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.protocol.key() == other.0.protocol.key()
-    }
-}
-
-impl Eq for ByKey {}
 
 impl Drop for Engine {
     fn drop(&mut self) {

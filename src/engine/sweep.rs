@@ -9,7 +9,6 @@ use std::{
 use super::{many::Shares, share::Share};
 use crate::{
     error::{Error, Result},
-    rules::{Rule, without},
 };
 
 /// Why the first one that is missing is.
@@ -75,11 +74,8 @@ impl<F> Sweep<F> {
     fn let_go_behind(&mut self) {
         let Some((first, _)) = self.missing else { return };
         for one in self.asked[first..].iter_mut().rev() {
-            if let Asked::Granted(_) = one
-                && let Asked::Granted(share) = std::mem::replace(one, Asked::Missing)
-                && without(Rule::BehindMissingIsLetGo)
-            {
-                share.detach();
+            if let Asked::Granted(_) = one {
+                *one = Asked::Missing;
             }
         }
     }

@@ -1,122 +1,115 @@
-//! How many tries of one client are under way at a time. Waiters that are all woken at once never stand before renewals and
-//! releases, and on a long way no fewer are answered in the same time than on a short one.
+//! How many tries of one client are under way at a time where one server is. Waiters that are all woken at once never stand
+//! before renewals and releases, and on a long way no fewer are answered in the same time than on a short one.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
-/// So many of each half are in flight where the server is near.
+use super::{
+    clock::Moment,
+    entry::{Entry, Place},
+    flights::Landed,
+};
+use crate::state::{Command, TryPlace};
+
+/// Twice so many are in flight where the server is near.
 pub(super) const TRIES: usize = 64;
 
 /// So many of those whose grants replicas are to know of: they share questions over a link of their own, on which nobody else
 /// stands behind them.
 pub(super) const ACKNOWLEDGED_TRIES: usize = 4096;
 
-/// One half is for callers that poll their own try, who may stop polling and keep their place; the other for those that come
-/// when the first is taken, whose tries run in the background and always end.
-#[derive(Debug)]
-pub(super) struct Tries {
-    at_hand: Places,
-    queued: Places,
-    acknowledged: Semaphore,
-}
+#[derive(Default)]
+pub(super) struct Tries(Mutex<Turns>);
 
-/// Places for one half.
-#[derive(Debug)]
-struct Places {
-    free: Arc<Semaphore>,
-    /// Those that are free, and those that are taken.
-    made: AtomicUsize,
+#[derive(Default)]
+struct Turns {
+    under_way: usize,
+    waiting: VecDeque<(Arc<Entry>, Command)>,
+    /// Somebody sends those that wait: what is over at once meanwhile makes room for that one to fill.
+    sending: bool,
 }
 
 impl Tries {
-    /// A place for a caller that polls, if there is one. `wanted`: how many there are to be, which is only asked where it may
-    /// matter.
-    pub(super) fn at_hand(&self, wanted: impl Fn() -> usize) -> Option<SemaphorePermit<'_>> {
-        let places = &self.at_hand;
-        if TRIES < places.made.load(Ordering::Relaxed) {
-            places.fit(wanted());
-        }
-        places.free.try_acquire().ok().or_else(|| {
-            places.fit(wanted());
-            places.free.try_acquire().ok()
-        })
-    }
-
-    /// A place for a try in the background, once there is one.
-    pub(super) async fn queued(&self, wanted: usize) -> Option<OwnedSemaphorePermit> {
-        self.queued.fit(wanted);
-        Arc::clone(&self.queued.free).acquire_owned().await.ok()
-    }
-
-    /// A place for one whose grant replicas are to know of, once there is one.
-    pub(super) async fn acknowledged(&self) -> Option<SemaphorePermit<'_>> {
-        self.acknowledged.acquire().await.ok()
-    }
-
-    #[cfg(test)]
-    pub(super) fn free(&self) -> [&Semaphore; 3] {
-        [&self.at_hand.free, &self.queued.free, &self.acknowledged]
-    }
-}
-
-impl Default for Tries {
-    fn default() -> Self {
-        let (at_hand, queued) = Default::default();
-        Self { at_hand, queued, acknowledged: Semaphore::new(ACKNOWLEDGED_TRIES) }
-    }
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Self { free: Arc::new(Semaphore::new(TRIES)), made: AtomicUsize::new(TRIES) }
-    }
-}
-
-impl Places {
-    /// There are to be so many. Of those that are too many the taken ones stay until somebody asks again.
-    fn fit(&self, wanted: usize) {
-        let made = self.made.load(Ordering::Relaxed);
-        // Whoever comes second leaves it to the first.
-        if made == wanted || self.made.compare_exchange(made, wanted, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        match wanted.checked_sub(made) {
-            Some(more) => self.free.add_permits(more),
-            None => {
-                let gone = self.free.forget_permits(made - wanted);
-                self.made.fetch_add(made - wanted - gone, Ordering::Relaxed);
-            }
-        }
+    fn lock(&self) -> MutexGuard<'_, Turns> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{super::by_place::ByPlace, *};
-
-    #[test]
-    fn where_all_places_of_one_server_are_taken_those_of_the_others_are_free() {
-        let tries = ByPlace::<Tries>::default();
-        for place in [0, 7] {
-            let here = tries.at(place);
-            let taken: Vec<_> = std::iter::from_fn(|| here.at_hand(|| TRIES)).collect();
-            assert_eq!((taken.len(), tries.at(place).free()[0].available_permits()), (TRIES, 0));
-            assert!([1, 8].into_iter().all(|other| tries.at(other).at_hand(|| TRIES).is_some()));
-        }
+impl Tries {
+    pub(super) fn under_way(&self) -> usize {
+        self.lock().under_way
     }
 
-    #[test]
-    fn there_are_as_many_places_as_are_wanted_and_those_that_are_taken_are_not_taken_away() {
-        let tries = Tries::default();
-        let taken: Vec<_> = std::iter::from_fn(|| tries.at_hand(|| 200)).collect();
-        assert_eq!(taken.len(), 200);
-        assert!(tries.at_hand(|| TRIES).is_none());
-        drop(taken);
-        let taken: Vec<_> = std::iter::from_fn(|| tries.at_hand(|| TRIES)).collect();
-        assert_eq!(taken.len(), TRIES, "the way is short again");
+    pub(super) fn occupy(&self, count: usize) {
+        self.lock().under_way += count;
+    }
+
+    pub(super) fn vacate(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let mut turns = self.lock();
+        // One of them has to be over for those that wait to have their turn.
+        turns.under_way -= count - 1;
+        let waiting = turns.waiting.front().map(|(entry, _)| Arc::clone(entry));
+        match waiting.and_then(|entry| Some(Place { engine: entry.engine.upgrade()?, entry })) {
+            Some(place) => {
+                drop(turns);
+                place.tried(0);
+            }
+            None => turns.under_way -= 1,
+        }
+    }
+}
+
+impl Place {
+    /// Sends a try, or lets it stand in line. One that is answered at once is handed back.
+    pub(super) fn tries_in_turn(&self, command: Command, moment: Moment) -> Option<Landed> {
+        let at = self.engine.line().place(self.entry.protocol.key());
+        let tries = self.engine.tries.at(at);
+        let mut turns = tries.lock();
+        let has_room = |under_way| under_way < 2 * TRIES || under_way < self.most_tries();
+        if turns.waiting.is_empty() && has_room(turns.under_way) {
+            turns.under_way += 1;
+            drop(turns);
+            return self.try_now(command, at, moment.now);
+        }
+        turns.waiting.push_back((Arc::clone(&self.entry), command));
+        drop(turns);
+        self.change(|name, env, effects| name.stands(command.id, TryPlace::Line, env, effects));
+        None
+    }
+
+    /// One is over that was counted there: those that wait have their turn. A key may be elsewhere by then.
+    pub(super) fn tried(&self, at: u32) {
+        let tries = self.engine.tries.at(at);
+        let mut turns = tries.lock();
+        turns.under_way -= 1;
+        if turns.waiting.is_empty() || std::mem::replace(&mut turns.sending, true) {
+            return;
+        }
+        let most = self.most_tries();
+        while turns.under_way < most
+            && let Some((entry, command)) = turns.waiting.pop_front()
+        {
+            turns.under_way += 1;
+            drop(turns);
+            // Sent in vain it costs nothing: it asks whether it is still wanted.
+            let place = Place { engine: Arc::clone(&self.engine), entry };
+            place.change(|name, env, effects| name.stands(command.id, TryPlace::Link, env, effects));
+            let landed = place.try_now(command, at, Instant::now());
+            landed.into_iter().for_each(|landed| place.landed(landed));
+            turns = tries.lock();
+        }
+        turns.sending = false;
+    }
+
+    fn most_tries(&self) -> usize {
+        if self.engine.settings().replicas.is_some() { ACKNOWLEDGED_TRIES } else { self.distance().tries() * 2 }
     }
 }

@@ -1,220 +1,189 @@
-//! The end of a guard: what its first `unlock` decides, what a later one asks, what its drop leaves to the background.
-//! How a hold ends is decided in `hand_over.rs`, and sent by `release.rs`.
+//! The end of a guard, and of a detached ticket: what its first `unlock` decides, what a later one asks, what its drop leaves to
+//! the background. What the end of a hold means is decided by its name.
 
 use std::{
-    pin::{Pin, pin},
-    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
 
-use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::{
-    effects::Effects,
-    elsewhere::Anywhere,
-    hand_over::{Ending, HandOver},
-    outcome::{Outcome, Released, not_yet},
-    release::ReleaseJob,
-    share::Share,
-    telling,
+    elsewhere::HomeWatch,
+    entry::{Event, Place},
+    failure::error_of,
+    outcome::Released,
+    share::{Share, Stage},
+    tenure::{Answered, End, Loss, Tenure},
 };
 use crate::{
-    error::{Error, Op, Result},
-    spare::{Boxes, Reused, Spare},
+    backend::Fault,
+    error::{Error, LostCause, Op, Result},
+    state::{self, Id, Told},
 };
 
-thread_local! {
-    static TOLD: Boxes<Result<Released>> = const { Spare::new() };
+/// What is asked of a name that somebody lets go of.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// To end what this id stands for, or what became of that.
+    End(Id),
+    /// What the owner still holds, once the server knows.
+    Count(state::Owner),
 }
 
-/// How far a guard's release has come.
-#[derive(Debug)]
-pub(super) enum Stage {
-    Held,
-    /// The ticket ended, others remain, and the server may not know yet.
-    Told {
-        left: u32,
-    },
-    /// The hold ended and its release is on its way.
-    UnderWay(Arc<Outcome>),
-    /// Most end well, so none has room for more than that.
-    Over(std::result::Result<Released, Box<Error>>),
+/// What becomes of an end, for somebody who waits for it. Dropped, the end goes on.
+pub(super) struct Unlocking {
+    place: Place,
+    waiter: Arc<Tenure>,
+    /// Whose end says how it was lost.
+    tenure: Option<Arc<Tenure>>,
+    watch: HomeWatch,
 }
 
-/// What ends a guard.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    Unlock,
-    UnlockDetached,
-    Drop,
-    /// It was never asked for anything.
-    DropUnused,
-}
+impl Unlocking {
+    pub(super) fn begin(place: &Place, asked: Asked, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
+        let told = Arc::clone(&waiter);
+        place.on(match asked {
+            Asked::End(id) => Event::Unlock { id, waiter: told },
+            Asked::Count(owner) => Event::Recount { owner, waiter: told },
+        });
+        Self::under_way(place, waiter, tenure)
+    }
 
-/// What `unlock` has to do next.
-enum Step {
-    Answer(Result<Released>),
-    Tell(u32),
-    Release(ReleaseJob),
-    HandOver(HandOver),
-    Ask(Arc<Outcome>),
-}
+    /// One that was asked for before.
+    fn under_way(place: &Place, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
+        Self { place: place.clone(), waiter, tenure: tenure.cloned(), watch: HomeWatch::default() }
+    }
 
-impl Stage {
-    fn over(result: &Result<Released>) -> Self {
-        Self::Over(result.as_ref().copied().map_err(|error| Box::new(error.clone())))
+    fn result(&self, Answered { told, fault }: Answered) -> Result<Released> {
+        let name = self.place.name();
+        match told {
+            Told::Freed => Ok(Released::Freed),
+            Told::StillHeld(left) => Ok(Released::StillHeld(left)),
+            Told::AlreadyExpired => Ok(Released::AlreadyExpired),
+            Told::Lost(cause) => {
+                let (cause, since) = (LostCause::from(cause), std::time::Instant::now());
+                // One that ran out before may be somebody else's by now, as only the server knows.
+                let before = match self.tenure.as_ref().and_then(|tenure| tenure.end()) {
+                    Some(End::Lost(loss)) if loss.cause == cause => Some(loss),
+                    _ => None,
+                };
+                Err(before.unwrap_or(Loss { cause, since }).error(name))
+            }
+            Told::Failed(failure) => Err(error_of(failure, fault, &self.place, Op::Release)),
+            // Its own share was released, and the rest of the hold was lost before the server said so.
+            _ => {
+                let lost = self.tenure.as_ref().and_then(|tenure| tenure.loss(name));
+                Err(lost.unwrap_or_else(|| Error::NotHeld { name: Arc::clone(name), guards: 0 }))
+            }
+        }
     }
 }
 
-impl Step {
-    /// For good.
-    fn answered(result: Result<Released>) -> (Stage, Self) {
-        (Stage::over(&result), Self::Answer(result))
+impl Future for Unlocking {
+    type Output = Result<Released>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Poll::Ready(answered) = this.waiter.poll_answer(cx) else {
+            let silence = ready!(this.watch.poll(&this.place.engine, cx));
+            return Poll::Ready(Err(silence.error(this.place.name(), Op::Release)));
+        };
+        this.watch = HomeWatch::default();
+        Poll::Ready(this.result(answered))
     }
 }
 
-/// What `unlock` waits for. Whoever awaits it has no room for what only led there.
-enum LettingGo<F> {
-    Told(Anywhere<Reused<Result<Released>>>),
-    Released(Arc<Outcome>),
-    HandedOver(oneshot::Receiver<Result<Released>>),
-    Asked(Pin<Box<F>>),
+/// What is told later stays there for whoever asks again.
+impl Drop for Unlocking {
+    fn drop(&mut self) {
+        self.waiter.unattended();
+    }
 }
 
 impl Share {
-    /// [`LockGuard::unlock`].
+    /// [`LockGuard::unlock`](super::LockGuard::unlock).
     pub(super) async fn let_go(&self) -> Result<Released> {
-        let engine = &self.place.engine;
-        let under_way = match self.step(Asks::Unlock) {
-            Step::Answer(result) => return result,
-            Step::Tell(left) => LettingGo::Told(engine.anywhere(self.tell(left))),
-            Step::Release(job) => LettingGo::Released(job.begin()),
-            Step::HandOver(hand_over) => LettingGo::HandedOver(hand_over.begin()),
-            // Rare, and large.
-            Step::Ask(outcome) => LettingGo::Asked(Box::pin(self.ask(outcome))),
-        };
-        let heard = match under_way {
-            LettingGo::Told(told) => told.await,
-            LettingGo::Released(outcome) => engine.heard(pin!(outcome.first())).await,
-            LettingGo::HandedOver(mut answer) => {
-                engine.heard(Pin::new(&mut answer)).await.map(|answer| answer.unwrap_or(Err(Error::Closed)))
+        let before = {
+            let mut stage = self.stage();
+            match &*stage {
+                Stage::Over(result) => return result.clone().map_err(|error| *error),
+                Stage::Held | Stage::Failed => mem::replace(&mut *stage, Stage::Ending),
+                Stage::Ending => Stage::Ending,
             }
-            LettingGo::Asked(asked) => Ok(asked.await),
         };
-        let result = heard.unwrap_or_else(|silence| Err(silence.error(self.place.name(), Op::Release)));
-        if result.as_ref().err().is_none_or(Error::is_lost) {
-            *self.stage() = Stage::over(&result);
+        let again = !matches!(before, Stage::Held);
+        let result = if !again {
+            let ending = self.unlocking(Some(Asked::End(self.id)));
+            self.is_released();
+            ending.await
+        } else {
+            // Rare, and large.
+            Box::pin(self.ask_again(before)).await
+        };
+        let next = match &result {
+            Err(error) if !error.is_lost() => Stage::Failed,
+            result => Stage::Over(result.as_ref().copied().map_err(|error| Box::new(error.clone()))),
+        };
+        if again && matches!(next, Stage::Over(_)) {
+            // What is known is not asked for any more.
+            self.place.on(Event::Dropped { id: self.id });
         }
+        // Another one may know by now.
+        let mut stage = self.stage();
+        if !matches!(*stage, Stage::Over(_)) {
+            *stage = next;
+        }
+        drop(stage);
         result
     }
 
-    /// As [`LockGuard::unlock`], for a ticket without a guard: asked again, `unlock` finds it by its owner.
-    pub(super) async fn unlock_detached(self) -> Result<Released> {
-        match self.step(Asks::UnlockDetached) {
-            Step::Tell(left) => told_of_detached(self.tell(left).await, left),
-            Step::Release(job) => job.once().await,
-            Step::HandOver(hand_over) => hand_over.once().await,
-            Step::Ask(outcome) => self.ask(outcome).await,
-            Step::Answer(result) => result,
-        }
-    }
-
-    /// Owned, so that it can go on at home wherever this is awaited.
-    fn tell(&self, left: u32) -> Reused<Result<Released>> {
-        Reused::new(&TOLD, telling::tell(self.place.clone(), Arc::clone(&self.tenure), left))
-    }
-
-    /// Whether this guard's share was released, and not lost before.
-    pub(super) fn is_let_go(&self) -> bool {
-        !matches!(&*self.stage(), Stage::Held | Stage::Over(Err(_)))
-    }
-
-    pub(super) fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the ticket, if it has not ended yet, and says what is to be done.
-    fn step(&self, asks: Asks) -> Step {
-        let mut stage = self.stage();
-        match &*stage {
-            Stage::Held => {}
-            Stage::Told { left } => return Step::Tell(*left),
-            Stage::UnderWay(outcome) => return Step::Ask(Arc::clone(outcome)),
-            Stage::Over(result) => return Step::Answer(result.clone().map_err(|error| *error)),
-        }
-        let (place, mut fx) = (&self.place, Effects::default());
-        let ending = place.change(&mut fx, |state, fx| {
-            let ending = state.end_ticket(place, &self.tenure, self.ticket, asks == Asks::DropUnused, fx);
-            // At once: a second `unlock` of it may look for its end.
-            if asks == Asks::UnlockDetached {
-                if let Ending::StillHeld { .. } = &ending
-                    && let Some(hold) = state.live(&self.tenure)
-                {
-                    hold.counting.unlocks();
-                }
-                ending.outcome().into_iter().for_each(|outcome| outcome.of_detached(self.owner()));
+    fn unlocking(&self, asked: Option<Asked>) -> Unlocking {
+        let tenure = Some(&self.tenure);
+        match asked {
+            Some(asked) => {
+                let own = self.waiter.opens();
+                let waiter = if own { Arc::clone(&self.waiter) } else { Tenure::new(self.waiter.owner.clone(), None) };
+                Unlocking::begin(&self.place, asked, waiter, tenure)
             }
-            ending
-        });
-        let (next, step) = match ending {
-            Ending::Lost(error) => Step::answered(Err(error)),
-            Ending::NotHeld => Step::answered(Err(Error::NotHeld { name: Arc::clone(self.place.name()), guards: 0 })),
-            Ending::Passed => Step::answered(Ok(Released::Freed)),
-            Ending::StillHeld { left } => (Stage::Told { left }, Step::Tell(left)),
-            Ending::Release(job) => (Stage::UnderWay(Arc::clone(job.outcome())), Step::Release(job)),
-            Ending::HandOver(hand_over) => {
-                (Stage::UnderWay(Arc::clone(hand_over.outcome())), Step::HandOver(hand_over))
+            None => Unlocking::under_way(&self.place, Arc::clone(&self.waiter), tenure),
+        }
+    }
+
+    /// It was decided before: waits for what becomes of it, for as long as a command may take.
+    async fn ask_again(&self, before: Stage) -> Result<Released> {
+        let (place, engine) = (&self.place, &self.place.engine);
+        let owner = state::Owner(self.tenure.owner.number());
+        // Others of its hold may stay.
+        let stays =
+            place.look(|name, now| name.held_by(owner, now).is_some_and(|hold| Arc::ptr_eq(&hold.share, &self.tenure)));
+        let asked = if stays { Asked::Count(owner) } else { Asked::End(self.id) };
+        let under_way = matches!(before, Stage::Ending) && self.waiter.attends();
+        let unlocking = self.unlocking((!under_way).then_some(asked));
+        let within = engine.settings().command_timeout;
+        let bounded = engine.anywhere(Box::pin(async move { timeout(within, unlocking).await }));
+        let answer = bounded.await.map_err(|silence| silence.error(place.name(), Op::Release))?;
+        answer.unwrap_or_else(|_| Err(not_yet(place.name())))
+    }
+
+    /// Releases what it still has, in the background.
+    pub(super) fn abandon(&self) {
+        let before = {
+            let mut stage = self.stage();
+            match *stage {
+                Stage::Over(_) => return,
+                Stage::Held | Stage::Ending | Stage::Failed => {
+                    mem::replace(&mut *stage, Stage::Over(Ok(Released::Freed)))
+                }
             }
         };
-        *stage = next;
-        drop(stage);
-        // Wakers may ask this very guard.
-        fx.run(&self.place);
-        if let Some(released) = self.released.get() {
-            released.notify_waiters();
+        if let Stage::Held = before {
+            self.is_dropped();
+            self.is_released();
         }
-        step
-    }
-
-    /// The release was decided before: waits for what the background makes of it, or sends anew what that gave up.
-    async fn ask(&self, outcome: Arc<Outcome>) -> Result<Released> {
-        let place = &self.place;
-        let (waits_for, within) = (Arc::clone(&outcome), place.engine.settings().command_timeout);
-        let known = place.engine.anywhere(Box::pin(async move { waits_for.wait(within).await })).await;
-        match known.map_err(|silence| silence.error(place.name(), Op::Release))? {
-            None => Err(not_yet(place.name())),
-            Some(Err(error)) if !error.is_lost() => match self.again(&outcome) {
-                Some(job) => {
-                    let answer = place.engine.heard(pin!(job.once())).await;
-                    answer.unwrap_or_else(|silence| Err(silence.error(place.name(), Op::Release)))
-                }
-                None => Err(error),
-            },
-            Some(result) => result,
-        }
-    }
-
-    /// A release of what another one left to do; once for each that was given up, whoever asks.
-    fn again(&self, given_up: &Outcome) -> Option<ReleaseJob> {
-        let now = self.place.engine.clock().now();
-        let why = given_up.take_rest(now)?;
-        let outcome = Arc::new(Outcome::default());
-        *self.stage() = Stage::UnderWay(Arc::clone(&outcome));
-        Some(self.place.update(|state, _| state.release(&self.place, why, outcome, now)))
-    }
-
-    fn step_if_held(&self) -> Option<Step> {
-        let held = matches!(*self.stage(), Stage::Held);
-        let touched = self.together || self.touched.load(Ordering::Relaxed);
-        held.then(|| self.step(if touched { Asks::Drop } else { Asks::DropUnused }))
-    }
-}
-
-/// What whoever unlocks a detached ticket hears where others stay. The count that an unreachable server still has heals by
-/// itself, so it is no error: a second try must not end a second one.
-pub(super) fn told_of_detached(told: Result<Released>, left: u32) -> Result<Released> {
-    match told {
-        Err(error) if error.is_transient() => Ok(Released::StillHeld(left)),
-        result => result,
+        self.place.on(Event::Dropped { id: self.id });
     }
 }
 
@@ -224,15 +193,8 @@ impl Drop for Share {
     }
 }
 
-impl Share {
-    /// Releases what it still has, in the background.
-    pub(super) fn abandon(&self) {
-        match self.step_if_held() {
-            Some(Step::HandOver(hand_over)) => hand_over.start(None),
-            Some(Step::Release(job)) => job.start(),
-            Some(Step::Tell(_)) => telling::retell(&self.place, &self.tenure),
-            // The rest is done or under way.
-            _ => {}
-        }
-    }
+/// Nobody knows yet how a release went.
+fn not_yet(name: &Arc<str>) -> Error {
+    let fault = Fault::timeout(true, "the release is not answered yet; it is repeated in the background");
+    Error::from_fault(fault, name, Op::Release)
 }

@@ -1,9 +1,6 @@
 //! Links of every length, on the store in this process and its paused clock: what a wait is answered, and whom the lock goes
 //! to.
 
-#[cfg(relatch_mutants)]
-mod mutants;
-
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;

@@ -24,8 +24,6 @@ mod fences;
 mod gatherings;
 mod jobs;
 mod kinds;
-#[cfg(relatch_mutants)]
-mod mutants;
 mod nodes;
 mod probe;
 mod referee;

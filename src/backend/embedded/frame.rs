@@ -6,7 +6,6 @@ use super::server::{Reply, Server};
 use crate::backend::redis::words;
 use crate::{
     backend::{Arg, Call, Fault, FaultKind, Value, dispatch::Dispatches},
-    rules::as_it_runs,
     script::{Script, Word},
 };
 
@@ -92,7 +91,7 @@ impl OwnedCall {
         }
         let words: Vec<&[u8]> = self.keys.iter().chain(&self.args).map(String::as_bytes).collect();
         let (keys, args) = words.split_at(self.keys.len());
-        server.run(now, as_it_runs(self.script), keys, args)
+        server.run(now, self.script, keys, args)
     }
 
     /// The same, word for word.

@@ -26,7 +26,6 @@ mod nest;
 mod nest_line;
 mod numbers;
 mod orders;
-#[cfg(relatch_next)]
 mod panics;
 mod parked;
 mod protocol;

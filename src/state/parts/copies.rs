@@ -162,7 +162,6 @@ pub(crate) enum OfOldCopy {
 
 impl OldCopies {
     #[cfg(test)]
-    #[cfg_attr(not(relatch_next), allow(dead_code, reason = "for an engine's tests"))]
     pub(crate) fn len(&self) -> usize {
         self.0.iter().count()
     }
