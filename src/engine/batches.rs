@@ -162,7 +162,7 @@ fn within(engine: &Arc<Engine>, first: &Due, lease: Duration, holds: &[Due]) -> 
 
 fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatch> {
     let (engine, asked): (Weak<Engine>, _) = (Arc::downgrade(engine), Arc::clone(asked));
-    Dispatch::asked_in(move |era| {
+    Dispatch::new(move |era| {
         let Some(mut engine) = engine.upgrade() else { return false };
         let now = engine.now();
         // All of them are looked at first: a name that says that a command leaves counts on it.

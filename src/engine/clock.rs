@@ -1,22 +1,10 @@
-//! Time as a hold sees it: when it must count as over, and whether the machine slept. It sets no timer.
+//! Time as a client sees it, and whether the machine slept. It sets no timer.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
 use super::date::Date;
-
-/// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the
-/// server's whole milliseconds.
-pub(crate) fn margin(lease: Duration) -> Duration {
-    lease / 256 + Duration::from_millis(1)
-}
-
-/// When a hold must count as lost, if nothing is heard. `sent` is the instant *before* the request left, since the
-/// server may have started its own count right after it.
-pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
-    sent + lease.saturating_sub(margin(lease))
-}
 
 /// The clock of one client.
 #[derive(Clone)]
@@ -254,23 +242,6 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn the_margin_is_a_256th_and_a_millisecond() {
-        assert_eq!(margin(Duration::ZERO), MS);
-        assert_eq!(margin(MS * 256), MS * 2);
-        assert_eq!(margin(Duration::from_secs(30)), Duration::from_nanos(118_187_500));
-    }
-
-    #[test]
-    fn the_deadline_lies_within_the_lease_and_never_before_the_send() {
-        let sent = Instant::now();
-        assert_eq!(deadline(sent, MS * 256), sent + MS * 254);
-        assert_eq!(deadline(sent, MS), sent);
-        assert_eq!(deadline(sent, Duration::ZERO), sent);
-        let year = Duration::from_secs(365 * 24 * 60 * 60);
-        assert!(deadline(sent, year) > sent + year - year / 255);
-    }
-
-    #[test]
     fn a_test_can_put_the_machine_to_sleep() {
         struct SetSleep(AtomicU64);
         impl SleepSource for SetSleep {
@@ -315,8 +286,7 @@ mod tests {
     fn what_later_readings_are_compared_with_was_read_at_one_time() {
         let (awake, through_sleep) = suspend::Suspend::new().began();
         let (now, now_through_sleep) = suspend::Suspend::new().began();
-        let (one, other) =
-            (now.saturating_duration_since(awake), Duration::from_nanos(now_through_sleep - through_sleep));
+        let [one, other] = [now.nanos_since(awake), now_through_sleep - through_sleep].map(Duration::from_nanos);
         assert!(one.abs_diff(other) < MS, "{one:?} on the one clock are {other:?} on the other");
     }
 

@@ -118,12 +118,6 @@ impl Distance {
     pub(super) fn cut_off(self, until: Instant, asked: Instant) -> Instant {
         (until.max(asked) + GRACE).max(asked + self.patience(asked))
     }
-
-    /// The same for somebody who nests, who has the lock already: what it asked for is better waited for over a way that has just
-    /// become longer than given up, since a command in doubt is one more for its hold to settle.
-    pub(super) fn cut_off_nested(self, until: Instant, asked: Instant) -> Instant {
-        self.cut_off(until, asked).max(asked + (FAR * ROUND_TRIPS).min(self.command_timeout))
-    }
 }
 
 #[cfg(test)]
@@ -165,9 +159,6 @@ mod tests {
             let over = asked + MS * over;
             assert_eq!(near.unheard_since(Some(since)).cut_off(asked, asked), over, "{missing}, {longest}");
         }
-        // Whoever nests waits so long over any way.
-        let far = |longest| at(Some(MS * longest)).cut_off_nested(since, since);
-        assert_eq!([1, 100, 200].map(far), [300, 300, 600].map(|over| since + MS * over));
         // By then its link is given up.
         let asked = since + TIMEOUT;
         assert_eq!(at(Some(MS)).unheard_since(Some(since)).cut_off(asked, asked), asked + GRACE);

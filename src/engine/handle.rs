@@ -19,7 +19,7 @@ use crate::{
     backend::{Fault, Pending},
     error::{Error, Op, Result},
     owner::Owner,
-    state::{self, Hold, Instant as NameInstant},
+    state::{self, Hold},
 };
 
 /// A name of one client, as a primitive hands it out. A bad one answers at its first use.
@@ -27,24 +27,6 @@ use crate::{
 pub(crate) struct Handle {
     pub(super) engine: Arc<Engine>,
     pub(super) protocol: Result<Arc<dyn Protocol>>,
-}
-
-/// An owner's live hold, as it is now.
-pub(crate) struct HeldBy<'a> {
-    hold: &'a Hold<Arc<Tenure>, Arc<Tenure>>,
-    now: NameInstant,
-}
-
-impl HeldBy<'_> {
-    /// Guards and detached tickets.
-    pub(crate) fn granted(&self) -> u32 {
-        self.hold.granted()
-    }
-
-    /// How long it is good for unless it is renewed.
-    pub(crate) fn left(&self) -> Duration {
-        self.hold.until() - self.now
-    }
 }
 
 /// Why what was asked has no answer.
@@ -90,11 +72,11 @@ impl Handle {
         Plan::new(self.clone(), nesting)
     }
 
-    /// What `read` says of the owner's live hold. No I/O.
-    pub(crate) fn held<R>(&self, owner: &Owner, read: impl FnOnce(&HeldBy<'_>) -> R) -> Option<R> {
+    /// How many guards and detached tickets the owner's live hold has, if it has one. No I/O.
+    pub(crate) fn held(&self, owner: &Owner) -> Option<u32> {
         let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
         let owner = state::Owner(owner.number());
-        place.look(|name, now| name.held_by(owner, now).map(|hold| read(&HeldBy { hold, now })))
+        place.look(|name, now| name.held_by(owner, now).map(Hold::granted))
     }
 
     /// Takes a detached ticket of the owner back, the newest first. No I/O.

@@ -1,4 +1,4 @@
-//! How this engine's own tests look inside it.
+//! How the engine's own tests look inside it.
 
 use super::{
     entry::Place,
@@ -8,43 +8,6 @@ use super::{
 use crate::state::HoldNumber;
 
 pub(super) use super::entry::Entry;
-
-/// What tells the newest count of a hold is no task.
-pub(super) const COUNT_TASKS: usize = 0;
-
-/// Zero frees whatever the count is, and a link keeps its order.
-pub(super) const THE_END_WAITS_FOR_COUNTS: bool = false;
-
-/// What is sent again on a new link leaves at once.
-pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = false;
-
-/// What stands for a name with all that is decided about it, for its owner's time with it and what that is told, for a guard, for
-/// an acquisition, which lies in no box of its own, and for an unlock, in bytes.
-pub(super) const ROOM: [usize; 5] = [544, 88, 80, 328, 224];
-
-/// It counts for nothing, and is asked for anew.
-pub(super) const A_FORCED_GRANT_IS_TOLD: bool = false;
-
-/// What was sent is the name's.
-pub(super) const A_DROPPED_FORCED_RELEASE_COUNTS: bool = true;
-
-/// Who comes late finds that it was passed over, and has nothing to let go of.
-pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 3;
-
-/// Who stands in line needs none but its own.
-pub(super) const TASKS_IN_LINE: usize = 1;
-
-/// The next one is due a third of the lease after the last one left.
-pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = false;
-
-/// What nobody came for is asked for again.
-pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = false;
-
-/// Whatever was asked for it may have run.
-pub(super) const WHO_WAS_PASSED_OVER_IS_RELEASED: bool = true;
-
-/// It is released at once.
-pub(super) const RELEASES_OF_A_TRY_IN_DOUBT: usize = 1;
 
 impl Place {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.

@@ -25,6 +25,7 @@ use crate::{
 };
 
 /// An acquisition, of one lock or of several.
+#[allow(clippy::large_enum_variant, reason = "the usual one lies where its caller has it, in no box")]
 enum Acquiring {
     One(Request<Option<Share>>),
     /// Boxed, so that the usual one has no room for it.
@@ -245,6 +246,7 @@ impl Future for TryAcquire {
 pub struct Unlock(Unlocking);
 
 /// A release of detached holds, of one lock or of several.
+#[allow(clippy::large_enum_variant, reason = "the usual one lies where its caller has it, in no box")]
 enum Unlocking {
     One(Request<Released>),
     Many(Box<UnlockSeveral>),

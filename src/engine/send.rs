@@ -94,7 +94,7 @@ impl Place {
     /// Asks the name when the backend asks.
     fn dispatch(&self, command: state::CommandId) -> Arc<Dispatch> {
         let place = self.clone();
-        Dispatch::asked_in(move |era| place.leaves(command, era))
+        Dispatch::new(move |era| place.leaves(command, era))
     }
 
     fn leaves_now(&self, command: state::CommandId) -> bool {

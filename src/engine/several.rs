@@ -75,7 +75,7 @@ impl Several {
 
     /// How often this owner holds the one that it holds least often. No I/O.
     pub(crate) fn hold_count(&self, owner: &Owner) -> u32 {
-        let count = |handle: &Handle| handle.held(owner, |hold| hold.granted()).unwrap_or(0);
+        let count = |handle: &Handle| handle.held(owner).unwrap_or(0);
         self.handles.iter().flatten().map(count).min().unwrap_or(0)
     }
 

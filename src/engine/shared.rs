@@ -63,11 +63,6 @@ impl Settings {
     pub(super) fn in_line(&self) -> Duration {
         self.replicas.map_or(Duration::ZERO, Replicas::told_within)
     }
-
-    /// After so long a try is over, and so is what replicas are to know of it.
-    pub(super) fn longest_try(&self) -> Duration {
-        self.command_timeout + 2 * self.in_line()
-    }
 }
 
 /// Everything that one client's primitives share.

@@ -130,14 +130,14 @@ impl FencedLock {
     /// Whether this owner holds it through this client. No I/O.
     #[must_use]
     pub fn is_held_by(&self, owner: &Owner) -> bool {
-        self.handle.held(owner, |_| ()).is_some()
+        self.handle.held(owner).is_some()
     }
 
     /// How often the current owner holds it through this client, guards and detached holds together. No I/O.
     #[doc(alias = "getHoldCount")]
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        self.handle.held(&Owner::current(), |hold| hold.granted()).unwrap_or(0)
+        self.handle.held(&Owner::current()).unwrap_or(0)
     }
 
     /// Whether anybody holds it, by the server. The answer may be old when it arrives; to act on it, use `try_lock`.

@@ -110,6 +110,7 @@ pub(crate) enum Expired {
     IsReleased,
 }
 
+#[cfg(any(test, relatch_explore))]
 impl Shape {
     pub(crate) const PLAIN: Self =
         Self { succession: Succession::Pass, publishes: Publishes::Always, expired: Expired::IsLost };

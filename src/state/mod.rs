@@ -57,8 +57,8 @@
 //! | `Ending`, `Closed` | `close.rs` |
 //! | `Tick` | each file looks at what is due |
 //!
-//! Besides there are questions that are answered at once: [`leaves`](name::Name::leaves) and [`leave`](name::Name::leave),
-//! whether commands are still wanted at the moment of sending; [`take`](name::Name::take), by one to whom a hold was offered;
+//! Besides there are questions that are answered at once: [`leaves`](name::Name::leaves), whether a command is still
+//! wanted at the moment of sending; [`take`](name::Name::take), by one to whom a hold was offered;
 //! [`attach`](name::Name::attach) and [`unlockable`](name::Name::unlockable), by an owner that gave its guard up;
 //! [`give_away`](name::Name::give_away), by one that gives its hold to whoever knows its number. Whoever sends
 //! renewals of many names together asks [`raises`](name::Name::raises) what one is for, [`wants`](name::Name::wants) whether its hold
@@ -69,7 +69,7 @@
 //! | question | file |
 //! | --- | --- |
 //! | the door of all events, and what follows from any | `on.rs` |
-//! | what must always be true | `check.rs` |
+//! | what must always be true; what tests and the explorer ask | `check.rs`, `asked.rs` |
 //! | what can happen, what is wanted, what the world looks like | `event.rs`, `wish.rs`, `env.rs` |
 //! | what is to be done, and the one place where all of it goes through | `effect.rs`, `cx.rs` |
 //! | what is sent, and what comes back | `command.rs` |
@@ -115,6 +115,8 @@
 #![doc = include_str!("README.md")]
 
 mod admit;
+#[cfg(any(test, relatch_explore))]
+mod asked;
 mod attempt;
 mod check;
 mod close;
@@ -147,11 +149,9 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-pub(crate) use self::parts::copies::WATCHED;
 pub(crate) use self::{
     command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
-    deadline::{Instant, LeaseRequest, margin},
+    deadline::{Instant, LeaseRequest},
     effect::{Cause, Effect, End, Failure, LogEvent, Share, Told},
     env::{Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
     event::{Beyond, Event, Heard},
@@ -161,3 +161,5 @@ pub(crate) use self::{
     renewal::Raises,
     wish::{Lease, Patience, Wish},
 };
+#[cfg(test)]
+pub(crate) use self::{deadline::margin, parts::copies::WATCHED};

@@ -1,7 +1,6 @@
 //! Everything about one name in one process: its parts, and what may be asked of it between two events.
 
 use super::{
-    command::Command,
     deadline::{Instant, LeaseRequest},
     effect::Told,
     env::{Env, Grants, Settings},
@@ -113,20 +112,6 @@ impl<W, S> Name<W, S> {
         }
     }
 
-    /// The same for many steps in one sending, in their order: those that nobody wants are taken out, each by itself. The
-    /// others go; these are answered as [`Fault::WITHDRAWN`](super::command::Fault::WITHDRAWN).
-    pub(crate) fn leave(&mut self, sending: &mut Vec<Command>, env: &Env<'_>) -> Vec<CommandId> {
-        let mut withdrawn = Vec::new();
-        sending.retain(|step| {
-            let wanted = self.leaves(step.id, env);
-            if !wanted {
-                withdrawn.push(step.id);
-            }
-            wanted
-        });
-        withdrawn
-    }
-
     /// Takes the newest detached ticket of an owner back: the guard that is made of it has this id.
     pub(crate) fn attach(&mut self, owner: Owner, now: Instant) -> Option<(Id, S)>
     where
@@ -167,6 +152,17 @@ impl<W, S> Name<W, S> {
     /// Whether this acquisition's hold is to be believed in.
     pub(crate) fn is_held(&self, id: Id, now: Instant) -> bool {
         self.tenant.hold().is_some_and(|hold| hold.has(id) && hold.over(now).is_none())
+    }
+
+    /// Somebody waits under this id, and will be told.
+    pub(crate) fn waits(&self, id: Id) -> bool {
+        let tenant = match &self.tenant {
+            Tenant::Nobody => false,
+            Tenant::Contender(contender) => contender.who.id == id,
+            Tenant::Hold(hold) => hold.counting.as_ref().is_some_and(|counting| counting.nests(id)),
+            Tenant::HandingOver(going) => going.is_for(id),
+        };
+        tenant || self.queue.waits(id)
     }
 
     /// Somebody here waits for the name.

@@ -4,7 +4,7 @@ use super::{
     command::{Answer, Fault},
     cx::Cx,
     deadline::{Instant, soonest},
-    effect::{Effect, Share, Told},
+    effect::{Effect, Share},
     env::Env,
     event::{Event, Heard},
     id::{CommandId, Id},

@@ -105,11 +105,7 @@ fn sent(store: &Arc<SharedStore>, client: Uuid, frame: &Frame, dispatches: Dispa
         Ok(sent) => sent,
         // With no mutex held.
         Err((dispatches, deadline, link)) => match dispatches.leave(link) {
-            Ok(()) => store.with(|network| {
-                let sent = network.send(client, frame, &dispatches, deadline);
-                frame.is_with(&dispatches, link);
-                sent
-            }),
+            Ok(()) => store.with(|network| network.send(client, frame, &dispatches, deadline)),
             Err(fault) => Sent::Answered(frame.fails(&fault)),
         },
     }

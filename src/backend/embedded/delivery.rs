@@ -108,7 +108,7 @@ impl SharedStore {
         while let Some(NextQueued { frame, dispatches, caller, link }) = self.with(|network| network.next_queued(route))
         {
             let leaves = dispatches.leave(link).map_err(|fault| frame.fails(&fault));
-            self.with(|network| network.send_queued(route, &frame, (leaves, link), caller));
+            self.with(|network| network.send_queued(route, &frame, leaves, caller));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::server::{Reply, Server};
 use crate::backend::redis::words;
 use crate::{
-    backend::{Arg, Call, Fault, FaultKind, Value, dispatch::Dispatches},
+    backend::{Arg, Call, Fault, FaultKind, Value},
     script::{Script, Word},
 };
 
@@ -43,13 +43,6 @@ impl Frame {
 
     pub(super) fn apart(self) -> Self {
         Self { order: FrameOrder::Apart, ..self }
-    }
-
-    /// They are on their way on this link: where that keeps them in order, nothing that leaves from now on comes before them.
-    pub(super) fn is_with(&self, dispatches: &Dispatches, link: u64) {
-        if self.order == FrameOrder::OfLink {
-            dispatches.are_with(link);
-        }
     }
 
     pub(super) fn calls(&self) -> &[OwnedCall] {

@@ -73,7 +73,7 @@ impl Network {
         &mut self,
         route: Route,
         frame: &Frame,
-        (leaves, link): (Result<(), Answers>, u64),
+        leaves: Result<(), Answers>,
         caller: oneshot::Sender<Answers>,
     ) {
         let first = self.links_mut(route).and_then(|links| links.queued.pop_front());
@@ -95,7 +95,6 @@ impl Network {
             Ok(flight) => self.awaited(client, flight, caller),
             Err(answers) => self.notices.push_back(Notice::Answer(caller, answers)),
         }
-        frame.is_with(&first.dispatches, link);
     }
 
     pub(super) fn routes_with_queued(&self) -> Vec<Route> {

@@ -66,7 +66,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_commands(pipeline, 0, scripts.len()));
         dispatches.leave(link.number())?;
-        let (replies, _) = self.answer(&link, send, turn, timer, dispatches).await?;
+        let (replies, _) = self.answer(&link, send, turn, timer).await?;
         self.look_for_replica(&link, &replies);
         let mut replies: Vec<_> = replies.into_iter().map(Ok).collect();
 
@@ -83,7 +83,7 @@ impl Node {
             let mut connection = link.connection();
             let send = pin!(connection.send_packed_commands(&again, 0, unknown.len()));
             let healed = match dispatches.leave(link.number()) {
-                Ok(()) => self.answer(&link, send, None, timer, dispatches).await.map(|(healed, _)| healed),
+                Ok(()) => self.answer(&link, send, None, timer).await.map(|(healed, _)| healed),
                 Err(fault) => Err(fault),
             };
             // The answers that did come stay, whatever becomes of the others.

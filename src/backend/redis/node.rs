@@ -162,8 +162,7 @@ impl Node {
             dispatches.leave(link.number())?;
             let mut under_way = UnderWay::new(&link, started, self.command_timeout);
             let mut wait = link.waiting().until(timer.deadline());
-            let sent = (&*link, &dispatches);
-            let outcome = poll_fn(|cx| self.poll_answer(sent, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+            let outcome = poll_fn(|cx| self.poll_answer(&link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
             under_way.over = true;
             let (reply, at) = self.noted(&link, outcome)?;
             if polled == Polled::ByUs {
@@ -269,7 +268,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_command(cmd));
         dispatches.leave(link.number())?;
-        self.answer(link, send, turn, timer, dispatches).await.map(|(reply, _)| reply)
+        self.answer(link, send, turn, timer).await.map(|(reply, _)| reply)
     }
 
     /// Looks for a link, or takes a place among those who wait for one: the first to be polled is the first to send.
@@ -306,12 +305,10 @@ impl Node {
         mut send: Pin<&mut impl Future<Output = RedisResult<T>>>,
         mut turn: Option<SendTurn>,
         timer: Timer,
-        dispatches: &Dispatches,
     ) -> Result<(T, Instant), Fault> {
         let mut under_way = UnderWay::new(link, timer.sent, self.command_timeout);
         let mut wait = link.waiting().until(timer.deadline());
-        let sent = (link, dispatches);
-        let outcome = poll_fn(|cx| self.poll_answer(sent, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
+        let outcome = poll_fn(|cx| self.poll_answer(link, send.as_mut(), &mut turn, timer, &mut wait, cx)).await?;
         under_way.over = true;
         self.noted(link, outcome)
     }
@@ -319,7 +316,7 @@ impl Node {
     /// An error unless there is an answer, or may be one yet.
     fn poll_answer<T>(
         &self,
-        (link, dispatches): (&Link, &Dispatches),
+        link: &Link,
         send: Pin<&mut impl Future<Output = RedisResult<T>>>,
         turn: &mut Option<SendTurn>,
         timer: Timer,
@@ -327,7 +324,6 @@ impl Node {
         cx: &mut Context<'_>,
     ) -> Poll<Result<RedisResult<T>, Fault>> {
         let polled = send.poll(cx);
-        dispatches.are_with(link.number());
         // The first poll has sent: the next one in line may.
         drop(turn.take());
         if let Poll::Ready(outcome) = polled {

@@ -251,9 +251,6 @@ impl World {
             sent.at = Instant::now();
             let keys = sent.keys.clone();
             let fate = world.inside().fate(sent).ok_or_else(|| fault(FaultKind::Closed))?;
-            if track == Track::Common {
-                dispatch.iter().for_each(|dispatch| dispatch.is_with(world.inside().link));
-            }
             world.under_way.fetch_add(1, Ordering::Relaxed);
             let _under_way = UnderWay(&world);
             world.carry_out(track, fate, &keys, deadline - Instant::now(), run).await

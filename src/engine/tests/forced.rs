@@ -1,10 +1,6 @@
 //! A forced release of a hold here, as an end of it: how long this process keeps the name, and who waits for the answer.
 
-use super::{
-    super::inside::{A_DROPPED_FORCED_RELEASE_COUNTS, A_FORCED_GRANT_IS_TOLD},
-    copies::Copies,
-    *,
-};
+use super::{copies::Copies, *};
 
 /// Forces the lock open elsewhere, and goes on until that has its answer.
 async fn forcing(lock: &Lock) -> JoinHandle<Result<bool>> {
@@ -136,12 +132,11 @@ async fn nobody_waits_for_a_forced_release_longer_than_for_its_answer() {
         Drops,
     }
     let unknown = COMMAND_TIMEOUT + SLICE;
-    let dropped = if A_DROPPED_FORCED_RELEASE_COUNTS { 5 * MS } else { SLICE };
     for (caller, fate, longest) in [
         (Caller::Waits, Fate::Slow(5 * MS), 5 * MS),
         (Caller::Parks, Fate::Slow(5 * MS), 5 * MS),
-        // Where nobody hears how many listen some are thought to.
-        (Caller::Drops, Fate::Slow(5 * MS), dropped),
+        // What was sent is the name's, which hears how many listen.
+        (Caller::Drops, Fate::Slow(5 * MS), 5 * MS),
         (Caller::Waits, Fate::Never, unknown),
         (Caller::Parks, Fate::Lost, unknown),
         // What never left, or found nothing, freed nothing.
@@ -244,8 +239,8 @@ async fn a_try_that_overtakes_our_own_forced_release_is_nobodys_turn() {
     bench.nothing_is_left("a").await;
 }
 
-/// The server granted it, it was seen and forced away, and only then the answer is read: it is told as lost, or counts for
-/// nothing.
+/// The server granted it, it was seen and forced away, and only then the answer is read: it counts for nothing, and is asked for
+/// anew.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_forced_away_before_its_grant_is_read_is_never_believed_in() {
     for waits in [false, true] {
@@ -259,27 +254,15 @@ async fn a_hold_that_is_forced_away_before_its_grant_is_read_is_never_believed_i
         gate.open();
         turn().await;
         assert_eq!(world.holder("a"), Some((None, 1)));
-        match (A_FORCED_GRANT_IS_TOLD, waits) {
-            (true, _) => {
-                let guard = asks.await.unwrap().unwrap().expect("it was granted");
-                assert!(!guard.is_held());
-                assert_eq!(cause(&guard.lost().await), Some(LostCause::Forced));
-                drop(guard);
-                turn().await;
-                assert_eq!(world.holder("a"), Some((None, 1)));
-                world.other_frees("a");
-            }
-            (false, false) => {
-                assert!(asks.await.unwrap().unwrap().is_none(), "somebody else has it");
-                world.other_frees("a");
-            }
-            (false, true) => {
-                assert!(!asks.is_finished(), "somebody else has it");
-                world.other_frees("a");
-                let guard = asks.await.unwrap().unwrap().expect("it is free");
-                assert!(guard.is_held() && number_of(world, "a") != forced);
-                drop(guard);
-            }
+        if waits {
+            assert!(!asks.is_finished(), "somebody else has it");
+            world.other_frees("a");
+            let guard = asks.await.unwrap().unwrap().expect("it is free");
+            assert!(guard.is_held() && number_of(world, "a") != forced);
+            drop(guard);
+        } else {
+            assert!(asks.await.unwrap().unwrap().is_none(), "somebody else has it");
+            world.other_frees("a");
         }
         // What comes later is another hold, and nothing of this is left.
         let next = lock.lock().await.unwrap();

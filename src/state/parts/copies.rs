@@ -208,6 +208,7 @@ impl OldCopies {
         self.0.iter().any(OldCopy::holds_back)
     }
 
+    #[cfg(any(test, relatch_explore))]
     pub(crate) fn holds_back_release_of(&self, number: HoldNumber) -> bool {
         self.0.iter().any(|old| old.number == number && old.holds_back())
     }

@@ -78,6 +78,7 @@ impl<W> Counting<W> {
     }
 
     /// No command is under way or to come.
+    #[cfg(any(test, relatch_explore))]
     pub(crate) fn is_quiet(&self) -> bool {
         self.command.is_none() && self.again.is_none() && self.nested.is_empty() && self.telling.is_empty()
     }

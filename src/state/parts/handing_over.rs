@@ -39,10 +39,6 @@ impl<W> HandingOver<W> {
         self.successor.as_ref().is_some_and(|who| who.id == id)
     }
 
-    pub(crate) fn names(&self, number: HoldNumber) -> bool {
-        self.from == number || self.to == number
-    }
-
     /// When its successor's wait is over.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.successor.as_ref()?.until()

@@ -16,16 +16,15 @@ use super::{
         command::{Fault, Note},
         deadline::{Instant, LeaseRequest},
         effect::Cause,
-        env::Settings,
         id::{HoldNumber, Id, Owner},
         wish::Lease,
     },
     copies::Lost,
     counting::Counting,
     list::{Few, Seldom},
-    loss::{Loss, Remains},
+    loss::Loss,
     raising::{Extension, Renewal},
-    ticket::{Guard, Ticket},
+    ticket::Ticket,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

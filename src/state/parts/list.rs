@@ -100,10 +100,6 @@ impl<T> Seldom<T> {
         self.0.is_none()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.as_slice().len()
-    }
-
     pub(crate) fn push(&mut self, item: T) {
         self.0.get_or_insert_default().push(item);
     }

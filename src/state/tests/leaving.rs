@@ -1,19 +1,17 @@
-//! Many steps in one sending: each is asked for at the moment of sending, and withdrawn by itself.
+//! Each command is asked for at the moment of sending, and withdrawn by itself.
 
 use super::*;
 
 #[test]
-fn what_nobody_wants_is_taken_out_of_the_sending_and_the_rest_goes() {
+fn what_nobody_wants_does_not_leave_and_the_rest_does() {
     let mut it = Story::new().waiting();
     it.locks("a", 1);
     it.locks("b", 2);
     // The try of `a` is withdrawn, that of `b` goes.
     it.dropped(1);
-    let mut sending = it.waits.clone().unwrap();
+    let sending = it.waits.clone().unwrap();
     assert_eq!(sending.iter().map(|step| step.id.0).collect::<Vec<_>>(), [2, 4]);
-    let withdrawn = it.with(|name, env| name.leave(&mut sending, env));
-    assert_eq!(withdrawn, [CommandId(2)]);
-    assert_eq!(sending.iter().map(|step| step.id.0).collect::<Vec<_>>(), [4]);
+    assert!(!it.leaves(2) && it.leaves(4));
     assert_eq!(it.failed(2, FaultKind::Withdrawn, false), [], "it is nobody's");
     assert_eq!(it.answered(4, OURS), [granted("b", 2)]);
 }
@@ -37,9 +35,9 @@ fn a_release_and_the_try_behind_it_may_go_together() {
     let mut it = Story::new().held().waiting();
     it.dropped(1);
     it.locks("b", 2);
-    let mut sending = it.waits.clone().unwrap();
-    assert_eq!(it.with(|name, env| name.leave(&mut sending, env)), []);
+    let sending = it.waits.clone().unwrap();
     assert_eq!(sending.len(), 2);
+    assert!(sending.iter().all(|step| it.leaves(step.id.0)));
 }
 
 /// A copy of it was sent on a newer link meanwhile.

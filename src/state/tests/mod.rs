@@ -5,6 +5,7 @@ mod acknowledged;
 mod answered;
 mod asked;
 mod closed;
+mod deadlines;
 mod detached;
 mod dropped;
 mod ending;
@@ -38,8 +39,8 @@ use std::time::Duration;
 use self::fixed::Fixed;
 use super::{
     Answer, Beyond, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants, Heard,
-    HoldNumber, Id, Instant, Lease, Link, LogEvent, Name, Note, Owner, Patience, Published, Raises, Settings, Shape,
-    Share, Told, Unlockable, Verb, WATCHED, Wish,
+    HoldNumber, Id, Instant, Lease, LeaseRequest, Link, LogEvent, Name, Note, Owner, Patience, Published, Raises,
+    Settings, Shape, Share, Told, Unlockable, Verb, WATCHED, Wish,
 };
 
 const MS: Duration = Duration::from_millis(1);

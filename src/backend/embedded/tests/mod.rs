@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     task::{Context, Poll, Waker},
@@ -111,7 +111,7 @@ async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
     let bench = Bench::new();
     let wanted = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&wanted);
-    let dispatch = Dispatch::new(move || asked.load(Ordering::Relaxed));
+    let dispatch = Dispatch::new(move |_| asked.load(Ordering::Relaxed));
     bench.cut();
     let mut waiting = bench.acquire("x", Some(&dispatch));
     assert!(poll(&mut waiting).is_pending());
@@ -119,12 +119,11 @@ async fn a_command_is_asked_whether_it_leaves_when_it_does_and_not_before() {
     assert_eq!(fault(waiting.await), (FaultKind::Withdrawn, false));
     assert_eq!(bench.holder(), None);
 
-    let withdrawn = Dispatch::new(|| true);
+    let withdrawn = Dispatch::new(|_| true);
     assert!(withdrawn.withdraw());
     assert_eq!(fault(bench.acquire("x", Some(&withdrawn)).await), (FaultKind::Withdrawn, false));
-    let left = Dispatch::new(|| true);
+    let left = Dispatch::new(|_| true);
     assert!(bench.acquire("x", Some(&left)).await.is_ok() && !left.withdraw());
-    assert_eq!(left.left_on(), Some(bench.link.link("")));
 }
 
 /// Asks for the store when it is dropped, as the last of a client does, and notes whether it may have it.
@@ -149,7 +148,7 @@ async fn the_last_of_a_client_may_go_with_the_question_of_a_command_that_is_over
         let (bench, may) = (Bench::of_nodes(2), Arc::new(AtomicBool::new(false)));
         assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
         let last = LastOfClient(Arc::clone(&bench.store), Arc::clone(&may));
-        let dispatch = Dispatch::new(move || !last.1.load(Ordering::Relaxed));
+        let dispatch = Dispatch::new(move |_| !last.1.load(Ordering::Relaxed));
         if parked {
             bench.cut();
         }
@@ -167,7 +166,7 @@ async fn the_last_of_a_client_may_go_with_the_question_of_a_command_that_is_over
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_a_pipeline_leave_together_or_not_at_all() {
     let bench = Bench::new();
-    let (yes, no) = (Dispatch::new(|| true), Dispatch::new(|| false));
+    let (yes, no) = (Dispatch::new(|_| true), Dispatch::new(|_| false));
     let args = [Arg::Text("x"), Arg::Int(30_000), Arg::Int(1)];
     let call = |dispatch| Call {
         script: &reentrant::ACQUIRE,
@@ -289,22 +288,25 @@ async fn what_finds_its_slot_elsewhere_is_asked_again_whether_it_leaves_and_take
     for wanted in [true, false] {
         let bench = Bench::of_nodes(2);
         assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
-        let asked = Arc::new(AtomicBool::new(true));
-        let answer = Arc::clone(&asked);
-        let dispatch = Dispatch::new(move || answer.load(Ordering::Relaxed));
+        let (asked, asked_in) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+        let (answer, era) = (Arc::clone(&asked), Arc::clone(&asked_in));
+        let dispatch = Dispatch::new(move |now| {
+            era.store(now, Ordering::Relaxed);
+            answer.load(Ordering::Relaxed)
+        });
         let (line, eras) = (&bench.link, bench.link.eras());
         let (before, elsewhere) = (line.link("a"), line.link("b"));
         let mut under_way = bench.acquire("x", Some(&dispatch));
         assert!(poll(&mut under_way).is_pending());
-        assert_eq!((dispatch.left_on(), dispatch.left_in()), (Some(before), Some(line.era("a"))));
+        assert_eq!(asked_in.load(Ordering::Relaxed), line.era("a"));
         bench.store.with(|network| network.migrate(moving, Duration::ZERO));
         let after = line.link("a");
         assert_eq!((line.era("a"), *eras.borrow(), line.link("b")), (after, after, elsewhere));
         assert!(after > before.max(elsewhere));
         asked.store(wanted, Ordering::Relaxed);
         sleep(way + MS).await;
+        assert_eq!(asked_in.load(Ordering::Relaxed), after);
         if wanted {
-            assert_eq!((dispatch.left_on(), dispatch.left_in()), (Some(after), Some(after)));
             assert!(under_way.await.is_ok());
         } else {
             assert_eq!(fault(under_way.await), (FaultKind::Withdrawn, false));

@@ -49,9 +49,7 @@ use super::{
 };
 use crate::backend::{
     self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish,
-    Replicas, Rights, RoundTrip, Subscription, Value,
-    dispatch::{Dispatches, Since},
-    slot::slot,
+    Replicas, Rights, RoundTrip, Subscription, Value, dispatch::Dispatches, slot::slot,
 };
 
 /// Nodes are asked for so long whether they know sharded channels; where that is left open, the others decide for those that do not
@@ -137,7 +135,7 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
 }
 
 impl Cluster {
-    fn node_of(&self, call: &Call<'_>) -> Option<(Arc<Node>, Since)> {
+    fn node_of(&self, call: &Call<'_>) -> Option<(Arc<Node>, u64)> {
         self.0.node_of(slot(call.keys.first()?.as_bytes()))
     }
 
@@ -202,7 +200,7 @@ impl Backend for Cluster {
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         self.0.uses();
-        let mut pipelines: Vec<(Arc<Node>, Since, Vec<usize>)> = Vec::new();
+        let mut pipelines: Vec<(Arc<Node>, u64, Vec<usize>)> = Vec::new();
         let mut answers: Vec<Result<Value, Fault>> = Vec::with_capacity(calls.len());
         for (at, call) in calls.iter().enumerate() {
             answers.push(Err(self.0.nobody()));

@@ -23,7 +23,6 @@ use super::{
 };
 use crate::backend::{
     Fault, Listener, Publish, Subscription,
-    dispatch::Since,
     redis::{
         address::Target,
         aim::{Aim, RefreshTrigger},
@@ -142,16 +141,16 @@ impl Routes {
         map.slots.era(slot).max(map.node_number(slot))
     }
 
-    /// The numbers of what is sent on its way now, beside those of the node's link.
-    pub(super) fn since(&self, slot: u16) -> Since {
-        self.map().since(slot)
+    /// The era of its way, beside that of the node's link.
+    pub(super) fn since(&self, slot: u16) -> u64 {
+        self.map().slots.era(slot)
     }
 
     /// The same, and to whom it is sent.
-    pub(super) fn node_of(&self, slot: u16) -> Option<(Arc<Node>, Since)> {
+    pub(super) fn node_of(&self, slot: u16) -> Option<(Arc<Node>, u64)> {
         let map = self.map();
         let member = map.nodes.at(map.slots.owner(slot)?)?;
-        Some((Arc::clone(&member.node), map.since(slot)))
+        Some((Arc::clone(&member.node), map.slots.era(slot)))
     }
 
     pub(super) fn with_map<T>(&self, look: impl FnOnce(&Slots, &Nodes) -> T) -> T {
@@ -375,10 +374,6 @@ impl Map {
             before.is_asked();
         }
         news
-    }
-
-    fn since(&self, slot: u16) -> Since {
-        Since { era: self.slots.era(slot), link: self.slots.link(slot) }
     }
 
     /// The number of the owner's link; zero where there is none.

@@ -98,7 +98,7 @@ impl Node {
         let mut connection = link.connection();
         let send = pin!(connection.send_packed_commands(&pipeline, 0, 2));
         dispatches.leave(link.number())?;
-        let (replies, _) = self.answer(link, send, turn, timer, dispatches).await?;
+        let (replies, _) = self.answer(link, send, turn, timer).await?;
         match <[Value; 2]>::try_from(replies) {
             Ok([refusal @ Value::ServerError(_), _] | [_, refusal]) => Ok(refusal),
             Err(_) => Err(faults::dropped()),
