@@ -15,9 +15,10 @@ use tracing::Span;
 use super::{
     Protocol,
     ask::Ask,
-    entry::{Event, Place},
+    date::millis,
+    entry::Event,
     failure::{answered_late, error_of},
-    log::millis,
+    place::Place,
     share::Share,
     shared::Engine,
     tenure::{Answered, Tenure},

@@ -24,6 +24,18 @@ pub(crate) struct Ask {
     pub(crate) nests: bool,
 }
 
+/// How long what is acquired is to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) lease: Lease,
+    pub(super) max_hold: Option<Duration>,
+}
+
+impl Terms {
+    /// Until others are there as well, however long that takes.
+    pub(super) const UNTIL_ALL: Self = Self { lease: Lease::Watchdog, max_hold: None };
+}
+
 /// How long a caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {

@@ -17,8 +17,9 @@ use futures_util::FutureExt;
 use super::{
     HoldNumber, Renewal, RenewalGroup,
     convert::fault_of,
-    entry::{Entry, Event, Place},
+    entry::{Entry, Event},
     foreign::panicked,
+    place::Place,
     shared::Engine,
 };
 use crate::{

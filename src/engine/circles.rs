@@ -4,10 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,23 +15,6 @@ use crate::{name::Field, owner::Owner};
 
 /// How often a client looks, if anybody has queued since. What is a circle twice in a row is one.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// Whether somebody of a client has queued since it was looked at last.
-#[derive(Debug, Default)]
-pub(super) struct Queued(AtomicBool);
-
-impl Queued {
-    /// Most look, and few write.
-    pub(super) fn note(&self) {
-        if !self.0.load(Ordering::Relaxed) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
-}
 
 /// What the driver knows of circles.
 pub(super) struct Circles {

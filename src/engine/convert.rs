@@ -78,12 +78,12 @@ impl From<Cause> for LostCause {
     }
 }
 
-impl From<state::End> for super::tenure::End {
+impl From<state::End> for super::ended::End {
     fn from(end: state::End) -> Self {
         match end {
             state::End::Over => Self::Over,
             state::End::Lost(cause) => {
-                Self::Lost(super::tenure::Loss { cause: cause.into(), since: std::time::Instant::now() })
+                Self::Lost(super::ended::Loss { cause: cause.into(), since: std::time::Instant::now() })
             }
         }
     }

@@ -10,6 +10,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::state;
+
 /// What the first instant that was ever asked for is kept as: in the middle, so that 292 years fit on either side.
 const FIRST: NonZeroU64 = NonZeroU64::MIN.saturating_add(u64::MAX / 2);
 
@@ -82,6 +84,15 @@ impl fmt::Debug for Date {
 pub(crate) fn nanos(span: Duration) -> u64 {
     // By halves that fit: the whole in 128 bits costs several times as much.
     span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos().into())
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// By a clock that runs on while the machine sleeps, which it did for so long.
+pub(super) fn instant(date: Date, slept: Duration) -> state::Instant {
+    state::Instant::from_nanos(date.since_first() + nanos(slept))
 }
 
 fn first() -> Instant {

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    entry::Place,
     handle::Handle,
     outcome::Released,
+    place::Place,
     tenure::Tenure,
     unlock::{Asked, Unlocking},
 };

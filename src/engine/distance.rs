@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::tries::TRIES;
 use crate::backend::{Replicas, RoundTrip};
 
 /// However near the server is, a try that is on its way when a wait ends may still be answered within this time.
@@ -17,6 +16,9 @@ const ROUND_TRIPS: u32 = 3;
 /// No way is taken to have become longer than so many of these before any answer says so: a server that says nothing at all
 /// would keep those who wait for it for a moment.
 const FAR: Duration = Duration::from_millis(100);
+
+/// Twice so many are in flight where the server is near.
+pub(super) const TRIES: usize = 64;
 
 /// More tries than where the server is near are under way from this distance on, in proportion to it, and no more than so many
 /// of each half.

@@ -7,17 +7,22 @@ use std::{
 };
 
 use tokio::time::{self, sleep_until};
+use uuid::Uuid;
 
 use super::{
+    Clock, Settings,
     batches::BATCH,
     circles::Circles,
-    entry::{Entry, Event, Place},
+    ending::HomeEnds,
+    entry::{Entry, Event},
     era::Eras,
-    renew::{Lines, Renewals},
+    place::each,
+    renew::Lines,
+    renewals::Renewals,
     schedule::Schedule,
     shared::Engine,
 };
-use crate::state::Instant;
+use crate::{backend::Line, chance::Chance, state::Instant};
 
 /// A renewal may leave by this part of the lease before it is due: to fill a batch that leaves anyway, or as one of a
 /// whole batch, so that not all leave in one moment.
@@ -26,8 +31,23 @@ const EARLY: u32 = 12;
 /// How often the driver looks whether the machine has slept, while there is anything to look after.
 const SLEEP_CHECK: Duration = Duration::from_secs(1);
 
+impl Engine {
+    /// Must be called on the runtime that the client lives on: what looks after its names starts here.
+    pub(crate) fn start(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
+        let engine = Self::new(id, line, settings, clock, chance);
+        if engine.home().runtime().is_ok() {
+            let (ends, driver) = (HomeEnds::of(&engine), drive(&engine));
+            engine.spawn(Box::pin(async move {
+                let _ends = ends;
+                driver.await;
+            }));
+        }
+        engine
+    }
+}
+
 /// The driver's life. It ends with the engine, which it does not keep alive.
-pub(super) fn drive(engine: &Arc<Engine>) -> impl Future<Output = ()> + Send + use<> {
+fn drive(engine: &Arc<Engine>) -> impl Future<Output = ()> + Send + use<> {
     let now = time::Instant::now();
     let driver = Driver {
         engine: Arc::downgrade(engine),
@@ -156,14 +176,4 @@ impl Driver {
 /// How long before it is due a renewal may leave.
 fn ahead(engine: &Engine) -> Duration {
     engine.settings().watchdog_timeout / EARLY
-}
-
-/// One entry after the other.
-pub(super) fn each(engine: &Arc<Engine>, entries: impl IntoIterator<Item = Arc<Entry>>, mut tell: impl FnMut(&Place)) {
-    let mut engine = Arc::clone(engine);
-    for entry in entries {
-        let place = Place { engine, entry };
-        tell(&place);
-        engine = place.engine;
-    }
 }

@@ -18,10 +18,11 @@ use super::{
     shared::Engine,
 };
 #[cfg(feature = "operate")]
-use crate::backend::{Fault, Pending};
+use crate::backend::Fault;
 use crate::{
+    backend::Pending,
     error::{self, Error, Op, Stalled},
-    runtime,
+    runtime::{self, OwnThread},
 };
 
 /// Why there is no answer from home.
@@ -168,6 +169,33 @@ impl<F: Future<Output: Send> + Send + Unpin + 'static> Future for Anywhere<F> {
 }
 
 impl Engine {
+    /// Nobody else uses the runtime that this client lives on.
+    pub(crate) fn set_own_thread(&self, own: OwnThread) {
+        let _ = self.home().own.set(own);
+    }
+
+    /// Whether this runs where the client lives.
+    pub(super) fn is_home(&self) -> bool {
+        self.home().is_here()
+    }
+
+    /// At home: whether this may wait for home though that stands still, as a thread that blocks on a future does.
+    pub(super) fn is_beside_home(&self) -> bool {
+        self.home().is_beside()
+    }
+
+    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
+    pub(super) fn spawn(&self, work: Pending<()>) {
+        if let Ok(runtime) = self.home().runtime() {
+            runtime.spawn(work);
+        }
+    }
+
+    /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
+    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
+        self.home().attend(work)
+    }
+
     /// `None` for a client without a home.
     pub(super) fn alarms(&self) -> Option<&Alarms> {
         let home = self.home().runtime().ok()?;

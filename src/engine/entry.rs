@@ -1,28 +1,21 @@
-//! One name of a client: its state behind one mutex, what the world looks like for it, and the one door through which everything
-//! that happens reaches it. What is decided is done in `perform.rs`.
+//! One name of a client: its state behind one mutex, and beside it what its client's lists know it by. It knows its client only as
+//! whoever looks after what was sent for it.
 
 use std::{
+    borrow::Borrow,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64},
-    time::Duration,
+    hash::{Hash, Hasher},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Wake,
 };
 
-use super::{
-    Protocol, Told,
-    by_place::{AtPlace, ByPlace},
-    clock::Moment,
-    convert::fault_of,
-    distance::Distance,
-    flights::Flights,
-    listen::Listening,
-    reap::Watches,
-    schedule::Scheduled,
-    shared::{Engine, instant},
-    tenure::Tenure,
-};
+use super::{Protocol, Told, convert::fault_of, flights::Flights, tenure::Tenure};
 use crate::{
-    backend::{Fault, Line},
-    state::{self, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Server, Shape, Succession},
+    backend::{Fault, Subscription},
+    state::{self, Expired, HoldNumber, Instant, Publishes, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -34,8 +27,8 @@ pub(crate) struct Entry {
     /// In the order in which the client's entries were made.
     pub(super) number: u64,
     pub(crate) protocol: Arc<dyn Protocol>,
-    pub(super) engine: Weak<Engine>,
-    shape: Shape,
+    client: Weak<dyn Client>,
+    pub(super) shape: Shape,
     state: Mutex<State>,
     /// When the driver looks at it.
     pub(super) scheduled: Scheduled,
@@ -63,15 +56,8 @@ pub(super) struct State {
     pub(super) dropped_at_once_told: bool,
 }
 
-/// A name of a client: what every operation works on.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) entry: Arc<Entry>,
-}
-
 impl Entry {
-    pub(super) fn new(number: u64, engine: &Arc<Engine>, protocol: Arc<dyn Protocol>) -> Self {
+    pub(super) fn new(number: u64, client: Weak<dyn Client>, era: u64, protocol: Arc<dyn Protocol>) -> Self {
         let state = State {
             name: Name::default(),
             outbox: Vec::new(),
@@ -83,17 +69,21 @@ impl Entry {
             dropped_at_once_told: false,
         };
         let shape = shape(&*protocol);
-        let told_era = AtomicU64::new(engine.line().era(protocol.key()));
         Self {
             number,
             protocol,
-            engine: Arc::downgrade(engine),
+            client,
             shape,
             state: Mutex::new(state),
             scheduled: Scheduled::default(),
-            told_era,
+            told_era: AtomicU64::new(era),
             flights: Flights::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn client(&self) -> Option<Arc<dyn Client>> {
+        self.client.upgrade()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,126 +112,6 @@ fn shape(protocol: &dyn Protocol) -> Shape {
     Shape { succession, publishes, expired }
 }
 
-impl Place {
-    pub(crate) fn name(&self) -> &Arc<str> {
-        self.entry.name()
-    }
-
-    /// Something happens to the name.
-    pub(super) fn on(&self, event: Event) {
-        self.change(|name, env, effects| name.on(event, env, effects));
-    }
-
-    /// The same to one that is in the registry; false where it was taken out.
-    pub(super) fn on_live(&self, event: Event) -> Result<(), Event> {
-        let mut event = Some(event);
-        self.perform_after(|state, env, effects| {
-            if !state.dead
-                && let Some(event) = event.take()
-            {
-                state.name.on(event, env, effects);
-            }
-        });
-        event.map_or(Ok(()), Err)
-    }
-
-    /// A question that is answered at once, and may leave something to do.
-    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Name, &mut Env<'_>, &mut Vec<Effect>) -> R) -> R {
-        self.perform_after(|state, env, effects| change(&mut state.name, env, effects))
-    }
-
-    /// Reads, and changes nothing.
-    pub(super) fn look<R>(&self, read: impl FnOnce(&Name, Instant) -> R) -> R {
-        let now = self.engine.now();
-        read(&self.entry.lock().name, now)
-    }
-
-    /// Asked right before a command leaves, in this era: whether it is still wanted.
-    pub(super) fn leaves(&self, command: CommandId, era: u64) -> bool {
-        let mut state = self.entry.lock();
-        self.with_env(self.engine.clock().moment(), Some(era), |env| state.name.leaves(command, env))
-    }
-
-    /// Takes what was offered, or it is over by now.
-    pub(super) fn take(&self, id: Id) -> bool {
-        // What an earlier server granted says nothing of the present one.
-        if self.sees_new_era() {
-            self.on(Event::NewEra);
-        }
-        self.change(|name, env, effects| name.take(id, env, effects))
-    }
-
-    /// The world at this moment, as the name sees it. `era`: which servers answer, where that is known.
-    pub(super) fn with_env<R>(&self, moment: Moment, era: Option<u64>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
-        let engine = &*self.engine;
-        work(&mut Env {
-            now: instant(moment.date, moment.slept),
-            server: &Seen { place: self, moment, era },
-            chance: engine.chance().of_65_536(),
-            shape: self.entry.shape,
-            settings: engine.state_settings(),
-            draw: &mut || engine.draw(),
-        })
-    }
-
-    /// What is kept for the place where this name is.
-    fn here<'a, T: Default>(&self, all: &'a ByPlace<T>) -> AtPlace<'a, T> {
-        all.at(self.engine.line().place(self.entry.protocol.key()))
-    }
-
-    /// What left at this instant is waited for no longer.
-    pub(super) fn unheard_since(&self, since: tokio::time::Instant) {
-        let heard = self.engine.line().last_answer(self.entry.protocol.key());
-        self.here(&self.engine.unheard).note(since, heard);
-    }
-
-    /// How far the server is where this name is.
-    pub(super) fn distance(&self) -> Distance {
-        let key = self.entry.protocol.key();
-        let distance = Distance::new(self.engine.line().round_trip(key), self.engine.settings().command_timeout);
-        distance.unheard_since(self.here(&self.engine.unheard).since(|| self.engine.line().last_answer(key)))
-    }
-}
-
-/// The server of a name as its client sees it at a moment.
-struct Seen<'a> {
-    place: &'a Place,
-    moment: Moment,
-    era: Option<u64>,
-}
-
-impl Seen<'_> {
-    fn line(&self) -> &dyn Line {
-        self.place.engine.line()
-    }
-
-    fn key(&self) -> &str {
-        self.place.entry.protocol.key()
-    }
-}
-
-impl Server for Seen<'_> {
-    fn link(&self) -> Link {
-        Link(self.line().link(self.key()))
-    }
-
-    fn era(&self) -> Era {
-        Era(self.era.unwrap_or_else(|| self.line().era(self.key())))
-    }
-
-    fn last_answer(&self) -> Instant {
-        instant(self.line().last_answer(self.key()).into(), self.moment.slept)
-    }
-
-    fn grace(&self) -> Duration {
-        self.place.distance().patience(self.moment.now)
-    }
-
-    fn round_trip(&self) -> Duration {
-        self.place.distance().shortest()
-    }
-}
-
 impl State {
     /// There was no answer: what that is to the name, and in words for whoever is told of it.
     pub(super) fn befalls(&mut self, fault: Fault) -> state::Fault {
@@ -254,14 +124,83 @@ impl State {
     }
 }
 
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("key", self.protocol.key()).finish_non_exhaustive()
+/// When an entry is looked at, as the entry itself knows it: so it is found in the schedule. It is written under the schedule's
+/// mutex, and nowhere else.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduled(AtomicU64);
+
+impl Scheduled {
+    pub(super) fn get(&self) -> Option<Instant> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(Instant::from_nanos)
+    }
+
+    pub(super) fn set(&self, at: Option<Instant>) {
+        self.0.store(at.map_or(0, |at| at.as_nanos() + 1), Ordering::Relaxed);
     }
 }
 
-impl fmt::Debug for Place {
+/// A name's subscription. The last words of an old one are not taken for the new one's.
+#[derive(Default)]
+pub(super) struct Listening {
+    pub(super) number: u32,
+    pub(super) subscription: Option<Subscription>,
+}
+
+/// One number that is watched for, and until when.
+pub(super) type Watch = (Instant, HoldNumber);
+
+/// Those of one name that have a place in the list of all: most names never have any.
+#[derive(Default)]
+pub(super) struct Watches(
+    #[expect(clippy::box_collection, reason = "a word where there is none")] pub(super) Option<Box<Vec<Watch>>>,
+);
+
+/// An entry as the registry knows it: by its key, of which it has the only copy.
+pub(super) struct ByKey(pub(super) Arc<Entry>);
+
+impl Borrow<str> for ByKey {
+    fn borrow(&self) -> &str {
+        self.0.protocol.key()
+    }
+}
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As its borrowed form hashes.
+        str::hash(self.0.protocol.key(), state);
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.protocol.key() == other.0.protocol.key()
+    }
+}
+
+impl Eq for ByKey {}
+
+/// Whose name it is.
+pub(super) trait Client: Send + Sync {
+    /// Something that was sent for this name is to be looked at.
+    fn woken(self: Arc<Self>, entry: Arc<Entry>);
+
+    /// One of the tries is over that a test had occupied.
+    #[cfg(test)]
+    fn has_room(self: Arc<Self>, entry: Arc<Entry>);
+}
+
+impl Wake for Entry {
+    fn wake(self: Arc<Self>) {
+        if self.flights.begin()
+            && let Some(client) = self.client.upgrade()
+        {
+            client.woken(self);
+        }
+    }
+}
+
+impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(self.name()).finish()
+        f.debug_struct("Entry").field("key", self.protocol.key()).finish_non_exhaustive()
     }
 }

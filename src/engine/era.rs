@@ -11,8 +11,8 @@ use std::{
 use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
-    driver::each,
-    entry::{Entry, Event, Place},
+    entry::{Entry, Event},
+    place::{Place, each},
     shared::Engine,
 };
 

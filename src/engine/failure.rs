@@ -1,6 +1,6 @@
 //! Why something could not be done, as the caller is told it: what the name decided, in the words of what befell it last.
 
-use super::entry::Place;
+use super::place::Place;
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, Op},

@@ -2,16 +2,17 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::{
     Forced, HoldNumber, Sight,
     elsewhere::HomeWatch,
-    entry::{Event, Place},
+    entry::Event,
     failure::error_of,
     handle::Handle,
+    place::Place,
     tenure::{Answered, Tenure},
 };
 use crate::{
@@ -20,27 +21,6 @@ use crate::{
     owner::Owner,
     state::{self, Told},
 };
-
-/// What forced releases of this client's own holds saw, for as long as they are on their way.
-#[derive(Default)]
-pub(super) struct Seen(Mutex<Vec<(HoldNumber, Arc<Sight>)>>);
-
-impl Seen {
-    fn lock(&self) -> MutexGuard<'_, Vec<(HoldNumber, Arc<Sight>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, number: HoldNumber, sight: &Arc<Sight>) {
-        self.lock().push((number, Arc::clone(sight)));
-    }
-
-    /// What was seen of this hold, once for each that saw it.
-    pub(super) fn take(&self, number: HoldNumber) -> Option<Arc<Sight>> {
-        let mut seen = self.lock();
-        let at = seen.iter().position(|(its, _)| *its == number)?;
-        Some(seen.swap_remove(at).1)
-    }
-}
 
 impl Handle {
     /// Frees exactly what it saw; a holder of this client is told first.

@@ -1,13 +1,11 @@
 //! Several locks for one owner: all that are free at once, and the others one after the other, in one order for everybody.
 //! Whoever waits has only such as come before, so nobody waits in a circle.
-//!
-//! It runs at home, whoever polls: what it has is not kept for long by somebody who does not go on.
 
 use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Poll, ready},
     time::Duration,
 };
 
@@ -15,21 +13,18 @@ use tokio::{
     task,
     time::{Instant, sleep_until},
 };
-use tracing::Instrument;
 
 use super::{
-    ask::Patience,
+    ask::{Patience, Terms},
     caller::Caller,
-    elsewhere::{Away, Silence},
-    handle::{Handle, Nesting},
+    handle::Handle,
     many::{Many, Shares},
     pause::{Pauses, bounded_by, unanswered},
-    plan::{Options, Plan, Terms, Waits},
+    plan::{Options, Plan, Waits},
     progress::{Start, requested},
     several::Several,
     share::Share,
     shared::Engine,
-    slot::{Wanted, endable},
     sweep::{Missing, Sweep},
     together::Together,
 };
@@ -42,104 +37,16 @@ use crate::{
 /// Waits are of whole milliseconds.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// An acquisition of several locks: nothing until its first poll.
-pub(super) struct Gathering {
-    several: Arc<Several>,
-    options: Options,
-    progress: Progress,
-}
-
-enum Progress {
-    Planned,
-    UnderWay(Begun),
-    Done,
-}
-
-/// One that runs at home. Dropped, nothing of it is left: its owner may ask for the same locks again at once.
-struct Begun {
-    since: std::time::Instant,
-    caller: Arc<Caller>,
-    answer: Away<Option<Result<Option<Many>>>>,
-    _wanted: Wanted<Result<Option<Many>>>,
-}
-
-impl Gathering {
-    pub(super) fn new(several: Arc<Several>) -> Self {
-        Self { several, options: Options::default(), progress: Progress::Planned }
-    }
-
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut Options)) {
-        if let Progress::Planned = self.progress {
-            change(&mut self.options);
-        }
-    }
-
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, waits: Waits) -> Poll<Option<Result<Option<Many>>>> {
-        if let Progress::Planned = self.progress {
-            let begun = self.begin(waits);
-            self.progress = Progress::Done;
-            match begun {
-                Ok(under_way) => self.progress = under_way,
-                Err(error) => return Poll::Ready(Some(Err(error))),
-            }
-        }
-        loop {
-            let Progress::UnderWay(begun) = &mut self.progress else { return Poll::Ready(None) };
-            begun.caller.polls(cx);
-            let answer = ready!(Pin::new(&mut begun.answer).poll(cx));
-            let waited = begun.since.elapsed();
-            self.progress = Progress::Done;
-            let silent = |silence: Silence| Some(Err(silence.error(&self.several.name, Op::Acquire)));
-            // Nobody else ends it.
-            let answer = answer.unwrap_or_else(silent).unwrap_or(Err(Error::Closed));
-            if let Ok(Some(many)) = &answer
-                && !many.take()
-            {
-                // Nobody took it for as long as it lasted: that is nobody's fault, so start over.
-                self.options.wait = self.options.wait.map(|wait| wait.saturating_sub(waited));
-                match self.begin(waits) {
-                    Ok(under_way) => self.progress = under_way,
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                }
-            } else {
-                return Poll::Ready(Some(answer));
-            }
-        }
-    }
-
-    /// Checks everything that needs no server. Whoever polls first is the owner, of all of them.
-    fn begin(&mut self, waits: Waits) -> Result<Progress> {
-        let said = |error: Error| error.for_lock(&self.several.name);
-        let home = &self.several.ready()?[0].engine;
-        let terms = self.options.terms().map_err(said)?;
-        let owner = self.options.whose(self.several.nesting).map_err(said)?;
-        if self.several.nesting == Nesting::Current {
-            self.options.owner = Some(owner.clone());
-        }
-        let task = task::try_id();
-        let caller = Arc::new(Caller::default());
-        let waits_for = Arc::clone(&caller);
-        let (several, wait, lives) = (Arc::clone(&self.several), self.options.wait, Arc::clone(home));
-        let gather = async move {
-            let patience = waits.patience(wait, &lives);
-            Gather { several, home: lives, caller: waits_for, owner, task, terms, patience }.all().await
-        };
-        let (wanted, worker) = endable(gather.in_current_span());
-        let since = std::time::Instant::now();
-        Ok(Progress::UnderWay(Begun { since, caller, answer: home.away(worker), _wanted: wanted }))
-    }
-}
-
 /// One that was begun, at home.
-struct Gather {
-    several: Arc<Several>,
-    home: Arc<Engine>,
-    caller: Arc<Caller>,
-    owner: Owner,
+pub(super) struct Gather {
+    pub(super) several: Arc<Several>,
+    pub(super) home: Arc<Engine>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) owner: Owner,
     /// The caller's.
-    task: Option<task::Id>,
-    terms: Terms,
-    patience: Patience,
+    pub(super) task: Option<task::Id>,
+    pub(super) terms: Terms,
+    pub(super) patience: Patience,
 }
 
 /// What became of it.
@@ -159,7 +66,7 @@ enum Waited {
 
 impl Gather {
     /// What it has is let go of when the caller does not poll, and taken anew when it polls again.
-    async fn all(self) -> Result<Option<Many>> {
+    pub(super) async fn all(self) -> Result<Option<Many>> {
         let handles = self.several.ready()?;
         let watchdogs = handles.iter().map(|handle| handle.engine.settings().watchdog_timeout);
         let patience = watchdogs.min().unwrap_or_default();

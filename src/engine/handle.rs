@@ -1,20 +1,12 @@
-//! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the lock, and the
-//! requests that wait. Those are in `plan.rs` and `request.rs`, and the forced release in `force.rs`.
+//! A name of one client, as a primitive hands it out: what can be asked of it without waiting for the
+//! lock. The requests that wait are in `request.rs` and `unlock_request.rs`, and the forced release in `force.rs`.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{
-    Protocol, Sight,
-    guard::LockGuard,
-    plan::Plan,
-    request::{Acquire, TryAcquire, Unlock},
-    share::Share,
-    shared::Engine,
-    tenure::Tenure,
-};
+use super::{Protocol, Sight, guard::LockGuard, share::Share, shared::Engine, tenure::Tenure};
 use crate::{
     backend::{Fault, Pending},
     error::{Error, Op, Result},
@@ -54,22 +46,6 @@ impl Handle {
     /// Of the same client, for another protocol.
     pub(crate) fn with(&self, protocol: Result<Arc<dyn Protocol>>) -> Self {
         Self::new(&self.engine, protocol)
-    }
-
-    pub(crate) fn lock(&self, nesting: Nesting) -> Acquire {
-        Acquire::new(self.plan(nesting))
-    }
-
-    pub(crate) fn try_lock(&self, nesting: Nesting) -> TryAcquire {
-        TryAcquire::new(self.plan(nesting))
-    }
-
-    pub(crate) fn unlock(&self) -> Unlock {
-        Unlock::new(self.plan(Nesting::Current))
-    }
-
-    fn plan(&self, nesting: Nesting) -> Plan {
-        Plan::new(self.clone(), nesting)
     }
 
     /// How many guards and detached tickets the owner's live hold has, if it has one. No I/O.

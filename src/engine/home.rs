@@ -12,9 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::shared::Engine;
 use crate::{
-    backend::Pending,
     error::{Error, Result},
     runtime::{self, OwnThread},
 };
@@ -25,7 +23,7 @@ pub(super) struct Home {
     runtime: Result<Handle>,
     id: Option<Id>,
     /// Its thread, if it has one of its own.
-    own: OnceLock<OwnThread>,
+    pub(super) own: OnceLock<OwnThread>,
 }
 
 impl Home {
@@ -40,6 +38,10 @@ impl Home {
         self.runtime.as_ref().map_err(Error::clone)
     }
 
+    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
+        Attended { work: self.runtime().ok().map(|runtime| runtime.spawn(work)), goes_on: false }
+    }
+
     /// The client needs it no more.
     pub(super) fn leave(&self) {
         if let Some(own) = self.own.get() {
@@ -48,44 +50,15 @@ impl Home {
     }
 
     /// Whether this runs there, and something is done there while it waits.
-    fn is_here(&self) -> bool {
+    pub(super) fn is_here(&self) -> bool {
         let works = |home: &Handle| runtime::has_workers(home) || runtime::is_polled_by(home);
         let is_it = |here: Handle| Some(here.id()) == self.id && works(&here);
         self.id.is_some() && Handle::try_current().is_ok_and(is_it)
     }
 
     /// Here: whether this is none of its tasks, and waits for them.
-    fn is_beside(&self) -> bool {
+    pub(super) fn is_beside(&self) -> bool {
         self.runtime.as_ref().is_ok_and(|home| runtime::has_workers(home) && !runtime::is_polled_by(home))
-    }
-}
-
-impl Engine {
-    /// Nobody else uses the runtime that this client lives on.
-    pub(crate) fn set_own_thread(&self, own: OwnThread) {
-        let _ = self.home().own.set(own);
-    }
-
-    /// Whether this runs where the client lives.
-    pub(super) fn is_home(&self) -> bool {
-        self.home().is_here()
-    }
-
-    /// At home: whether this may wait for home though that stands still, as a thread that blocks on a future does.
-    pub(super) fn is_beside_home(&self) -> bool {
-        self.home().is_beside()
-    }
-
-    /// Background work of the client. On a runtime that ended it is dropped, and with it what it would have sent.
-    pub(super) fn spawn(&self, work: Pending<()>) {
-        if let Ok(runtime) = self.home().runtime() {
-            runtime.spawn(work);
-        }
-    }
-
-    /// Work that goes on whether it is polled or not, for as long as somebody keeps it. `None`: the runtime ended.
-    pub(super) fn attend<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Attended<T> {
-        Attended { work: self.home().runtime().ok().map(|runtime| runtime.spawn(work)), goes_on: false }
     }
 }
 

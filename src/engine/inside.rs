@@ -1,9 +1,12 @@
 //! How the engine's own tests look inside it.
 
+use std::sync::Arc;
+
 use super::{
-    entry::Place,
+    distance::TRIES,
+    place::Place,
     shared::Engine,
-    tries::{ACKNOWLEDGED_TRIES, TRIES, Tries},
+    tries::{ACKNOWLEDGED_TRIES, Tries},
 };
 use crate::state::HoldNumber;
 
@@ -30,6 +33,33 @@ impl Engine {
     /// Names that watch for old copies.
     pub(super) fn old_copies(&self) -> usize {
         self.entries().iter().map(|entry| entry.lock().name.old.len()).sum()
+    }
+}
+
+impl Tries {
+    fn under_way(&self) -> usize {
+        self.lock().under_way
+    }
+
+    fn occupy(&self, count: usize) {
+        self.lock().under_way += count;
+    }
+
+    fn vacate(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let mut turns = self.lock();
+        // One of them has to be over for those that wait to have their turn.
+        turns.under_way -= count - 1;
+        let waiting = turns.waiting.front().map(|(entry, _)| Arc::clone(entry));
+        match waiting.and_then(|entry| Some((entry.client()?, entry))) {
+            Some((client, entry)) => {
+                drop(turns);
+                client.has_room(entry);
+            }
+            None => turns.under_way -= 1,
+        }
     }
 }
 

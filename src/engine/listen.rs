@@ -3,20 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use super::{
-    entry::{Entry, Event, Place},
+    entry::{Entry, Event},
+    place::Place,
     shared::Engine,
 };
 use crate::{
-    backend::{Heard, Listener, Subscription},
+    backend::{Heard, Listener},
     state,
 };
-
-/// A name's subscription. The last words of an old one are not taken for the new one's.
-#[derive(Default)]
-pub(super) struct Listening {
-    number: u32,
-    subscription: Option<Subscription>,
-}
 
 impl Place {
     pub(super) fn listen(&self) {

@@ -1,20 +1,16 @@
 //! What is worth a line in a log: emitted through `tracing`, whose subscribers may ask about locks themselves.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tracing::{Level, enabled};
 
-use super::{HoldNumber, entry::Place, failure::error_of, tenure::Tenure};
+use super::{HoldNumber, date::millis, failure::error_of, place::Place, tenure::Tenure};
 use crate::{
     error::{LostCause, Op},
     name::Field,
     owner::Owner,
     state::{End, LogEvent},
 };
-
-pub(super) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// A hold is over for its owner.
 pub(super) fn ended(place: &Place, tenure: &Tenure, event: LogEvent) {

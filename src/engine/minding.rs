@@ -3,12 +3,8 @@
 
 use std::{sync::Arc, task::Context};
 
-use super::{alarm::Alarm, share::Share};
+use super::share::{Minding, Share};
 use crate::state::Instant;
-
-/// When a hold ends, for whoever waits for that elsewhere than in a task of home.
-#[derive(Default)]
-pub(super) struct Minding(Option<(Instant, Alarm)>);
 
 impl Share {
     /// Whoever polls this elsewhere, or beside the workers of home, is woken when the end comes, and the loss is noticed here.

@@ -6,8 +6,9 @@ use tokio::task;
 
 use super::{
     circles::{Party, WaitsFor},
-    entry::{Entry, Place},
+    entry::Entry,
     log,
+    place::Place,
     share::Share,
 };
 

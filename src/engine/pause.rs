@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures_util::{FutureExt, future::Either};
 use tokio::time::{Instant, timeout_at};
 
-use super::entry::Place;
+use super::place::Place;
 use crate::{
     backend::Fault,
     chance::Chance,

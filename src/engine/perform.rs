@@ -13,11 +13,13 @@ use smallvec::SmallVec;
 
 use super::{
     clock::Moment,
-    entry::{Effect, Event, Place, State},
+    date::instant,
+    entry::{Effect, Event, State},
     flights::{Landed, TryOver},
     foreign::{each, unless_it_panics},
     log,
-    shared::instant,
+    place::Place,
+    reap::CrowdedOut,
     tenure::{Answered, Tenure},
 };
 use crate::state::{Env, LogEvent, Told};
@@ -195,5 +197,14 @@ impl Drop for Performer<'_> {
         if !self.done {
             self.place.entry.lock().performing = false;
         }
+    }
+}
+
+impl CrowdedOut {
+    /// Not to be called under any entry's mutex.
+    pub(super) fn tell(self, place: &Place) {
+        let Some(entry) = self.entry.upgrade() else { return };
+        let place = Place { engine: Arc::clone(&place.engine), entry };
+        place.change(|name, _, _| name.old.forget(self.number));
     }
 }

@@ -7,7 +7,7 @@ use tokio::task;
 
 use super::{
     acquisition::Acquisition,
-    ask::{Ask, Patience},
+    ask::{Ask, Patience, Terms},
     detached::UnlockingDetached,
     handle::{Handle, Nesting},
     shared::Engine,
@@ -25,18 +25,6 @@ pub(super) struct Options {
     pub(super) lease: Lease,
     pub(super) max_hold: Option<Duration>,
     pub(super) wait: Option<Duration>,
-}
-
-/// How long what is acquired is to last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
-    pub(super) lease: Lease,
-    pub(super) max_hold: Option<Duration>,
-}
-
-impl Terms {
-    /// Until others are there as well, however long that takes.
-    pub(super) const UNTIL_ALL: Self = Self { lease: Lease::Watchdog, max_hold: None };
 }
 
 /// What was asked for, before the first poll.

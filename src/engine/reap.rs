@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use super::entry::{Entry, Place, State};
-use crate::state::{HoldNumber, Instant};
+use super::entry::{Entry, State, Watch};
+use crate::state::HoldNumber;
 
 #[cfg(test)]
 pub(super) use crate::state::WATCHED;
@@ -15,23 +15,14 @@ pub(super) use crate::state::WATCHED;
 /// So many of all names of a client are watched for.
 pub(super) const WATCHED_IN_ALL: usize = 4096;
 
-/// One number that is watched for, and until when.
-type Watch = (Instant, HoldNumber);
-
-/// Those of one name that have a place in the list of all: most names never have any.
-#[derive(Default)]
-pub(super) struct Watches(
-    #[expect(clippy::box_collection, reason = "a word where there is none")] Option<Box<Vec<Watch>>>,
-);
-
 /// All that are watched for, those whose watch ends first in front.
 #[derive(Default)]
 pub(super) struct Watched(Mutex<BTreeMap<Watch, Weak<Entry>>>);
 
 /// There is no room for it any more.
 pub(super) struct CrowdedOut {
-    entry: Weak<Entry>,
-    number: HoldNumber,
+    pub(super) entry: Weak<Entry>,
+    pub(super) number: HoldNumber,
 }
 
 impl Watched {
@@ -56,14 +47,5 @@ impl Watched {
         }
         *mine = Some(Box::new(now)).filter(|now| !now.is_empty());
         crowded_out
-    }
-}
-
-impl CrowdedOut {
-    /// Not to be called under any entry's mutex.
-    pub(super) fn tell(self, place: &Place) {
-        let Some(entry) = self.entry.upgrade() else { return };
-        let place = Place { engine: Arc::clone(&place.engine), entry };
-        place.change(|name, _, _| name.old.forget(self.number));
     }
 }

@@ -1,15 +1,12 @@
 //! Which names a client knows: an entry is made when somebody asks for it, and forgotten when there is nothing to remember.
 
-use std::{
-    borrow::Borrow,
-    hash::{Hash, Hasher},
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, Weak, atomic::Ordering};
 
 use super::{
     Protocol,
-    entry::{Entry, Event, Place, State},
+    entry::{ByKey, Client, Entry, Event, State},
     kinds::{in_use_as_another, in_use_with_other_options},
+    place::Place,
     shared::Engine,
 };
 use crate::error::{Error, Result};
@@ -27,7 +24,8 @@ impl Engine {
             return place;
         }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let made = Arc::new(Entry::new(number, self, Arc::clone(protocol)));
+        let client: Weak<dyn Client> = Arc::<Self>::downgrade(self);
+        let made = Arc::new(Entry::new(number, client, self.line().era(protocol.key()), Arc::clone(protocol)));
         // Another may have made one meanwhile: that one stays.
         let entry = Arc::clone(&self.entries.entry(ByKey(made)).or_default().key().0);
         let place = Place { engine: Arc::clone(self), entry };
@@ -89,27 +87,3 @@ impl Engine {
         });
     }
 }
-
-/// An entry as the registry knows it: by its key, of which it has the only copy.
-pub(super) struct ByKey(pub(super) Arc<Entry>);
-
-impl Borrow<str> for ByKey {
-    fn borrow(&self) -> &str {
-        self.0.protocol.key()
-    }
-}
-
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // As its borrowed form hashes.
-        str::hash(self.0.protocol.key(), state);
-    }
-}
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.protocol.key() == other.0.protocol.key()
-    }
-}
-
-impl Eq for ByKey {}

@@ -1,50 +1,21 @@
 //! Which renewals go together, and in which order: one call of many names, so many calls of a node at a time. When one is due,
 //! and what its answer means, each name decides by itself; how a call is made is in `batches.rs`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Notify;
 
 use super::{
     HoldNumber, RenewalGroup,
     batches::{Ask, BATCH, Batch, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
-    entry::{Entry, Event, Place},
+    entry::Event,
+    place::Place,
     shared::Engine,
 };
 use crate::{
     backend::Pending,
-    state::{Command, Fault, Instant, Raises, Verb},
+    state::{Fault, Instant, Raises, Verb},
 };
-
-/// What names have decided to ask for, until the driver takes it.
-#[derive(Debug, Default)]
-pub(crate) struct Renewals {
-    decided: Mutex<Vec<(Arc<Entry>, Command)>>,
-    /// There is something to take.
-    pub(super) more: Notify,
-}
-
-impl Renewals {
-    /// For the driver to send: a [`Verb::Renew`].
-    pub(super) fn push(&self, entry: &Arc<Entry>, command: Command) {
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        decided.push((Arc::clone(entry), command));
-        let is_first = decided.len() == 1;
-        drop(decided);
-        if is_first {
-            self.more.notify_one();
-        }
-    }
-
-    fn take(&self) -> Vec<(Arc<Entry>, Command)> {
-        std::mem::take(&mut *self.decided.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// In the order in which their holds are over.
 type Waiting = BTreeMap<(Instant, HoldNumber), Due>;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -24,21 +24,6 @@ pub(crate) struct Schedule {
 
 /// Of those that are looked at together the oldest entry is first.
 type Standing = (Instant, u64);
-
-/// When an entry is looked at, as the entry itself knows it: so it is found in the schedule. It is written under the schedule's
-/// mutex, and nowhere else.
-#[derive(Debug, Default)]
-pub(crate) struct Scheduled(AtomicU64);
-
-impl Scheduled {
-    fn get(&self) -> Option<Instant> {
-        self.0.load(Ordering::Relaxed).checked_sub(1).map(Instant::from_nanos)
-    }
-
-    fn set(&self, at: Option<Instant>) {
-        self.0.store(at.map_or(0, |at| at.as_nanos() + 1), Ordering::Relaxed);
-    }
-}
 
 impl Schedule {
     /// The entry is looked at then, unless it is looked at sooner.

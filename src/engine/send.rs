@@ -7,10 +7,12 @@ use tokio::time::Instant;
 use super::{
     HoldNumber, Note,
     clock::Moment,
-    entry::{Event, Place},
-    flights::{Landed, Replying, Sending, Tried},
+    entry::Event,
+    flights::{Landed, Sending, Tried},
+    place::Place,
     renew::time_left,
     replicas::{Acknowledging, known},
+    replying::Replying,
 };
 use crate::{
     backend::Dispatch,

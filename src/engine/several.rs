@@ -10,14 +10,12 @@ use std::{
 };
 
 use super::{
-    gather::Gathering,
     guard::LockGuard,
     handle::{Handle, Nesting},
     many::{Many, Shares, left_of},
     outcome::Released,
     plan::Plan,
     progress::requested,
-    request::{Acquire, TryAcquire, Unlock},
     together::Together,
 };
 use crate::{
@@ -44,18 +42,6 @@ impl Several {
         let names: Vec<_> = handles.iter().flatten().map(Handle::name).collect();
         let name = names.join(", ").into();
         Arc::new(Self { handles, nesting: if never { Nesting::Never } else { Nesting::Current }, name })
-    }
-
-    pub(crate) fn lock(self: &Arc<Self>) -> Acquire {
-        Acquire::of_many(Gathering::new(Arc::clone(self)))
-    }
-
-    pub(crate) fn try_lock(self: &Arc<Self>) -> TryAcquire {
-        TryAcquire::of_many(Gathering::new(Arc::clone(self)))
-    }
-
-    pub(crate) fn unlock(self: &Arc<Self>) -> Unlock {
-        Unlock::of_many(UnlockSeveral::Planned(Arc::clone(self), None))
     }
 
     /// Takes a detached ticket of each back, or none.

@@ -18,17 +18,18 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ask::lease_of,
-    entry::{Event, Place},
-    minding::Minding,
+    alarm::Alarm,
+    ask::{Terms, lease_of},
+    ended::End,
+    entry::Event,
     outcome::Released,
-    plan::Terms,
-    tenure::{End, Tenure},
+    place::Place,
+    tenure::Tenure,
 };
 use crate::{
     error::{Error, Result},
     owner::Owner,
-    state::{Hold, Id},
+    state::{Hold, Id, Instant as NameInstant},
 };
 
 /// One acquisition's share of a hold.
@@ -46,6 +47,10 @@ pub(crate) struct Share {
     /// This share ended; the hold may go on without it.
     released: OnceBox<Notify>,
 }
+
+/// When a hold ends, for whoever waits for that elsewhere than in a task of home.
+#[derive(Default)]
+pub(super) struct Minding(pub(super) Option<(NameInstant, Alarm)>);
 
 /// How far a guard's end has come.
 #[derive(Debug)]

@@ -17,53 +17,33 @@ use tokio::{sync::Notify, time};
 use uuid::Uuid;
 
 use super::{
-    Clock,
+    Clock, Settings,
     alarm::Alarms,
     by_place::ByPlace,
-    circles::Queued,
     clock::Moment,
-    date::{Date, nanos},
-    driver,
+    date::{Date, instant, millis, nanos},
     dropped_at_once::DroppedAtOnce,
-    ending::{HomeEnds, WindingDown},
-    entry::{Entry, Place},
-    force::Seen,
+    entry::{ByKey, Entry},
     home::Home,
-    log::millis,
+    queued::Queued,
     reap::Watched,
-    registry::ByKey,
-    renew::Renewals,
+    renewals::Renewals,
     schedule::Schedule,
+    seen::Seen,
+    settings::state_settings,
     tries::Tries,
     unheard::Unheard,
+    winding_down::WindingDown,
 };
 use crate::{
-    backend::{Line, Replicas},
+    backend::Line,
     chance::Chance,
     name::Field,
-    state::{self, Grants, Instant},
+    state::{self, Instant},
 };
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
 const WARNED: usize = 4096;
-
-/// What a client was built with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) watchdog_timeout: Duration,
-    pub(crate) command_timeout: Duration,
-    pub(crate) unreachable_after: Duration,
-    pub(crate) handover_slice: Duration,
-    /// Those that are to know of a grant before it counts.
-    pub(crate) replicas: Option<Replicas>,
-}
-
-impl Settings {
-    /// How long a try may stand behind others whose grants replicas are to know of.
-    pub(super) fn in_line(&self) -> Duration {
-        self.replicas.map_or(Duration::ZERO, Replicas::told_within)
-    }
-}
 
 /// Everything that one client's primitives share.
 pub(crate) struct Engine {
@@ -108,10 +88,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Must be called on the runtime that the client lives on; the watchdog's driver starts here.
-    pub(crate) fn start(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
-        let schedule = Arc::new(Schedule::default());
-        let engine = Arc::new(Self {
+    pub(super) fn new(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
+        Arc::new(Self {
             id,
             line,
             settings,
@@ -121,7 +99,7 @@ impl Engine {
             chance,
             entries: DashMap::new(),
             made: AtomicU64::new(0),
-            schedule: Arc::clone(&schedule),
+            schedule: Arc::default(),
             numbers: AtomicU64::new(1),
             tries: ByPlace::default(),
             ending: AtomicBool::new(false),
@@ -142,16 +120,7 @@ impl Engine {
             seen: Seen::default(),
             renewals: Arc::default(),
             state_settings: state_settings(&settings),
-        });
-        if engine.home.runtime().is_ok() {
-            let ends = HomeEnds::of(&engine);
-            let driver = driver::drive(&engine);
-            engine.spawn(Box::pin(async move {
-                let _ends = ends;
-                driver.await;
-            }));
-        }
-        engine
+        })
     }
 
     pub(crate) fn id(&self) -> Uuid {
@@ -215,14 +184,6 @@ impl Engine {
     /// Every entry, in no order, as a list: nothing is worked on while a shard of the map is locked.
     pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
         self.entries.iter().map(|known| Arc::clone(&known.key().0)).collect()
-    }
-
-    /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.
-    pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
-        let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
-        let mut places: Vec<_> = self.entries.iter().map(|known| place(&known.key().0)).collect();
-        places.sort_unstable_by_key(|place| place.entry.number);
-        places
     }
 
     pub(super) fn draw(&self) -> u64 {
@@ -300,32 +261,6 @@ impl Engine {
             shutdown.report();
         }
         self.home.leave();
-    }
-}
-
-/// By a clock that runs on while the machine sleeps, which it did for so long.
-pub(super) fn instant(date: Date, slept: Duration) -> Instant {
-    Instant::from_nanos(date.since_first() + nanos(slept))
-}
-
-/// Whoever is there comes for what it is given within this part of a watchdog timeout, if that is no longer than a busy machine
-/// takes for it, and no shorter than most do.
-const SHORT_TURN: u32 = 64;
-const ENOUGH: Duration = Duration::from_millis(50);
-const SHORTEST_TURN: Duration = Duration::from_millis(5);
-
-/// What a name needs of them.
-fn state_settings(settings: &Settings) -> state::Settings {
-    state::Settings {
-        watchdog: settings.watchdog_timeout,
-        command_timeout: settings.command_timeout,
-        unreachable_after: settings.unreachable_after,
-        slice: settings.handover_slice,
-        cool_down: settings.handover_slice,
-        in_line: settings.in_line(),
-        turns: (settings.watchdog_timeout / 2, (settings.watchdog_timeout / SHORT_TURN).clamp(SHORTEST_TURN, ENOUGH)),
-        grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },
-        ..state::Settings::default()
     }
 }
 

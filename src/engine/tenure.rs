@@ -5,24 +5,18 @@ use std::{
     fmt, mem,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering, fence},
+        atomic::{Ordering, fence},
     },
     task::{Context, Poll, Waker},
 };
 
 use once_cell::race::OnceBox;
-use tokio::{sync::Notify, task, time::Instant};
+use tokio::{sync::Notify, task};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::date::Date;
-use crate::{
-    backend::Fault,
-    error::{Error, LostCause},
-    name::Field,
-    owner::Owner,
-    state,
-};
+use super::ended::{End, OnceEnd};
+use crate::{backend::Fault, error::Error, name::Field, owner::Owner, state};
 
 /// One owner's time with a hold, from its ask on, shared with that owner's guards. A pass ends it and begins another.
 pub(crate) struct Tenure {
@@ -61,78 +55,24 @@ impl state::Share<Arc<Tenure>> for Arc<Tenure> {
 
 /// The fencing token of a tenure that has one, and how those hear of it who wait for its end.
 #[derive(Debug, Default)]
-struct More {
+pub(super) struct More {
     fence: OnceLock<u64>,
     /// Told at the end, and where that comes nearer.
     over: Notify,
     /// Cancelled at the end, or before, when its owner is to stop.
     stop: OnceLock<CancellationToken>,
     /// The same, each for several tenures.
-    joint: OnceBox<Mutex<Vec<Joint>>>,
+    pub(super) joint: OnceBox<Mutex<Vec<Joint>>>,
     /// Where what is said of the acquisition is heard, until it was said that somebody else has the lock.
     span: Mutex<Option<Span>>,
 }
 
 /// Cancelled with the first of several tenures that ends.
 #[derive(Debug)]
-struct Joint {
+pub(super) struct Joint {
     /// Where they are, which tells them apart for as long as all of them last. Each of them has it: they may be very many.
-    of: Arc<[usize]>,
-    stop: CancellationToken,
-}
-
-/// How a tenure ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Released, passed on or handed over.
-    Over,
-    Lost(Loss),
-}
-
-/// How and when a hold was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loss {
-    pub(crate) cause: LostCause,
-    pub(crate) since: std::time::Instant,
-}
-
-/// An [`End`] that is set once, in eight bytes: how it ended in the lowest bits, above them the nanoseconds since the
-/// process's first [`Date`]. Zero is none.
-#[derive(Debug, Default)]
-struct OnceEnd(AtomicU64);
-
-impl OnceEnd {
-    const KIND_BITS: u32 = 3;
-    const OVER: u64 = 1;
-    /// Each stands for its place, from 2 on.
-    const CAUSES: [LostCause; 5] =
-        [LostCause::Expired, LostCause::Gone, LostCause::Forced, LostCause::MaxHold, LostCause::Closed];
-
-    /// The first one counts.
-    fn set(&self, end: End) {
-        let word = match end {
-            End::Over => Self::OVER,
-            End::Lost(loss) => {
-                let place = Self::CAUSES.iter().position(|cause| *cause == loss.cause).unwrap_or(0);
-                let since = Date::from(Instant::from_std(loss.since)).since_first();
-                (since << Self::KIND_BITS) | (place as u64 + Self::OVER + 1)
-            }
-        };
-        let _ = self.0.compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    fn get(&self) -> Option<End> {
-        let word = self.0.load(Ordering::SeqCst);
-        let since = || Instant::from(Date::after_first(word >> Self::KIND_BITS)).into_std();
-        match word & ((1 << Self::KIND_BITS) - 1) {
-            0 => None,
-            Self::OVER => Some(End::Over),
-            kind => {
-                let place = usize::try_from(kind - Self::OVER - 1).unwrap_or(0);
-                Some(End::Lost(Loss { cause: Self::CAUSES[place], since: since() }))
-            }
-        }
-    }
+    pub(super) of: Arc<[usize]>,
+    pub(super) stop: CancellationToken,
 }
 
 impl Tenure {
@@ -236,7 +176,7 @@ impl Tenure {
         drop(before);
     }
 
-    fn more(&self) -> &More {
+    pub(super) fn more(&self) -> &More {
         self.more.get_or_init(Box::default)
     }
 
@@ -308,34 +248,6 @@ impl Tenure {
         stop
     }
 
-    /// Cancelled when the first of these tenures ends, or their owner is to stop: one for all who ask while they last. `stops`:
-    /// whether the owner is to stop by now.
-    pub(super) fn token_of_all(tenures: &[&Arc<Self>], stops: impl FnOnce() -> bool) -> CancellationToken {
-        let of: Arc<[_]> = tenures.iter().map(|tenure| Arc::as_ptr(tenure).addr()).collect();
-        let known = |joint: &mut Vec<Joint>| joint.iter().find(|it| it.of == of).map(|it| it.stop.clone());
-        let stop = tenures.first().and_then(|first| first.with_joint(known)).unwrap_or_else(|| {
-            let stop = CancellationToken::new();
-            for tenure in tenures {
-                tenure.with_joint(|joint| joint.push(Joint { of: Arc::clone(&of), stop: stop.clone() }));
-            }
-            stop
-        });
-        fence(Ordering::SeqCst);
-        if tenures.iter().any(|tenure| tenure.end.get().is_some()) || stops() {
-            stop.cancel();
-        }
-        stop
-    }
-
-    /// Those that count, under their mutex.
-    fn with_joint<R>(&self, change: impl FnOnce(&mut Vec<Joint>) -> R) -> R {
-        let joint = self.more().joint.get_or_init(Box::default);
-        let mut joint = joint.lock().unwrap_or_else(PoisonError::into_inner);
-        // A tenure of the others may have ended, and its place be another's.
-        joint.retain(|joint| !joint.stop.is_cancelled());
-        change(&mut joint)
-    }
-
     /// The error of a lost tenure.
     pub(crate) fn loss(&self, name: &Arc<str>) -> Option<Error> {
         match self.end()? {
@@ -368,65 +280,6 @@ impl More {
         if let Some(joint) = self.joint.get() {
             let joint = mem::take(&mut *joint.lock().unwrap_or_else(PoisonError::into_inner));
             joint.iter().for_each(|joint| joint.stop.cancel());
-        }
-    }
-}
-
-impl Loss {
-    pub(crate) fn error(self, name: &Arc<str>) -> Error {
-        Error::Lost { name: Arc::clone(name), cause: self.cause, since: self.since }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_token_stands_for_the_same_tenures_and_none_stays_that_was_cancelled() {
-        let tenures = [(); 3].map(|()| Tenure::new(Owner::new(), None));
-        let [a, b, c] = &tenures;
-        let known = |tenure: &Tenure| tenure.with_joint(|joint| joint.len());
-        let both = Tenure::token_of_all(&[a, b], || false);
-        for _ in 0..100 {
-            Tenure::token_of_all(&[a, b], || false);
-        }
-        assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 1, 0]);
-        let shared = a.with_joint(|joint| Arc::clone(&joint[0].of));
-        assert_eq!(Arc::strong_count(&shared), 3, "one list for both of them, and ours");
-        let others = Tenure::token_of_all(&[b, c], || false);
-        assert_eq!([a, b, c].map(|tenure| known(tenure)), [1, 2, 1]);
-        // An outer tenure that lasts keeps nothing of inner ones that are over.
-        for _ in 0..100 {
-            let inner = Tenure::new(Owner::new(), None);
-            let stop = Tenure::token_of_all(&[c, &inner], || false);
-            assert!(!stop.is_cancelled());
-            inner.finish(End::Over);
-            assert!(stop.is_cancelled());
-        }
-        assert_eq!(known(c), 1);
-        a.finish(End::Over);
-        assert!(both.is_cancelled() && !others.is_cancelled());
-        assert_eq!([a, b, c].map(|tenure| known(tenure)), [0, 1, 1]);
-        c.stop();
-        assert!(others.is_cancelled());
-        assert!(Tenure::token_of_all(&[a, b], || false).is_cancelled(), "one is over");
-        assert!(Tenure::token_of_all(&[b], || true).is_cancelled(), "its owner is to stop");
-        assert!(!Tenure::token_of_all(&[b], || false).is_cancelled());
-    }
-
-    #[test]
-    fn every_end_is_read_as_it_was_set_and_the_first_one_counts() {
-        // Not before the process's first date.
-        let since = Instant::from(Date::from(Instant::now())).into_std();
-        let lost = OnceEnd::CAUSES.map(|cause| End::Lost(Loss { cause, since }));
-        for end in lost.into_iter().chain([End::Over]) {
-            let once = OnceEnd::default();
-            assert_eq!(once.get(), None);
-            once.set(end);
-            once.set(End::Over);
-            once.set(lost[0]);
-            assert_eq!(once.get(), Some(end));
         }
     }
 }

@@ -12,11 +12,13 @@ use tokio::time::timeout;
 
 use super::{
     elsewhere::HomeWatch,
-    entry::{Event, Place},
+    ended::{End, Loss},
+    entry::Event,
     failure::error_of,
     outcome::Released,
+    place::Place,
     share::{Share, Stage},
-    tenure::{Answered, End, Loss, Tenure},
+    tenure::{Answered, Tenure},
 };
 use crate::{
     backend::Fault,

@@ -72,8 +72,8 @@
 //! | what must always be true; what tests and the explorer ask | `check.rs`, `asked.rs` |
 //! | what can happen, what is wanted, what the world looks like | `event.rs`, `wish.rs`, `env.rs` |
 //! | what is to be done, and the one place where all of it goes through | `effect.rs`, `cx.rs` |
-//! | what is sent, and what comes back | `command.rs` |
-//! | everything that a name is, and what may be asked of it | `name.rs` |
+//! | what is sent, and what comes back, and by which numbers | `command.rs`, `id.rs` |
+//! | everything that a name is, and what may be asked of it | `name.rs`, only to be read `look.rs` |
 //! | its parts, each by itself | `parts/` |
 //! | who may enter, who waits | `admit.rs` |
 //! | a try, and what its answer means | `attempt.rs` |
@@ -91,7 +91,7 @@
 //! | the end of a client | `close.rs` |
 //! | releases: repetition, and their order before tries | `release.rs` |
 //! | renewals; a longer lease, or other terms; a forced release | `renewal.rs`, `extend.rs`, `force.rs` |
-//! | may a copy of a command still run, and what if it does | `parts/copies.rs` |
+//! | may a copy of a command still run, and what if it does | `parts/copies.rs`, `parts/old_copies.rs` |
 //! | time: instants, margins, what a lease is asked for | `deadline.rs` |
 //! | the rules, in words | `README.md`, which is below |
 //!
@@ -162,4 +162,4 @@ pub(crate) use self::{
     wish::{Lease, Patience, Wish},
 };
 #[cfg(test)]
-pub(crate) use self::{deadline::margin, parts::copies::WATCHED};
+pub(crate) use self::{deadline::margin, parts::old_copies::WATCHED};

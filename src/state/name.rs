@@ -7,11 +7,11 @@ use super::{
     id::{CommandId, HoldNumber, Id, Link, Owner},
     parts::{
         contender::{Stage, Trouble},
-        copies::OldCopies,
         counting::CountChange,
         forcing::Forcing,
         hold::Hold,
         list::Seldom,
+        old_copies::OldCopies,
         queue::Queue,
         raising::Renewal,
         release::Release,

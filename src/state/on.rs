@@ -10,8 +10,8 @@ use super::{
     id::{CommandId, Id},
     name::Name,
     parts::{
-        copies::OfOldCopy,
         hold::Hold,
+        old_copies::OfOldCopy,
         queue::Waiting,
         raising::Renewal,
         release::Why,

@@ -67,8 +67,9 @@ use super::{
     Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock,
     batches::{BATCH, UNDER_WAY},
     clock::SleepSource,
+    distance::TRIES,
     reap::{WATCHED, WATCHED_IN_ALL},
-    tries::{ACKNOWLEDGED_TRIES, TRIES},
+    tries::ACKNOWLEDGED_TRIES,
 };
 use crate::{
     backend::FaultKind,
