@@ -12,9 +12,14 @@ mod client;
 mod locks;
 mod schedule;
 
-// Does what `state` decides.
+// Does what is decided about names, for every primitive.
 mod engine;
+
+// Decides what happens to a name.
 mod state;
+
+// Talks to a server.
+mod backend;
 
 mod error;
 mod lease;
@@ -35,7 +40,6 @@ pub mod operate;
 pub mod guide;
 
 mod acl;
-mod backend;
 mod chance;
 mod glob;
 mod keys;
