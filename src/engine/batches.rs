@@ -81,7 +81,7 @@ impl Due {
     }
 
     pub(super) fn number(&self) -> HoldNumber {
-        HoldNumber(self.command.number.0)
+        self.command.number
     }
 
     pub(super) fn lease(&self) -> Duration {

@@ -30,7 +30,7 @@ impl Share {
             name.on(Event::Shown { id: self.id }, env, effects);
             Some(number)
         })?;
-        self.place.entry.protocol.token(HoldNumber(number.0))
+        self.place.entry.protocol.token(number)
     }
 
     /// The token, instead of the share; the share itself where there is none to give.
@@ -40,7 +40,7 @@ impl Share {
         let token = match *stage {
             Stage::Held => self.place.change(|name, env, effects| {
                 let number = name.held_under(self.id, env.now)?.number;
-                let token = self.place.entry.protocol.token(HoldNumber(number.0))?;
+                let token = self.place.entry.protocol.token(number)?;
                 name.give_away(self.id, env, effects).map(|_| token)
             }),
             _ => None,

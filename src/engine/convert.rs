@@ -1,6 +1,6 @@
 //! What a primitive's answers mean to a name.
 
-use super::protocol::{self, Attempt, Forced, Letting, Moved, Renewal};
+use super::protocol::{Attempt, Forced, Letting, Moved, Renewal};
 use crate::{
     backend::{Fault, FaultKind},
     error::LostCause,
@@ -18,7 +18,7 @@ pub(super) fn answer_of_attempt(attempt: Attempt) -> Answer {
 
 pub(super) fn answer_of_release(letting: Letting) -> Answer {
     match letting {
-        Letting::Done { holds, published } => Answer::Released { holds, published: published_of(published) },
+        Letting::Done { holds, published } => Answer::Released { holds, published },
         Letting::NotHeld => Answer::Gone,
         Letting::Expired => Answer::Expired,
     }
@@ -26,7 +26,7 @@ pub(super) fn answer_of_release(letting: Letting) -> Answer {
 
 pub(super) fn answer_of_moved(moved: Moved) -> Answer {
     match moved {
-        Moved::Done { published, fence } => Answer::Moved { published: published_of(published), fence },
+        Moved::Done { published, fence } => Answer::Moved { published, fence },
         Moved::Gone => Answer::Gone,
         Moved::Expired => Answer::Expired,
     }
@@ -41,16 +41,8 @@ pub(super) fn answer_of_renewal(renewal: Renewal) -> Answer {
 
 pub(super) fn answer_of_force(forced: Forced) -> Answer {
     match forced {
-        Forced::Done { published } => Answer::Done { published: published_of(published) },
+        Forced::Done { published } => Answer::Done { published },
         Forced::Gone => Answer::Gone,
-    }
-}
-
-fn published_of(published: protocol::Published) -> Published {
-    match published {
-        protocol::Published::No => Published::No,
-        protocol::Published::To(listeners) => Published::To(listeners),
-        protocol::Published::Uncounted => Published::Uncounted,
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
     task::Wake,
 };
 
-use super::{Protocol, Told, convert::fault_of, flights::Flights, tenure::Tenure};
+use super::{Protocol, convert::fault_of, flights::Flights, tenure::Tenure};
 use crate::{
     backend::{Fault, Subscription},
-    state::{self, Expired, HoldNumber, Instant, Publishes, Shape, Succession},
+    state::{self, Expired, HoldNumber, Instant, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -103,13 +103,8 @@ fn shape(protocol: &dyn Protocol) -> Shape {
         (false, true) => Succession::HandOver,
         (false, false) => Succession::Release,
     };
-    let publishes = match protocol.told() {
-        Told::Always => Publishes::Always,
-        Told::Sometimes => Publishes::Sometimes,
-        Told::Never => Publishes::Never,
-    };
     let expired = if protocol.expired_is_released() { Expired::IsReleased } else { Expired::IsLost };
-    Shape { succession, publishes, expired }
+    Shape { succession, publishes: protocol.publishes(), expired }
 }
 
 impl State {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Forced, HoldNumber, Sight,
+    Forced, Sight,
     elsewhere::HomeWatch,
     entry::Event,
     failure::error_of,
@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Op, Result},
     name::Field,
     owner::Owner,
-    state::{self, Told},
+    state::Told,
 };
 
 impl Handle {
@@ -67,9 +67,9 @@ impl Forcing {
     fn begin(place: Place, sight: Sight) -> Self {
         let (waiter, sight) = (Tenure::new(Owner::new(), None), Arc::new(sight));
         // A key has one of them at a time, and what frees one sees all.
-        let seen: Vec<_> = sight.ours.iter().take(1).map(|number| state::HoldNumber(number.0)).collect();
+        let seen: Vec<_> = sight.ours.iter().take(1).copied().collect();
         for number in &seen {
-            place.engine.seen().note(HoldNumber(number.0), &sight);
+            place.engine.seen().note(*number, &sight);
         }
         place.on(Event::Force { seen, waiter: Arc::clone(&waiter) });
         Self { place, waiter, watch: HomeWatch::default() }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{Level, enabled};
 
-use super::{HoldNumber, date::millis, failure::error_of, place::Place, tenure::Tenure};
+use super::{date::millis, failure::error_of, place::Place, tenure::Tenure};
 use crate::{
     error::{LostCause, Op},
     name::Field,
@@ -46,7 +46,7 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
             tracing::warn!(%lock, %error, "a release was given up: its lease ends the hold");
         }
         LogEvent::ReapedOldCopy(number) => {
-            tracing::warn!(%lock, hold = %HoldNumber(number.0), "released a hold that an old copy of a command left");
+            tracing::warn!(%lock, hold = %number, "released a hold that an old copy of a command left");
         }
         LogEvent::Nested(id) if enabled!(Level::DEBUG) => {
             let hold =

@@ -153,7 +153,7 @@ pub(crate) use self::{
     handle::{Handle, Nesting},
     noted::NotedGuard,
     protocol::{
-        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight, Told,
+        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Publishes, Renewal, RenewalGroup, Sight,
     },
     settings::Settings,
     several::Several,

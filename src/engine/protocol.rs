@@ -1,21 +1,14 @@
 //! The seam to a primitive: what makes one, and what comes of what it asks. It decides nothing.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     backend::{Acknowledged, Dispatch, Fault, Pending, Replicas, Reply},
     token::Token,
 };
 
-/// The number of one hold: with the client's UUID it is the hold's name on the server. Never drawn twice by a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HoldNumber(pub(crate) u64);
-
-impl fmt::Display for HoldNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+// What a primitive and a name say alike.
+pub(crate) use crate::state::{HoldNumber, Note, Published, Publishes};
 
 /// What makes a primitive: its key, its scripts, how to read their replies. It has no loop, no renewal and no guard.
 ///
@@ -52,8 +45,8 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     }
 
     /// Whether those who wait are told of every release.
-    fn told(&self) -> Told {
-        Told::Always
+    fn publishes(&self) -> Publishes {
+        Publishes::Always
     }
 
     /// Whether a hold that ran out counts as released where nobody has the key by then.
@@ -105,17 +98,6 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn force_release(&self, seen: &Sight) -> Pending<Result<Forced, Fault>>;
 }
 
-/// Whether those who wait are told when a key is freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// By everybody who frees it.
-    Always,
-    /// By us, and perhaps not by others: whoever waits looks again every now and then.
-    Sometimes,
-    /// By nobody, and nobody listens.
-    Never,
-}
-
 /// Which renewals can share a script call: one kind of script on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RenewalGroup(pub(crate) &'static str, pub(crate) u64);
@@ -133,18 +115,6 @@ pub(crate) enum Attempt {
     Settled,
 }
 
-/// What is said of a hold with its release, where that makes a difference to its primitive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Note {
-    /// Nothing was done under it.
-    #[default]
-    Unused,
-    /// What was done under it, under this fencing token, came to nothing.
-    Failure(u64),
-    /// It was done.
-    Success(u64),
-}
-
 /// The end of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Letting {
@@ -154,17 +124,6 @@ pub(crate) enum Letting {
     NotHeld,
     /// There was none, and nobody else has the key either.
     Expired,
-}
-
-/// What became of a message to those who wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Published {
-    /// There was none: there was nothing to tell, or the server would not let us publish.
-    No,
-    /// It reached so many listeners.
-    To(u32),
-    /// It was sent, and nobody knows how many heard it.
-    Uncounted,
 }
 
 /// The end of a hand-over.

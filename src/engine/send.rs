@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{
-    HoldNumber, Note,
     clock::Moment,
     entry::Event,
     flights::{Landed, Sending, Tried},
@@ -24,7 +23,6 @@ impl Place {
     pub(super) fn send(&self, command: Command, moment: Moment) -> Option<Landed> {
         let Command { id, number, verb } = command;
         let protocol = &self.entry.protocol;
-        let number = HoldNumber(number.0);
         let (dispatch, reply) = match verb {
             Verb::Acquire { holds: 1, .. } => return self.tries_in_turn(command, moment),
             Verb::Acquire { lease, holds } => {
@@ -46,15 +44,13 @@ impl Place {
                 (Some(dispatch), Replying::Lengthen(reply))
             }
             // The end of a hold is wanted whatever happens, and leaves whenever it can. Other ends are asked about.
-            Verb::Release { holds: 0, note } => (None, Replying::Release(protocol.release(number, 0, note_of(note)))),
+            Verb::Release { holds: 0, note } => (None, Replying::Release(protocol.release(number, 0, note))),
             _ if !self.leaves_now(id) => {
                 self.on(withdrawn(id));
                 return None;
             }
-            Verb::Release { holds, note } => (None, Replying::Release(protocol.release(number, holds, note_of(note)))),
-            Verb::HandOver { to, lease } => {
-                (None, Replying::HandOver(protocol.hand_over(number, HoldNumber(to.0), lease)))
-            }
+            Verb::Release { holds, note } => (None, Replying::Release(protocol.release(number, holds, note))),
+            Verb::HandOver { to, lease } => (None, Replying::HandOver(protocol.hand_over(number, to, lease))),
             Verb::Force => {
                 let Some(sight) = self.engine.seen().take(number) else {
                     self.on(withdrawn(id));
@@ -71,7 +67,6 @@ impl Place {
         let Command { id, number, verb } = command;
         let Verb::Acquire { lease, holds } = verb else { return None };
         let dispatch = self.dispatch(id);
-        let number = HoldNumber(number.0);
         let protocol = &self.entry.protocol;
         let reply = match self.engine.settings().replicas {
             None => Replying::Acquire(protocol.acquire(number, lease, holds, &dispatch)),
@@ -106,12 +101,4 @@ impl Place {
 
 fn withdrawn(command: state::CommandId) -> Event {
     Event::Answered { command, answer: Err::<Answer, _>(state::Fault::WITHDRAWN) }
-}
-
-fn note_of(note: state::Note) -> Note {
-    match note {
-        state::Note::Unused => Note::Unused,
-        state::Note::Failure(fence) => Note::Failure(fence),
-        state::Note::Success(fence) => Note::Success(fence),
-    }
 }

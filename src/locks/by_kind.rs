@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{
     backend::Value,
-    engine::{Protocol, Told},
+    engine::{Protocol, Publishes},
     error::Result,
 };
 
 impl Scope {
     /// A token lock of this name, whoever else has it.
     pub(crate) fn any_token_lock(self: &Arc<Self>, name: &str) -> Result<Arc<dyn Protocol>> {
-        Ok(Arc::new(self.token_lock(name, Manner { told: Told::Sometimes, orphans: None })?))
+        Ok(Arc::new(self.token_lock(name, Manner { publishes: Publishes::Sometimes, orphans: None })?))
     }
 
     /// A job of this name, whatever its terms are: none of them count for a look, or for an end by force.

@@ -8,7 +8,7 @@ use super::{
     token_string::{Manner, TokenString},
 };
 use crate::{
-    engine::{Acquire, Engine, Handle, LockGuard, Nesting, Protocol, Sight, Told, TryAcquire, Unlock},
+    engine::{Acquire, Engine, Handle, LockGuard, Nesting, Protocol, Publishes, Sight, TryAcquire, Unlock},
     error::Result,
     lease,
     owner::Owner,
@@ -64,7 +64,7 @@ pub struct TokenInspection {
 
 impl TokenLock {
     pub(crate) fn new(engine: &Arc<Engine>, scope: &Arc<Scope>, name: &str) -> Self {
-        let lock = scope.token_lock(name, Manner { told: Told::Sometimes, orphans: None }).map(Arc::new);
+        let lock = scope.token_lock(name, Manner { publishes: Publishes::Sometimes, orphans: None }).map(Arc::new);
         Self { handle: Handle::new(engine, protocol(&lock)), lock }
     }
 
@@ -88,7 +88,7 @@ impl TokenLock {
     /// ```
     #[must_use]
     pub fn only_relatch(self) -> Self {
-        self.in_manner(|manner| Ok(Manner { told: Told::Always, ..manner }))
+        self.in_manner(|manner| Ok(Manner { publishes: Publishes::Always, ..manner }))
     }
 
     /// Tells nobody of a release, and does not listen: needs no right to a channel, and whoever waits looks again every now and then.
@@ -105,7 +105,7 @@ impl TokenLock {
     /// ```
     #[must_use]
     pub fn silent(self) -> Self {
-        self.in_manner(|manner| Ok(Manner { told: Told::Never, ..manner }))
+        self.in_manner(|manner| Ok(Manner { publishes: Publishes::Never, ..manner }))
     }
 
     /// Whoever waits gives a key without a TTL this one, once, and says so in a `warn` event: somebody died between `SETNX` and

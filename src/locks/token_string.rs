@@ -18,7 +18,7 @@ use super::{
 use crate::{
     backend::{Acknowledged, Arg, Call, Dispatch, Fault, Pending, Polled, Replicas, Reply, Scripting, Value, decode},
     engine::{
-        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Renewal, RenewalGroup, Sight, Told,
+        Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Publishes, Renewal, RenewalGroup, Sight,
     },
     keys::{self, TokenText},
     lease::whole_ms,
@@ -30,7 +30,7 @@ use crate::{
 /// How a token lock is shared with others, who may be no clients of ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    pub(super) told: Told,
+    pub(super) publishes: Publishes,
     /// The TTL that somebody else's key is given which has none.
     pub(super) orphans: Option<Duration>,
 }
@@ -79,7 +79,7 @@ impl TokenString {
     ) -> Pending<Result<T, Fault>> {
         let channel = keys::token_channel(&self.key);
         let mut args = args.to_vec();
-        if self.manner.told != Told::Never {
+        if self.manner.publishes != Publishes::Never {
             args.push(Arg::Text(self.scope.backend.publish_kind().command()));
             args.push(Arg::Bytes(channel.bytes()));
         }
@@ -88,7 +88,7 @@ impl TokenString {
 
     /// How a release is read. Where nobody is told it is known who heard of it: nobody listens, so nobody is stood back for.
     fn read_letting(&self) -> fn(&Value) -> Option<Letting> {
-        let counts = self.manner.told == Told::Never || self.scope.backend.counts(&self.key);
+        let counts = self.manner.publishes == Publishes::Never || self.scope.backend.counts(&self.key);
         if counts { released::<true> } else { released::<false> }
     }
 
@@ -164,13 +164,13 @@ impl Protocol for TokenString {
     }
 
     fn kind(&self) -> &'static str {
-        match (self.manner.told, self.manner.orphans) {
-            (Told::Sometimes, None) => "token lock",
-            (Told::Sometimes, Some(_)) => "token lock that repairs orphans",
-            (Told::Always, None) => "token lock of relatch alone",
-            (Told::Always, Some(_)) => "token lock of relatch alone that repairs orphans",
-            (Told::Never, None) => "silent token lock",
-            (Told::Never, Some(_)) => "silent token lock that repairs orphans",
+        match (self.manner.publishes, self.manner.orphans) {
+            (Publishes::Sometimes, None) => "token lock",
+            (Publishes::Sometimes, Some(_)) => "token lock that repairs orphans",
+            (Publishes::Always, None) => "token lock of relatch alone",
+            (Publishes::Always, Some(_)) => "token lock of relatch alone that repairs orphans",
+            (Publishes::Never, None) => "silent token lock",
+            (Publishes::Never, Some(_)) => "silent token lock that repairs orphans",
         }
     }
 
@@ -186,8 +186,8 @@ impl Protocol for TokenString {
         true
     }
 
-    fn told(&self) -> Told {
-        if let Scripting::Compares(_) = self.scripting { Told::Never } else { self.manner.told }
+    fn publishes(&self) -> Publishes {
+        if let Scripting::Compares(_) = self.scripting { Publishes::Never } else { self.manner.publishes }
     }
 
     fn expired_is_released(&self) -> bool {
@@ -253,7 +253,7 @@ impl Protocol for TokenString {
         let (text, channel) = (self.text(number), keys::token_channel(&self.key));
         let publish = self.scope.backend.publish_kind().command();
         let args = [Arg::Bytes(text.bytes()), Arg::Text(publish), Arg::Bytes(channel.bytes())];
-        let args = if self.manner.told == Told::Never { &args[..1] } else { &args };
+        let args = if self.manner.publishes == Publishes::Never { &args[..1] } else { &args };
         self.scope.reply(&scripts::RELEASE, &[&self.key], args, None, Polled::ByUs, self.read_letting())
     }
 

@@ -1,5 +1,7 @@
 //! The numbers that a name tells things apart by. Each kind has a type of its own, so that none is taken for another.
 
+use std::fmt;
+
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(
         $(#[$doc])*
@@ -22,6 +24,12 @@ numbers!(
     /// Which servers answer. It changes when another one may answer for the name, or the same one may have forgotten it.
     Era,
 );
+
+impl fmt::Display for HoldNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Link {
     /// Another way than all other commands: nothing that is answered says what became of what left on it.
