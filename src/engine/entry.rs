@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, Line},
-    state::{self, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Server, Shape, Succession},
+    state::{self, Chance, CommandId, Env, Era, Expired, Id, Instant, Link, Publishes, Server, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -140,6 +140,9 @@ impl Place {
                 && let Some(event) = event.take()
             {
                 state.name.on(event, env, effects);
+                if !state.name.queue.is_empty() {
+                    self.engine.queued.note();
+                }
             }
         });
         event.map_or(Ok(()), Err)
@@ -177,9 +180,10 @@ impl Place {
         work(&mut Env {
             now: instant(moment.date, moment.slept),
             server: &Seen { place: self, moment, era },
-            chance: engine.chance().of_65_536(),
+            chance: Chance::Fresh(&|| engine.chance().of_65_536()),
             shape: self.entry.shape,
             settings: engine.state_settings(),
+            log: engine.log(),
             draw: &mut || engine.draw(),
         })
     }

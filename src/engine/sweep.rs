@@ -7,9 +7,7 @@ use std::{
 };
 
 use super::{many::Shares, share::Share};
-use crate::{
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
 
 /// Why the first one that is missing is.
 pub(super) enum Missing {

@@ -152,8 +152,8 @@ pub(crate) use self::parts::copies::WATCHED;
 pub(crate) use self::{
     command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
     deadline::{Instant, LeaseRequest, margin},
-    effect::{Cause, Effect, End, Failure, LogEvent, Share, Told},
-    env::{Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
+    effect::{Cause, Effect, End, Failure, Log, LogEvent, Share, Told},
+    env::{Chance, Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},

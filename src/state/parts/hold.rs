@@ -253,7 +253,11 @@ impl<W, S> Hold<W, S> {
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket. It is asked for at once.
     pub(crate) fn kept_back(&self, watchdog: Duration) -> Option<Instant> {
-        let watched = self.watched().then_some(self.renewed + watchdog);
+        self.kept_back_where(self.watched(), watchdog)
+    }
+
+    fn kept_back_where(&self, watched: bool, watchdog: Duration) -> Option<Instant> {
+        let watched = watched.then_some(self.renewed + watchdog);
         let wanted = watched.max(self.floor)?;
         let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
         // Bounds are cut to whole milliseconds.
@@ -262,11 +266,12 @@ impl<W, S> Hold<W, S> {
 
     /// When a renewal has to leave. Who was offered it and did not take it gets what is left of the lease, and no more.
     pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
-        if self.is_offered() {
+        if matches!(self.renewal, Renewal::Sent(_)) || self.is_offered() {
             return None;
         }
-        let at_once = self.probe || self.kept_back(watchdog).is_some();
-        if !at_once && !self.watched() {
+        let watched = self.watched();
+        let at_once = self.probe || self.kept_back_where(watched, watchdog).is_some();
+        if !at_once && !watched {
             return None;
         }
         match self.renewal {

@@ -11,6 +11,7 @@ pub(crate) mod hold;
 pub(crate) mod list;
 pub(crate) mod loss;
 pub(crate) mod lost;
+pub(crate) mod owners;
 pub(crate) mod queue;
 pub(crate) mod raising;
 pub(crate) mod release;
