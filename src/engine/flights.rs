@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     backend::{Dispatch, Fault, FaultKind, Pending, Reply},
-    state::{self, Answer, CommandId, Published},
+    state::{self, Answer, CommandId, Published, Seldom},
 };
 
 /// Nobody polls them, and none was woken.
@@ -55,7 +55,7 @@ struct UnderWay {
     #[expect(clippy::vec_box, reason = "a flight is large, and few names have one at a time")]
     all: Vec<Box<Flight>>,
     /// They are out of the list while they are polled: these are to be withdrawn once they are back.
-    withdrawn: Vec<CommandId>,
+    withdrawn: Seldom<CommandId>,
 }
 
 /// One command that is about to be sent.
@@ -270,7 +270,7 @@ impl Place {
             let later = mem::take(&mut under_way.all);
             all.extend(later);
             under_way.all = all;
-            mem::take(&mut under_way.withdrawn)
+            under_way.withdrawn.take()
         };
         self.slept();
         withdrawn.into_iter().for_each(|command| self.withdraw(command));

@@ -20,7 +20,7 @@ pub(super) const AN_OLD_LINK_IS_WAITED_FOR: bool = false;
 
 /// What stands for a name with all that is decided about it, for its owner's time with it and what that is told, for a guard, for
 /// an acquisition, which lies in no box of its own, and for an unlock, in bytes.
-pub(super) const ROOM: [usize; 5] = [544, 88, 80, 328, 224];
+pub(super) const ROOM: [usize; 5] = [512, 88, 80, 328, 224];
 
 /// It counts for nothing, and is asked for anew.
 pub(super) const A_FORCED_GRANT_IS_TOLD: bool = false;

@@ -146,7 +146,7 @@ impl<W, S: Share<W>> Name<W, S> {
             finds_ours,
             wants: Wants::Answer,
             place: TryPlace::Link,
-            patience: cx.env.server.grace(),
+            patience: cx.env.server.grace().into(),
         });
         self.subscription.clear_flag();
     }

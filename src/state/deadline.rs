@@ -28,8 +28,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        let nanos = span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos().into());
-        Self(self.0.saturating_add(nanos))
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -40,6 +39,26 @@ impl Sub for Instant {
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
+}
+
+/// A span in as much room as an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Span(u64);
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(nanos(span))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos().into())
 }
 
 /// The soonest of those that there are.

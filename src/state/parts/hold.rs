@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::{
     super::{
         command::{Fault, Note},
-        deadline::{Instant, LeaseRequest},
+        deadline::{Instant, LeaseRequest, Span},
         effect::Cause,
         env::Settings,
         id::{HoldNumber, Id, Owner},
@@ -40,7 +40,7 @@ pub(crate) struct Hold<W, S> {
     pub(crate) deadline: Instant,
     /// A bound made the deadline sooner.
     cut: bool,
-    pub(crate) lease: Duration,
+    lease: Span,
     renewed: Instant,
     reached: Instant,
     floor: Option<Instant>,
@@ -90,7 +90,7 @@ impl<W, S> Hold<W, S> {
             extensions: Seldom::default(),
             deadline: request.deadline(),
             cut: request.cut,
-            lease: request.lease,
+            lease: request.lease.into(),
             renewed: request.sent,
             reached: request.reached(),
             kept: now + request.lease,
@@ -212,7 +212,7 @@ impl<W, S> Hold<W, S> {
     pub(crate) fn raised(&mut self, request: LeaseRequest, now: Instant) {
         self.is_answered(request, now);
         if request.deadline() > self.deadline {
-            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease);
+            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease.into());
             self.grown = true;
         }
         self.reached = self.reached.max(request.reached());
@@ -282,6 +282,11 @@ impl<W, S> Hold<W, S> {
         }
     }
 
+    /// What it was promised for last.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease.into()
+    }
+
     /// How much longer the server keeps it, if all that left for it ran at once.
     pub(crate) fn kept_for(&self, now: Instant) -> Duration {
         self.kept - now
@@ -289,12 +294,12 @@ impl<W, S> Hold<W, S> {
 
     /// How long its end may have to be repeated until nothing of it is left, but for what runs late.
     pub(crate) fn may_last(&self, now: Instant) -> Duration {
-        self.lease.max(self.kept_for(now))
+        self.lease().max(self.kept_for(now))
     }
 
     /// By how much longer the server may keep it then: what has no answer may run for as long as the hold is there.
     pub(crate) fn runs_late(&self) -> Duration {
-        if self.raising > 0 { self.lease } else { Duration::ZERO }
+        if self.raising > 0 { self.lease() } else { Duration::ZERO }
     }
 
     /// Its deadline or a forced release ended it, and the server may still have it.
