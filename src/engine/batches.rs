@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     backend::{self, Dispatch, Pending},
-    state::{Answer, Command, Fault, Instant, Published, Verb},
+    state::{Answer, Chance, Command, Fault, Instant, Published, Verb},
 };
 
 /// At most so many keys go into one call: the server does nothing else while its script runs.
@@ -117,7 +117,7 @@ impl Due {
         };
         let event = Event::Answered { command: self.command.id, answer };
         place.change(|name, env, effects| {
-            env.chance = chance;
+            env.chance = Chance::Drawn(chance);
             name.on(event, env, effects);
         });
     }

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn every_end_is_read_as_it_was_set_and_the_first_one_counts() {
-        // Not before the process's first date.
+        // Not before the process's first date, which is set where one is asked for.
+        Date::from(Instant::now()).since_first();
         let since = Instant::from(Date::from(Instant::now())).into_std();
         let lost = OnceEnd::CAUSES.map(|cause| End::Lost(Loss { cause, since }));
         for end in lost.into_iter().chain([End::Over]) {

@@ -12,7 +12,12 @@ use std::{
     task::Wake,
 };
 
-use super::{Protocol, convert::fault_of, flights::Flights, tenure::Tenure};
+use super::{
+    Protocol,
+    convert::fault_of,
+    flights::{Flights, Polling},
+    tenure::Tenure,
+};
 use crate::{
     backend::{Fault, Subscription},
     state::{self, Expired, HoldNumber, Instant, Shape, Succession},
@@ -36,6 +41,7 @@ pub(crate) struct Entry {
     pub(super) told_era: AtomicU64,
     /// Commands that were sent and not answered.
     pub(super) flights: Flights,
+    pub(super) polling: Polling,
 }
 
 /// What is behind the mutex.
@@ -78,6 +84,7 @@ impl Entry {
             scheduled: Scheduled::default(),
             told_era: AtomicU64::new(era),
             flights: Flights::default(),
+            polling: Polling::default(),
         }
     }
 
@@ -186,7 +193,7 @@ pub(super) trait Client: Send + Sync {
 
 impl Wake for Entry {
     fn wake(self: Arc<Self>) {
-        if self.flights.begin()
+        if self.polling.begin()
             && let Some(client) = self.client.upgrade()
         {
             client.woken(self);

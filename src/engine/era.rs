@@ -133,6 +133,7 @@ impl Place {
     /// Whether the servers behind this name's key have changed since it was told so last. From now on it was told.
     pub(super) fn sees_new_era(&self) -> bool {
         let era = self.engine.line().era(self.entry.protocol.key());
-        self.entry.told_era.swap(era, Ordering::Relaxed) != era
+        // Mostly read, and seldom written.
+        self.entry.told_era.load(Ordering::Relaxed) != era && self.entry.told_era.swap(era, Ordering::Relaxed) != era
     }
 }

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use super::replying::Replying;
 use crate::{
     backend::{Dispatch, Fault},
-    state::{Answer, CommandId},
+    state::{Answer, CommandId, Seldom},
 };
 
 /// Nobody polls them, and none was woken.
-pub(super) const ASLEEP: u8 = 0;
+const ASLEEP: u8 = 0;
 /// Somebody polls them, or is about to.
 const POLLED: u8 = 1;
 /// The same, and one was woken meanwhile: they are polled again.
@@ -27,10 +27,11 @@ const WOKEN: u8 = 2;
 const GIVEN_UP: usize = 64;
 
 #[derive(Default)]
-pub(super) struct Flights {
-    pub(super) stage: AtomicU8,
-    pub(super) under_way: Mutex<UnderWay>,
-}
+pub(super) struct Flights(Mutex<UnderWay>);
+
+/// Whether somebody polls them. Apart from them, where a byte has room.
+#[derive(Default)]
+pub(super) struct Polling(AtomicU8);
 
 #[derive(Default)]
 pub(super) struct UnderWay {
@@ -38,7 +39,7 @@ pub(super) struct UnderWay {
     #[expect(clippy::vec_box, reason = "a flight is large, and few names have one at a time")]
     pub(super) all: Vec<Box<Flight>>,
     /// They are out of the list while they are polled: these are to be withdrawn once they are back.
-    pub(super) withdrawn: Vec<CommandId>,
+    pub(super) withdrawn: Seldom<CommandId>,
 }
 
 /// One command that is about to be sent.
@@ -99,26 +100,32 @@ pub(super) struct TryOver {
 
 impl Flights {
     pub(super) fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether it is this caller who has to poll.
-    pub(super) fn begin(&self) -> bool {
-        let next = |stage| Some(if stage == ASLEEP { POLLED } else { WOKEN });
-        self.stage.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(ASLEEP)
-    }
-
-    /// Whether one was woken meanwhile: then whoever polled has to poll again.
-    pub(super) fn end(&self) -> bool {
-        let woken = self.stage.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err();
-        if woken {
-            self.stage.store(POLLED, Ordering::Release);
-        }
-        woken
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.lock().all.is_empty()
+    }
+}
+
+impl Polling {
+    /// Whether it is this caller who has to poll.
+    pub(super) fn begin(&self) -> bool {
+        let next = |stage| Some(if stage == ASLEEP { POLLED } else { WOKEN });
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(ASLEEP)
+    }
+
+    /// Whether one was woken meanwhile: then whoever polled has to poll again.
+    pub(super) fn end(&self) -> bool {
+        let woken = self.0.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err();
+        if woken {
+            self.0.store(POLLED, Ordering::Release);
+        }
+        woken
+    }
+
+    pub(super) fn is_asleep(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ASLEEP
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::{
     mem,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -17,7 +17,7 @@ use super::{
     convert::answer_of_attempt,
     distance::Distance,
     entry::{Client, Entry, Event},
-    flights::{ASLEEP, Flight, Landed, Sending, TryOver},
+    flights::{Flight, Landed, Sending, TryOver},
     place::Place,
     replying::Replying,
     shared::Engine,
@@ -33,7 +33,7 @@ impl Place {
     pub(super) fn fly(&self, sending: Sending, sent: Instant) -> Option<Landed> {
         let Sending { command, dispatch, mut reply, tried } = sending;
         let (flights, home) = (&self.entry.flights, self.engine.is_home());
-        let begins = home && flights.begin();
+        let begins = home && self.entry.polling.begin();
         // One that stands in the list unpolled goes first.
         let first = begins && flights.is_empty();
         if first {
@@ -52,7 +52,7 @@ impl Place {
             self.slept();
         } else if begins {
             self.poll_flights();
-        } else if flights.begin() {
+        } else if self.entry.polling.begin() {
             // Whoever polls just now looks again.
             if home { self.poll_flights() } else { self.poll_in_a_task() }
         }
@@ -63,7 +63,7 @@ impl Place {
     pub(super) fn withdraw(&self, command: CommandId) {
         let mut under_way = self.entry.flights.lock();
         let Some(at) = under_way.all.iter().position(|flight| flight.command == command) else {
-            if self.entry.flights.stage.load(Ordering::Acquire) != ASLEEP {
+            if !self.entry.polling.is_asleep() {
                 under_way.withdrawn.push(command);
             }
             return;
@@ -123,7 +123,7 @@ impl Place {
             let later = mem::take(&mut under_way.all);
             all.extend(later);
             under_way.all = all;
-            mem::take(&mut under_way.withdrawn)
+            under_way.withdrawn.take()
         };
         self.slept();
         withdrawn.into_iter().for_each(|command| self.withdraw(command));
@@ -132,7 +132,7 @@ impl Place {
 
     /// Whoever polled is done; what was woken meanwhile has its turn when something else has run.
     fn slept(&self) {
-        if self.entry.flights.end() {
+        if self.entry.polling.end() {
             self.poll_in_a_task();
         }
     }

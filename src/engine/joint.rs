@@ -64,10 +64,12 @@ mod tests {
             let stop = Tenure::token_of_all(&[c, &inner], || false);
             assert!(!stop.is_cancelled());
             inner.finish(End::Over);
+            inner.wake();
             assert!(stop.is_cancelled());
         }
         assert_eq!(known(c), 1);
         a.finish(End::Over);
+        a.wake();
         assert!(both.is_cancelled() && !others.is_cancelled());
         assert_eq!([a, b, c].map(|tenure| known(tenure)), [0, 1, 1]);
         c.stop();

@@ -57,14 +57,10 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
         }
         // One that does not wait says so itself.
         LogEvent::Contended(id) => {
-            let (asker, queues) = {
+            let asker = {
                 let name = &place.entry.lock().name;
-                let asker = if place.engine.was_heard() { name.asker(id).map(Arc::clone) } else { None };
-                (asker, name.is_queued(id))
+                if place.engine.was_heard() { name.asker(id).map(Arc::clone) } else { None }
             };
-            if queues {
-                place.engine.queued.note();
-            }
             asker.into_iter().for_each(|asker| asker.contended(place.name()));
         }
         // Its caller says so, or whoever performs the end; the rest is said, or of no use.

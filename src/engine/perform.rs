@@ -73,21 +73,46 @@ impl Place {
         }
         let mut effects = spare();
         let out = self.with_env(moment, None, |env| change(&mut state, env, &mut effects));
+        let mut told = WhoIsTold::default();
+        // Mostly that is all, and the mutex is taken once.
+        self.does_at_once(&mut effects, &mut state, &mut told);
         if effects.is_empty() {
             self.rest(state, moment);
             keep(effects);
+            told.wake();
             return out;
         }
         state.performing = true;
         drop(state);
-        self.perform(effects, moment);
+        self.perform(effects, moment, Round { told, ..Round::default() });
         out
     }
 
+    /// The first of them that call nobody's code, under the mutex that keeps their order.
+    fn does_at_once(&self, effects: &mut Vec<Effect>, state: &mut State, told: &mut WhoIsTold) {
+        let is_ours = |effect: &Effect| matches!(effect, Effect::Tell(..) | Effect::Ended(..) | Effect::WakeAt(_));
+        let others = effects.iter().position(|effect| !is_ours(effect));
+        for effect in effects.drain(..others.unwrap_or(effects.len())) {
+            match effect {
+                Effect::Tell(waiter, answer) => {
+                    let fault = if let Told::Failed(_) = answer { state.fault.clone() } else { None };
+                    told.tell(waiter, Answered { told: answer, fault });
+                }
+                Effect::Ended(share, end) => {
+                    share.finish(end.into());
+                    if share.is_watched() {
+                        told.ends.push(share);
+                    }
+                }
+                Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
+                _ => {}
+            }
+        }
+    }
+
     /// Until nothing is left.
-    fn perform(&self, mut effects: Vec<Effect>, mut moment: Moment) {
+    fn perform(&self, mut effects: Vec<Effect>, mut moment: Moment, mut round: Round) {
         let mut performer = Performer { place: self, done: false };
-        let mut round = Round::default();
         loop {
             for effect in effects.drain(..) {
                 self.does(effect, moment, &mut round);
@@ -114,6 +139,7 @@ impl Place {
                     state.name.on(Event::Answered { command, answer }, env, &mut effects);
                 });
             }
+            self.does_at_once(&mut effects, &mut state, &mut round.told);
             drop(state);
             tries.into_iter().for_each(|over| self.try_is_over(over, moment.now));
         }
@@ -121,15 +147,19 @@ impl Place {
 
     fn does(&self, effect: Effect, moment: Moment, round: &mut Round) {
         match effect {
-            Effect::Send(command) => round.landed.extend(self.send(command, moment)),
+            Effect::Send(command) => {
+                if let Some(landed) = self.send(command, moment) {
+                    round.landed.push(landed);
+                }
+            }
             Effect::Withdraw(command) => self.withdraw(command),
             Effect::Tell(waiter, told) => {
                 let failed = matches!(told, Told::Failed(_));
                 let fault = if failed { self.entry.lock().fault.clone() } else { None };
-                round.told.waiters.extend(waiter.tell(Answered { told, fault }));
+                round.told.tell(waiter, Answered { told, fault });
             }
             Effect::Call(_, tenure) => {
-                round.told.waiters.extend(tenure.tell(Answered { told: Told::Called, fault: None }))
+                round.told.tell(tenure, Answered { told: Told::Called, fault: None });
             }
             Effect::Missed(tenure) => drop(unless_it_panics(|| log::parked(self, &tenure.owner))),
             Effect::Ended(share, end) => {
@@ -177,12 +207,27 @@ impl Place {
 struct WhoIsTold {
     waiters: SmallVec<[Waker; 2]>,
     ends: SmallVec<[Arc<Tenure>; 1]>,
+    /// Nobody may have them any more: what goes with them may be somebody's code, too.
+    over: Vec<Arc<Tenure>>,
 }
 
 impl WhoIsTold {
+    fn tell(&mut self, waiter: Arc<Tenure>, answered: Answered) {
+        if let Some(waker) = waiter.tell(answered) {
+            self.waiters.push(waker);
+        }
+        if waiter.is_watched() {
+            self.over.push(waiter);
+        }
+    }
+
     fn wake(self) {
-        each(self.ends, |tenure| tenure.wake());
-        each(self.waiters, Waker::wake);
+        if !self.ends.is_empty() {
+            each(self.ends, |tenure| tenure.wake());
+        }
+        if !self.waiters.is_empty() {
+            each(self.waiters, Waker::wake);
+        }
     }
 }
 

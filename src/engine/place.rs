@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     backend::Line,
-    state::{CommandId, Env, Era, Id, Instant, Link, Server},
+    state::{Chance, CommandId, Env, Era, Id, Instant, Link, Server},
 };
 
 /// A name of a client: what every operation works on.
@@ -41,6 +41,9 @@ impl Place {
                 && let Some(event) = event.take()
             {
                 state.name.on(event, env, effects);
+                if !state.name.queue.is_empty() {
+                    self.engine.queued.note();
+                }
             }
         });
         event.map_or(Ok(()), Err)
@@ -78,9 +81,10 @@ impl Place {
         work(&mut Env {
             now: instant(moment.date, moment.slept),
             server: &Seen { place: self, moment, era },
-            chance: engine.chance().of_65_536(),
+            chance: Chance::Fresh(&|| engine.chance().of_65_536()),
             shape: self.entry.shape,
             settings: engine.state_settings(),
+            log: engine.log(),
             draw: &mut || engine.draw(),
         })
     }

@@ -14,6 +14,7 @@ use std::{
 
 use dashmap::DashMap;
 use tokio::{sync::Notify, time};
+use tracing::level_filters::LevelFilter;
 use uuid::Uuid;
 
 use super::{
@@ -39,7 +40,7 @@ use crate::{
     backend::Line,
     chance::Chance,
     name::Field,
-    state::{self, Instant},
+    state::{self, Instant, Log},
 };
 
 /// A client remembers so many names for which it gave a warning that is due once a name; more are not warned of.
@@ -218,6 +219,11 @@ impl Engine {
     /// Whether there was one. Where there was none nobody looks for whom to tell of.
     pub(super) fn was_heard(&self) -> bool {
         self.heard.load(Ordering::Relaxed)
+    }
+
+    /// How much of what happens somebody hears.
+    pub(super) fn log(&self) -> Log {
+        if self.was_heard() || LevelFilter::current() >= LevelFilter::DEBUG { Log::Details } else { Log::Warnings }
     }
 
     /// Guards that are dropped at once.

@@ -83,9 +83,9 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// Tries, if it may by now.
     pub(crate) fn pass_gate(&mut self, comes: Comes, cx: &mut Cx<'_, '_, W, S>) {
-        let may_follow = self.releases_may_be_followed();
         let Tenant::Contender(contender) = &self.tenant else { return };
         let Stage::Gated { since, releases } = contender.stage else { return };
+        let may_follow = self.releases_may_be_followed();
         // Nobody waits any more for a try that had to let others go first.
         let over = contender.who.until().is_some_and(|until| until.max(since) < cx.now());
         let over = over && contender.let_others_first;
@@ -146,7 +146,7 @@ impl<W, S: Share<W>> Name<W, S> {
             finds_ours,
             wants: Wants::Answer,
             place: TryPlace::Link,
-            patience: cx.env.server.grace(),
+            patience: cx.env.server.grace().into(),
         });
         self.subscription.clear_flag();
     }

@@ -4,7 +4,7 @@
 use super::{
     command::{Command, Verb},
     deadline::Instant,
-    effect::{Effect, End, Failure, LogEvent, Told},
+    effect::{Effect, End, Failure, Log, LogEvent, Told},
     env::Env,
     id::{CommandId, HoldNumber, Id},
 };
@@ -72,6 +72,8 @@ impl<'a, 'e, W, S> Cx<'a, 'e, W, S> {
     }
 
     pub(crate) fn log(&mut self, event: LogEvent) {
-        self.effects.push(Effect::Log(event));
+        if self.env.log == Log::Details || event.is_for() == Log::Warnings {
+            self.effects.push(Effect::Log(event));
+        }
     }
 }

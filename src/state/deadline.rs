@@ -28,7 +28,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -41,9 +41,31 @@ impl Sub for Instant {
     }
 }
 
+/// A span in as much room as an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Span(u64);
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(nanos(span))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos().into())
+}
+
 /// The soonest of those that there are.
 pub(crate) fn soonest<const N: usize>(instants: [Option<Instant>; N]) -> Option<Instant> {
-    instants.into_iter().flatten().min()
+    // Never stands for none: without a branch for each.
+    let first = instants.into_iter().fold(u64::MAX, |first, at| first.min(at.map_or(u64::MAX, |at| at.0.get())));
+    NonZeroU64::new(first).filter(|first| *first != NonZeroU64::MAX).map(Instant)
 }
 
 /// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the

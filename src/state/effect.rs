@@ -125,6 +125,33 @@ pub(crate) enum Cause {
     Closed,
 }
 
+/// How much of what happens somebody hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Log {
+    Warnings,
+    Details,
+}
+
+impl LogEvent {
+    /// Who hears of it.
+    pub(crate) fn is_for(self) -> Log {
+        match self {
+            Self::Contended(_)
+            | Self::Granted(_)
+            | Self::Nested(_)
+            | Self::Passed(_)
+            | Self::HandedOver(_)
+            | Self::Renewed
+            | Self::Ended { end: End::Over, .. }
+            | Self::RanOut { .. }
+            | Self::TooLate => Log::Details,
+            Self::Ended { .. } | Self::Untaken | Self::OutOfOrder | Self::GaveUpRelease(_) | Self::ReapedOldCopy(_) => {
+                Log::Warnings
+            }
+        }
+    }
+}
+
 /// What is worth a line in a log, or a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LogEvent {

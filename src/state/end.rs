@@ -49,23 +49,27 @@ impl<W, S: Share<W>> Name<W, S> {
     /// The live hold ends for good. `last` is the ticket that it ends with, if it is not a nested acquisition.
     pub(crate) fn end_hold(&mut self, last: Option<Ticket>, waiter: Option<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
-        let Tenant::Hold(mut hold) = self.tenant.take() else { return };
+        let Tenant::Hold(hold) = &mut self.tenant else { return };
         let missed = last.as_ref().is_some_and(|last| last.guard == Guard::Missed);
         let held = now - hold.taken;
         let said = if missed { LogEvent::Untaken } else { LogEvent::Ended { end: End::Over, held } };
         cx.ended(hold.share.clone(), End::Over, said);
         let told = hold.told();
-        tell_of_count(&mut hold, cx);
-        let mut ending = ending_of(&hold, last.as_ref(), waiter);
-        hold.extensions.take().into_iter().for_each(|extension| ending.beside.push(extension.waiter));
-        let (turn, next) = self.next_owner(cx);
-        match next {
-            Some(next) if passable(&hold, told, last.as_ref(), &next, cx) => {
-                self.becomes(&mut ending, Told::Freed, cx);
-                self.pass(hold, next, cx);
-            }
-            next => self.free(Why { turn, ending, ..of_hold(&hold, cx) }, next, cx),
+        tell_of_count(hold, cx);
+        let extensions = hold.extensions.take();
+        let (turn, mut next) = self.next_owner(cx);
+        let Tenant::Hold(hold) = &mut self.tenant else { return };
+        // It stays where it is.
+        if let Some(next) = next.take_if(|next| passable(hold, told, last.as_ref(), next, cx)) {
+            extensions.into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
+            waiter.into_iter().for_each(|waiter| cx.tell(waiter, Told::Freed));
+            return pass(hold, next, cx);
         }
+        let mut ending = ending_of(hold, last.as_ref(), waiter);
+        extensions.into_iter().for_each(|extension| ending.beside.push(extension.waiter));
+        let why = Why { turn, ending, ..of_hold(hold, cx) };
+        self.tenant = Tenant::Nobody;
+        self.free(why, next, cx);
     }
 
     /// Who has a hold next that ends now, if it is somebody of this process.
@@ -92,17 +96,6 @@ impl<W, S: Share<W>> Name<W, S> {
         }
     }
 
-    /// The same hold, number and deadline and all, for the next owner. Nothing is sent.
-    fn pass(&mut self, mut hold: Hold<W, S>, next: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
-        let now = cx.now();
-        let Waiting { id, owner, wish, waiter, .. } = next;
-        let (share, fence) = (S::of(&waiter), hold.fence());
-        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);
-        self.tenant = Tenant::Hold(hold);
-        cx.log(LogEvent::Passed(id));
-        cx.tell(waiter, Told::Granted { id, share, fence });
-    }
-
     /// A nested acquisition came to nothing, which may have been all that kept the hold.
     pub(crate) fn nested_ended(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         if self.tenant.hold().is_some_and(|hold| hold.count() == 0) {
@@ -117,6 +110,16 @@ impl<W, S: Share<W>> Name<W, S> {
             self.lose(cause, cx);
         }
     }
+}
+
+/// The same hold, number and deadline and all, for the next owner. Nothing is sent.
+fn pass<W, S: Share<W>>(hold: &mut Hold<W, S>, next: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
+    let now = cx.now();
+    let Waiting { id, owner, wish, waiter, .. } = next;
+    let (share, fence) = (S::of(&waiter), hold.fence());
+    hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);
+    cx.log(LogEvent::Passed(id));
+    cx.tell(waiter, Told::Granted { id, share, fence });
 }
 
 /// Those are told who wait for something of a hold that is over by the will of its owner.

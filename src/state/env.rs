@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     deadline::Instant,
+    effect::Log,
     id::{Era, Link},
     wish::Lease,
 };
@@ -121,12 +122,31 @@ pub(crate) struct Env<'a> {
     /// Never goes back, and counts what the machine slept.
     pub(crate) now: Instant,
     pub(crate) server: &'a dyn Server,
-    /// A fresh random share of 65 535, for jitter.
-    pub(crate) chance: u16,
+    /// For jitter.
+    pub(crate) chance: Chance<'a>,
     pub(crate) shape: Shape,
     pub(crate) settings: &'a Settings,
+    /// What nobody hears is not told.
+    pub(crate) log: Log,
     /// Draws a number that this client never drew before.
     pub(crate) draw: &'a mut dyn FnMut() -> u64,
+}
+
+/// A random share of 65 535.
+#[derive(Clone, Copy)]
+pub(crate) enum Chance<'a> {
+    /// Drawn where it is asked for: few events ask.
+    Fresh(&'a dyn Fn() -> u16),
+    Drawn(u16),
+}
+
+impl Chance<'_> {
+    fn share(self) -> u16 {
+        match self {
+            Self::Fresh(draw) => draw(),
+            Self::Drawn(share) => share,
+        }
+    }
 }
 
 /// What a client knows of the server where the name is. Few events ask for it.
@@ -165,7 +185,7 @@ impl Env<'_> {
 
     /// An evenly drawn part of `bound`.
     pub(crate) fn part_of(&self, bound: Duration) -> Duration {
-        bound.mul_f64(f64::from(self.chance) / f64::from(u16::MAX))
+        bound.mul_f64(f64::from(self.chance.share()) / f64::from(u16::MAX))
     }
 
     /// A pause after so many in a row: drawn from nothing up to a bound that doubles until it is at its longest.

@@ -58,7 +58,7 @@ impl<W, S: Share<W>> Name<W, S> {
             self.old.say(hold.number, hold.note());
         }
         let remains = if may_be_there && !ends_now { Remains::Field } else { Remains::Nothing };
-        let until = now + hold.lease;
+        let until = now + hold.lease();
         hold.loss = Some(Box::new(Loss { cause, remains, until }));
         let owner = hold.owner;
         if hold.granted() > 0 {

@@ -152,12 +152,12 @@ mod tests;
 pub(crate) use self::{
     command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
     deadline::{Instant, LeaseRequest},
-    effect::{Cause, Effect, End, Failure, LogEvent, Share, Told},
-    env::{Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
+    effect::{Cause, Effect, End, Failure, Log, LogEvent, Share, Told},
+    env::{Chance, Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
-    parts::{contender::TryPlace, hold::Hold},
+    parts::{contender::TryPlace, hold::Hold, list::Seldom},
     renewal::Raises,
     wish::{Lease, Patience, Wish},
 };

@@ -23,6 +23,15 @@ use super::{
     },
 };
 
+/// An end that nobody waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unclaimed<W, S> {
+    /// What became of it.
+    Known(Told<S>),
+    /// Its release was given up: it is asked for once more.
+    GivenUp(Box<Release<W>>),
+}
+
 /// One name in one process. `W` is whoever waits for an answer, `S` what the guards of one owner share: neither is ever
 /// looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,10 +41,8 @@ pub(crate) struct Name<W, S> {
     /// Lost holds that still have tickets.
     pub(crate) lost: Seldom<Hold<W, S>>,
     pub(crate) releases: Vec<Release<W>>,
-    /// Releases that were given up: whoever waited for one may ask again.
-    pub(crate) given_up: Seldom<Release<W>>,
-    /// What became of ends that nobody waited for when it was known: whoever began one may ask again.
-    pub(crate) known: Seldom<(Id, Told<S>)>,
+    /// Ends of which whoever began them may ask again.
+    pub(crate) unclaimed: Seldom<(Id, Unclaimed<W, S>)>,
     pub(crate) old: OldCopies,
     pub(crate) slice: Slice,
     /// Whether somebody came for the last turn that was given.
@@ -55,8 +62,7 @@ impl<W, S> Default for Name<W, S> {
             queue: Queue::default(),
             lost: Seldom::default(),
             releases: Vec::new(),
-            given_up: Seldom::default(),
-            known: Seldom::default(),
+            unclaimed: Seldom::default(),
             old: OldCopies::default(),
             slice: Slice::default(),
             untaken: Untaken::First,
@@ -184,8 +190,7 @@ impl<W, S> Name<W, S> {
     /// Nothing is left to do.
     pub(crate) fn is_done(&self) -> bool {
         let nobody = self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty();
-        let nobody = nobody && self.given_up.is_empty() && self.known.is_empty();
-        nobody && self.is_settled() && self.old.is_empty()
+        nobody && self.unclaimed.is_empty() && self.is_settled() && self.old.is_empty()
     }
 
     /// Until when it remembers whose turn it was, unless an answer tells more of that.

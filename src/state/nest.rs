@@ -32,6 +32,9 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn send_count(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return };
+        if hold.counting.is_none() {
+            return;
+        }
         let (number, count, bound, left) = (hold.number, hold.count(), hold.bound(), hold.deadline - now);
         let Some(counting) = &mut hold.counting else { return };
         if counting.command.is_some() {

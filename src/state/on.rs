@@ -77,7 +77,7 @@ impl<W, S: Share<W>> Name<W, S> {
             self.untaken = Untaken::First;
         }
         // From now on it is renewed.
-        self.follow(cx);
+        self.keep(cx);
         debug_assert_eq!(self.check(cx.env), Ok(()));
         taken
     }
@@ -104,14 +104,23 @@ impl<W, S: Share<W>> Name<W, S> {
         self.send_count(cx);
         // A count that cannot be asked for any more is the end of its hold.
         self.promote(cx);
-        self.renew(cx);
         if !self.is_wanted() {
             self.trouble = None;
             if self.subscription.close() {
                 cx.unlisten();
             }
         }
-        if let Some(next) = self.next(cx.env)
+        self.keep(cx);
+    }
+
+    /// A renewal that is due leaves, and the runtime wakes us in time.
+    fn keep(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let mut due = self.renewal_due(cx.env.settings.watchdog);
+        if due.is_some_and(|due| due <= cx.now()) {
+            self.renew(cx);
+            due = self.renewal_due(cx.env.settings.watchdog);
+        }
+        if let Some(next) = self.next_beside(due, cx.env)
             && self.armed.is_none_or(|armed| next < armed)
         {
             self.armed = Some(next);
@@ -189,6 +198,11 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// When something is to be done next, if nothing happens before.
     pub(crate) fn next(&self, env: &Env<'_>) -> Option<Instant> {
+        self.next_beside(self.renewal_due(env.settings.watchdog), env)
+    }
+
+    /// The same where it is known when the next renewal is due.
+    fn next_beside(&self, renewal: Option<Instant>, env: &Env<'_>) -> Option<Instant> {
         let tenant = match &self.tenant {
             Tenant::Nobody => None,
             Tenant::Contender(_) => self.contender_due(env),
@@ -196,7 +210,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Tenant::Hold(hold) => {
                 let counting = hold.counting.as_ref().and_then(|counting| counting.due(env));
                 let untaken = hold.kept_untaken_until(env.settings, self.untaken);
-                soonest([Some(hold.deadline), hold.bound(), hold.due(env.settings.watchdog), counting, untaken])
+                soonest([Some(hold.deadline), hold.bound(), renewal, counting, untaken])
             }
         };
         let forgotten = self.lost.iter().filter_map(Hold::remembered_until).min();

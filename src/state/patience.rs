@@ -76,8 +76,9 @@ impl<W, S: Share<W>> Name<W, S> {
                 let heard = env.server.last_answer();
                 let for_want_of = if waits && since < heard { WantOf::Key } else { WantOf::Answer };
                 // What was answered since says how far it is by now.
-                let longest = if since < heard { env.server.grace() } else { attempt.patience };
-                let answered = (until.max(since) + env.settings.grace).max(since + attempt.patience.max(longest));
+                let patience = attempt.patience.into();
+                let longest = if since < heard { env.server.grace() } else { patience };
+                let answered = (until.max(since) + env.settings.grace).max(since + longest.max(patience));
                 Some(Limit { at: answered + env.settings.in_line, for_want_of })
             }
             // It waits for its turn: for as long as a try may take, or the server answers anybody.

@@ -6,8 +6,8 @@ use super::{
     cx::Cx,
     effect::{Cause, LogEvent, Share, Told},
     env::one_more,
-    id::{CommandId, Id},
-    name::Name,
+    id::CommandId,
+    name::{Name, Unclaimed},
     parts::{
         copies::Copies,
         ending::{EndedBy, Ending},
@@ -144,9 +144,9 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn becomes(&mut self, ending: &mut Ending<W>, told: Told<S>, cx: &mut Cx<'_, '_, W, S>) {
         if ending.waiters.is_empty()
             && ending.later.is_empty()
-            && let Some(id) = ending.may_be_asked_for().filter(|id| self.known.iter().all(|(known, _)| known != id))
+            && let Some(id) = ending.may_be_asked_for().filter(|id| self.unclaimed.iter().all(|(of, _)| of != id))
         {
-            self.known.push((id, told.clone()));
+            self.unclaimed.push((id, Unclaimed::Known(told.clone())));
         }
         ending.beside.take().for_each(|waiter| cx.tell(waiter, Told::NotHeld));
         for waiter in ending.take() {
@@ -166,23 +166,19 @@ impl<W, S: Share<W>> Name<W, S> {
         if release.turn == Turn::Yield && self.was_the_last_turn(at) {
             self.slice.answered(cx.now(), Listeners::Unknown, cx.env.settings);
         }
-        if release.ending.may_be_asked_for().is_some() {
+        if let Some(id) = release.ending.may_be_asked_for() {
             (release.turn, release.own, release.moved_own) = (Turn::Keep, OwnMessage::None, OwnMessage::None);
-            self.given_up.push(release);
+            self.unclaimed.push((id, Unclaimed::GivenUp(Box::new(release))));
         }
     }
 
-    /// Somebody asks again for one that was given up: handed back if it was none.
-    pub(crate) fn resume_release(&mut self, id: Id, waiter: W, cx: &mut Cx<'_, '_, W, S>) -> Option<W> {
-        let Some(mut release) = self.given_up.take_first(|release| release.ending.id == Some(id)) else {
-            return Some(waiter);
-        };
+    /// Somebody asks again for one that was given up.
+    pub(crate) fn resume_release(&mut self, mut release: Release<W>, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
         release.ending.waiters.push(waiter);
         release.faults = 0;
         release.own = self.subscription.expect_own();
         release.send(cx);
         self.releases.push(release);
-        None
     }
 
     /// Whether no turn of this process has ended since a release was decided that stood at this place: the cool-down of a

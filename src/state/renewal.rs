@@ -57,6 +57,11 @@ impl<W, S> Name<W, S> {
         })
     }
 
+    /// When the next renewal is due, if there is something to renew.
+    pub(crate) fn renewal_due(&self, watchdog: Duration) -> Option<Instant> {
+        self.tenant.hold().and_then(|hold| hold.due(watchdog))
+    }
+
     /// Until when the hold is believed in.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.tenant.hold().map(|hold| hold.deadline)
@@ -65,29 +70,22 @@ impl<W, S> Name<W, S> {
     /// Whether [`Event::RenewAlong`](super::event::Event::RenewAlong) would send something.
     pub(crate) fn renews_by(&self, by: Instant, watchdog: Duration) -> bool {
         let plain = |hold: &&Hold<W, S>| hold.watched() && hold.bound().is_none() && hold.renewal == Renewal::Idle;
-        self.tenant.hold().filter(plain).and_then(|hold| hold.due(watchdog)).is_some_and(|due| due <= by)
+        self.tenant.hold().is_some_and(|hold| plain(&hold)) && self.renewal_due(watchdog).is_some_and(|due| due <= by)
     }
 }
 
 impl<W, S: Share<W>> Name<W, S> {
-    /// Sends the renewal that is due.
-    pub(crate) fn renew(&mut self, cx: &mut Cx<'_, '_, W, S>) {
-        self.renew_by(cx.now(), cx);
-    }
-
     /// Others are renewed now: the watchdog's own renewal that is due by then goes along.
     pub(crate) fn renew_along(&mut self, by: Instant, cx: &mut Cx<'_, '_, W, S>) {
         if self.renews_by(by, cx.env.settings.watchdog) {
-            self.renew_by(by, cx);
+            self.renew(cx);
         }
     }
 
-    fn renew_by(&mut self, by: Instant, cx: &mut Cx<'_, '_, W, S>) {
+    /// Sends the renewal that is due.
+    pub(crate) fn renew(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let (now, watchdog) = (cx.now(), cx.env.settings.watchdog);
         let Some(hold) = self.tenant.hold_mut() else { return };
-        if hold.due(watchdog).is_none_or(|due| by < due) {
-            return;
-        }
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped of its
         // TTL gets the lease, so never less is asked for than the hold was promised.
         let left = hold.kept_back(watchdog).unwrap_or(hold.deadline) - now;

@@ -17,7 +17,7 @@ use super::{
     effect::{Share, Told},
     env::Grants,
     id::Id,
-    name::Name,
+    name::{Name, Unclaimed},
     parts::{contender::Stage, ending::EndedBy, release::Why, tenant::Tenant},
 };
 
@@ -33,8 +33,7 @@ impl<W, S: Share<W>> Name<W, S> {
         if let Some(waiter) = waiter {
             return self.ask_after(id, waiter, cx);
         }
-        self.given_up.retain(|release| release.ending.id != Some(id));
-        self.known.retain(|(known, _)| *known != id);
+        self.unclaimed.retain(|(of, _)| *of != id);
         let handing = if let Tenant::HandingOver(going) = &mut self.tenant { Some(&mut going.ending) } else { None };
         let ended = handing.into_iter().chain(self.releases.iter_mut().map(|release| &mut release.ending));
         // Nobody will ask any more.
@@ -55,10 +54,12 @@ impl<W, S: Share<W>> Name<W, S> {
             && going.ending.id == Some(id)
         {
             going.ending.asked_again(waiter);
-        } else if let Some((_, told)) = self.known.take_first(|(known, _)| *known == id) {
-            cx.tell(waiter, told);
-        } else if let Some(waiter) = self.resume_release(id, waiter, cx) {
-            cx.tell(waiter, Told::NotHeld);
+        } else {
+            match self.unclaimed.take_first(|(of, _)| *of == id).map(|(_, unclaimed)| unclaimed) {
+                Some(Unclaimed::Known(told)) => cx.tell(waiter, told),
+                Some(Unclaimed::GivenUp(release)) => self.resume_release(*release, waiter, cx),
+                None => cx.tell(waiter, Told::NotHeld),
+            }
         }
     }
 

@@ -29,7 +29,7 @@ fn one_by_one(world: &World, each: Duration) {
 #[test]
 fn what_stands_for_a_hold_has_no_room_for_what_is_rare() {
     for (what, room, most) in [
-        ("the name's entry", size_of::<Entry>(), 544),
+        ("the name's entry", size_of::<Entry>(), 512),
         ("its owner's time with it", size_of::<Tenure>(), 88),
         ("the guard", size_of::<LockGuard>(), 80),
         ("one that there may be", size_of::<Option<LockGuard>>(), 80),

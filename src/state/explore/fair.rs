@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::state::{
-    Answer, Command, CommandId, Effect, Env, Era, Event, Heard, Id, Instant, Lease, Link, Name, Owner, Patience,
-    Settings, Shape, Told, Verb, Wish,
+    Answer, Chance, Command, CommandId, Effect, Env, Era, Event, Heard, Id, Instant, Lease, Link, Log, Name, Owner,
+    Patience, Settings, Shape, Told, Verb, Wish,
 };
 
 use super::{
@@ -293,7 +293,7 @@ fn draw(drawn: &mut u64) -> u64 {
 }
 
 fn env<'a>(now: Instant, server: &'a Fixed, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
-    Env { now, server, chance: CHANCE, shape: Shape::PLAIN, settings, draw }
+    Env { now, server, chance: Chance::Drawn(CHANCE), shape: Shape::PLAIN, settings, log: Log::Warnings, draw }
 }
 
 fn fixed_server(now: Instant, round_trip: Duration) -> Fixed {

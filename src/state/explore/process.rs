@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::state::{
-    Cause, Command, Effect, End, Env, Era, Event, Fault, Id, Instant, Link, LogEvent, Settings, Shape, Told, Verb,
+    Cause, Chance, Command, Effect, End, Env, Era, Event, Fault, Id, Instant, Link, Log, LogEvent, Settings, Shape,
+    Told, Verb,
 };
 
 use super::{
@@ -193,7 +194,7 @@ fn draw(drawn: &mut u64, p: usize) -> u64 {
 }
 
 fn env<'a>(now: Instant, server: &'a Fixed, settings: &'a Settings, draw: &'a mut dyn FnMut() -> u64) -> Env<'a> {
-    Env { now, server, chance: 0, shape: Shape::PLAIN, settings, draw }
+    Env { now, server, chance: Chance::Drawn(0), shape: Shape::PLAIN, settings, log: Log::Details, draw }
 }
 
 fn fixed_server(now: Instant, link: u8, era: u8) -> Fixed {

@@ -1,10 +1,8 @@
 //! The one who tries at the server for this process: how far it has come. What it does next is decided in `attempt.rs`.
 
-use std::time::Duration;
-
 use super::{
     super::{
-        deadline::{Instant, LeaseRequest},
+        deadline::{Instant, LeaseRequest, Span},
         effect::Failure,
         id::{CommandId, HoldNumber},
     },
@@ -88,7 +86,7 @@ pub(crate) struct Try {
     pub(crate) wants: Wants,
     pub(crate) place: TryPlace,
     /// So long its answer may take, by what was known of the way when it was decided.
-    pub(crate) patience: Duration,
+    pub(crate) patience: Span,
 }
 
 /// Where a try stands until it leaves.

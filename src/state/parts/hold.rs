@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::{
     super::{
         command::{Fault, Note},
-        deadline::{Instant, LeaseRequest},
+        deadline::{Instant, LeaseRequest, Span},
         effect::Cause,
         id::{HoldNumber, Id, Owner},
         wish::Lease,
@@ -39,14 +39,14 @@ pub(crate) struct Hold<W, S> {
     pub(crate) deadline: Instant,
     /// A bound made the deadline sooner.
     cut: bool,
-    pub(crate) lease: Duration,
+    lease: Span,
     renewed: Instant,
     reached: Instant,
     floor: Option<Instant>,
-    kept: Instant,
+    pub(super) kept: Instant,
     pub(crate) taken: Instant,
     /// Commands that raise its TTL and left, less those that were answered: one of them may run late.
-    raising: u16,
+    pub(super) raising: u16,
     pub(crate) renewal: Renewal,
     /// Somebody asked for a look at the server now.
     pub(crate) probe: bool,
@@ -89,7 +89,7 @@ impl<W, S> Hold<W, S> {
             extensions: Seldom::default(),
             deadline: request.deadline(),
             cut: request.cut,
-            lease: request.lease,
+            lease: request.lease.into(),
             renewed: request.sent,
             reached: request.reached(),
             kept: now + request.lease,
@@ -211,7 +211,7 @@ impl<W, S> Hold<W, S> {
     pub(crate) fn raised(&mut self, request: LeaseRequest, now: Instant) {
         self.is_answered(request, now);
         if request.deadline() > self.deadline {
-            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease);
+            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease.into());
             self.grown = true;
         }
         self.reached = self.reached.max(request.reached());
@@ -252,7 +252,11 @@ impl<W, S> Hold<W, S> {
 
     /// How far the lease is to reach where a bound kept it shorter that is gone with its ticket. It is asked for at once.
     pub(crate) fn kept_back(&self, watchdog: Duration) -> Option<Instant> {
-        let watched = self.watched().then_some(self.renewed + watchdog);
+        self.kept_back_where(self.watched(), watchdog)
+    }
+
+    fn kept_back_where(&self, watched: bool, watchdog: Duration) -> Option<Instant> {
+        let watched = watched.then_some(self.renewed + watchdog);
         let wanted = watched.max(self.floor)?;
         let wanted = self.bound().map_or(wanted, |bound| bound.min(wanted));
         // Bounds are cut to whole milliseconds.
@@ -261,11 +265,12 @@ impl<W, S> Hold<W, S> {
 
     /// When a renewal has to leave. Who was offered it and did not take it gets what is left of the lease, and no more.
     pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
-        if self.is_offered() {
+        if matches!(self.renewal, Renewal::Sent(_)) || self.is_offered() {
             return None;
         }
-        let at_once = self.probe || self.kept_back(watchdog).is_some();
-        if !at_once && !self.watched() {
+        let watched = self.watched();
+        let at_once = self.probe || self.kept_back_where(watched, watchdog).is_some();
+        if !at_once && !watched {
             return None;
         }
         match self.renewal {
@@ -276,24 +281,8 @@ impl<W, S> Hold<W, S> {
         }
     }
 
-    /// How much longer the server keeps it, if all that left for it ran at once.
-    pub(crate) fn kept_for(&self, now: Instant) -> Duration {
-        self.kept - now
-    }
-
-    /// How long its end may have to be repeated until nothing of it is left, but for what runs late.
-    pub(crate) fn may_last(&self, now: Instant) -> Duration {
-        self.lease.max(self.kept_for(now))
-    }
-
-    /// By how much longer the server may keep it then: what has no answer may run for as long as the hold is there.
-    pub(crate) fn runs_late(&self) -> Duration {
-        if self.raising > 0 { self.lease } else { Duration::ZERO }
-    }
-
-    /// Its deadline or a forced release ended it, and the server may still have it.
-    pub(crate) fn may_be_there(&self, now: Instant) -> bool {
-        let maybe = self.loss.as_ref().is_some_and(|loss| matches!(loss.cause, Cause::Expired | Cause::Forced));
-        maybe && self.kept + self.runs_late() > now
+    /// What it was promised for last.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease.into()
     }
 }

@@ -6,10 +6,13 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::super::{
-    deadline::Instant,
-    id::{Id, Owner},
-    wish::{Patience, Wish},
+use super::{
+    super::{
+        deadline::Instant,
+        id::{Id, Owner},
+        wish::{Patience, Wish},
+    },
+    owners::Owners,
 };
 
 /// One who asked and has nothing yet.
@@ -39,6 +42,8 @@ struct Waiters<W> {
     waiting: VecDeque<Waiting<W>>,
     /// Their wait is over, and they were not told so yet: they were called for it.
     over: Vec<Waiting<W>>,
+    /// Whose all of these are.
+    owners: Owners,
     /// No wait is over before. It may be too soon, and is set right when it comes.
     soonest: Option<Instant>,
 }
@@ -46,6 +51,12 @@ struct Waiters<W> {
 impl<W> Default for Queue<W> {
     fn default() -> Self {
         Self(None)
+    }
+}
+
+impl<W> Default for Waiters<W> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), over: Vec::new(), owners: Owners::default(), soonest: None }
     }
 }
 
@@ -95,7 +106,7 @@ impl<W> Queue<W> {
 
     /// Whether this owner waits.
     pub(crate) fn has(&self, owner: Owner) -> bool {
-        self.iter().any(|waiting| waiting.owner == owner)
+        self.0.as_ref().is_some_and(|waiters| waiters.owners.has(owner))
     }
 
     pub(crate) fn waits(&self, id: Id) -> bool {
@@ -110,50 +121,54 @@ impl<W> Queue<W> {
 
     /// Ids grow: whoever asks again stands before those who came later.
     pub(crate) fn push(&mut self, waiting: Waiting<W>) {
-        let waiters = self.waiters(waiting.until());
+        let waiters = self.with(&waiting);
         let at = waiters.iter().rposition(|before| before.id < waiting.id).map_or(0, |before| before + 1);
         waiters.insert(at, waiting);
     }
 
     /// One who lost through no fault of its own what it was about to have.
     pub(crate) fn push_front(&mut self, waiting: Waiting<W>) {
-        self.waiters(waiting.until()).push_front(waiting);
+        self.with(&waiting).push_front(waiting);
     }
 
-    /// Those who wait, where one more comes whose wait is over then.
-    fn waiters(&mut self, until: Option<Instant>) -> &mut VecDeque<Waiting<W>> {
-        let empty = || Box::new(Waiters { waiting: VecDeque::new(), over: Vec::new(), soonest: None });
-        let waiters = self.0.get_or_insert_with(empty);
-        waiters.soonest = [waiters.soonest, until].into_iter().flatten().min();
+    /// Those who wait, where this one comes.
+    fn with(&mut self, one: &Waiting<W>) -> &mut VecDeque<Waiting<W>> {
+        let waiters = self.0.get_or_insert_default();
+        waiters.soonest = [waiters.soonest, one.until()].into_iter().flatten().min();
+        waiters.owners.enter(one.owner);
         &mut waiters.waiting
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiting<W>> {
         let waiters = self.0.as_mut()?;
-        let next = waiters.waiting.pop_front();
-        waiters.forget_soonest();
-        next
+        let next = waiters.waiting.pop_front()?;
+        waiters.without(&next);
+        Some(next)
     }
 
     /// One whose wait is over, and who was not told so yet.
     pub(crate) fn pop_over(&mut self) -> Option<Waiting<W>> {
-        let over = &mut self.0.as_mut()?.over;
-        (!over.is_empty()).then(|| over.remove(0))
+        let waiters = self.0.as_mut()?;
+        let next = (!waiters.over.is_empty()).then(|| waiters.over.remove(0))?;
+        waiters.without(&next);
+        Some(next)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<Waiting<W>> {
         let waiters = self.0.as_mut()?;
         let Some(at) = waiters.waiting.iter().position(|waiting| waiting.id == id) else { return self.remove_over(id) };
-        let removed = waiters.waiting.remove(at);
-        waiters.forget_soonest();
-        removed
+        let removed = waiters.waiting.remove(at)?;
+        waiters.without(&removed);
+        Some(removed)
     }
 
     /// The same of those only whose wait is over.
     pub(crate) fn remove_over(&mut self, id: Id) -> Option<Waiting<W>> {
-        let over = &mut self.0.as_mut()?.over;
-        let at = over.iter().position(|waiting| waiting.id == id)?;
-        Some(over.remove(at))
+        let waiters = self.0.as_mut()?;
+        let at = waiters.over.iter().position(|waiting| waiting.id == id)?;
+        let removed = waiters.over.remove(at);
+        waiters.without(&removed);
+        Some(removed)
     }
 
     /// When the next wait is over, or before.
@@ -182,7 +197,7 @@ impl<W> Queue<W> {
         let is_endless = |waiting: &Waiting<W>| waiting.wish.patience == Patience::ForEver;
         let (out, stay): (Vec<_>, Vec<_>) = waiters.waiting.drain(..).partition(is_endless);
         waiters.waiting = stay.into();
-        waiters.forget_soonest();
+        out.iter().for_each(|waiting| waiters.without(waiting));
         out
     }
 
@@ -196,7 +211,9 @@ impl<W> Waiters<W> {
         self.waiting.is_empty() && self.over.is_empty()
     }
 
-    fn forget_soonest(&mut self) {
+    /// That one is taken out.
+    fn without(&mut self, one: &Waiting<W>) {
+        self.owners.leave(one.owner);
         if self.waiting.is_empty() {
             self.soonest = None;
         }

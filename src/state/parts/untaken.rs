@@ -56,7 +56,10 @@ impl<W, S> Hold<W, S> {
 
     /// Until when it is kept for whoever was given it and did not come.
     pub(crate) fn kept_untaken_until(&self, settings: &Settings, turn: Untaken) -> Option<Instant> {
+        if !self.is_offered() {
+            return None;
+        }
         let given = self.tickets.as_slice().iter().map(|ticket| ticket.given).max()?;
-        self.is_offered().then(|| given + turn.turn(settings))
+        Some(given + turn.turn(settings))
     }
 }

@@ -38,9 +38,9 @@ use std::time::Duration;
 
 use self::fixed::Fixed;
 use super::{
-    Answer, Beyond, Cause, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants, Heard,
-    HoldNumber, Id, Instant, Lease, LeaseRequest, Link, LogEvent, Name, Note, Owner, Patience, Published, Raises,
-    Settings, Shape, Share, Told, Unlockable, Verb, WATCHED, Wish,
+    Answer, Beyond, Cause, Chance, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants,
+    Heard, HoldNumber, Id, Instant, Lease, LeaseRequest, Link, Log, LogEvent, Name, Note, Owner, Patience, Published,
+    Raises, Settings, Shape, Share, Told, Unlockable, Verb, WATCHED, Wish,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -140,7 +140,9 @@ impl Story {
             *drawn
         };
         let server = Fixed { link: Link(*link), era: Era(*era), last_answer, grace: *grace, round_trip: *round_trip };
-        let mut env = Env { now, server: &server, chance: *chance, shape: *shape, settings, draw: &mut draw };
+        let log = Log::Details;
+        let mut env =
+            Env { now, server: &server, chance: Chance::Drawn(*chance), shape: *shape, settings, log, draw: &mut draw };
         ask(name, &mut env)
     }
 
