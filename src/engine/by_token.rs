@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    HoldNumber, Letting, Renewal,
+    Letting, Renewal,
     entry::Event,
     handle::{AskFailed, Handle},
     outcome::Released,

@@ -45,11 +45,6 @@ impl<W, S> Name<W, S> {
         self.queue.iter().filter(|who| who.wish.patience == Patience::ForEver).map(|who| &who.waiter)
     }
 
-    /// Somebody waits under this id for others of this process.
-    pub(crate) fn is_queued(&self, id: Id) -> bool {
-        self.queue.waits(id)
-    }
-
     /// Who asked under this id, if nothing was decided yet.
     pub(crate) fn asker(&self, id: Id) -> Option<&W> {
         let contender = self.tenant.contender().map(|contender| &contender.who).filter(|who| who.id == id);
