@@ -4,13 +4,9 @@ mod words;
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Instant};
 
-use self::words::{MayHaveRun, NotHeldWords, Task, WhoIsSilent, cut};
-pub(crate) use self::words::{Stalled, UnexpectedReply};
-
-use crate::{
-    backend::{Fault, FaultKind, TooFewReplicas},
-    name::Shown,
-};
+use self::words::{MayHaveRun, NotHeldWords, Task, WhoIsSilent};
+pub(crate) use self::words::{Stalled, UnexpectedReply, cut};
+use crate::name::Shown;
 
 /// A result whose error is this crate's [`Error`]; its name is enough where an error's type cannot be inferred.
 ///
@@ -202,38 +198,6 @@ impl Error {
             other => other,
         }
     }
-
-    /// What a fault of the backend means to the caller of `op`. An empty name stands for no lock.
-    pub(crate) fn from_fault(fault: Fault, name: &Arc<str>, op: Op) -> Self {
-        let Fault { kind, may_have_run, source, .. } = fault;
-        let refused = |kind, source| Self::Refused { name: Arc::clone(name), op, kind, source };
-        match kind {
-            FaultKind::Timeout | FaultKind::Dropped | FaultKind::Unready => {
-                Self::Unreachable { name: Arc::clone(name), op, may_have_run, source }
-            }
-            FaultKind::ReadOnly => refused(RefusedKind::ReadOnly, source),
-            FaultKind::Permission => refused(RefusedKind::Permission, source),
-            FaultKind::Credentials => refused(RefusedKind::Credentials, source),
-            FaultKind::Certificate => refused(RefusedKind::Certificate, source),
-            FaultKind::Invalid => Self::invalid("server", source.to_string()),
-            FaultKind::WrongType => refused(RefusedKind::WrongType, source),
-            FaultKind::OutOfMemory => refused(RefusedKind::OutOfMemory, source),
-            FaultKind::ScriptDisabled => refused(RefusedKind::ScriptDisabled, source),
-            FaultKind::Other => refused(RefusedKind::Other, source),
-            FaultKind::TooFewReplicas => {
-                let told = source.downcast_ref().copied();
-                let TooFewReplicas { acknowledged, wanted } =
-                    told.unwrap_or(TooFewReplicas { acknowledged: 0, wanted: 0 });
-                Self::TooFewReplicas { name: Arc::clone(name), acknowledged, wanted }
-            }
-            FaultKind::Unexpected => match source.downcast_ref::<UnexpectedReply>() {
-                Some(UnexpectedReply { script, reply }) => Self::Protocol { script, reply: Arc::clone(reply) },
-                None => Self::Protocol { script: "the server", reply: cut(&source.to_string()) },
-            },
-            // Nobody withdraws a command whose answer somebody waits for, but for the end of the client.
-            FaultKind::Withdrawn | FaultKind::Closed => Self::Closed,
-        }
-    }
 }
 
 /// How a lock was lost.
@@ -344,7 +308,7 @@ impl fmt::Display for Op {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Befell;
+    use crate::backend::{Befell, Fault, FaultKind};
     use std::io;
 
     fn source() -> Arc<dyn StdError + Send + Sync> {

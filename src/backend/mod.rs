@@ -29,6 +29,7 @@ mod round_trip;
 #[cfg(feature = "operate")]
 mod servers;
 mod slot;
+mod to_error;
 
 pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::Dispatch;

@@ -12,8 +12,8 @@ pub(super) const REPLY_SHOWN: usize = 200;
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{script} answered {reply}")]
 pub(crate) struct UnexpectedReply {
-    pub(super) script: &'static str,
-    pub(super) reply: Arc<str>,
+    pub(crate) script: &'static str,
+    pub(crate) reply: Arc<str>,
 }
 
 impl UnexpectedReply {
@@ -81,7 +81,7 @@ impl fmt::Display for NotHeldWords<'_> {
     }
 }
 
-pub(super) fn cut(text: &str) -> Arc<str> {
+pub(crate) fn cut(text: &str) -> Arc<str> {
     match text.char_indices().nth(REPLY_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),
