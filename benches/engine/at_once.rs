@@ -166,7 +166,6 @@ impl AtOnce {
                 if !dispatch.leaves(ERA) {
                     return Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"));
                 }
-                dispatch.is_with(LINK);
             }
             server.answers();
             Ok(Value::Int(number))
