@@ -14,11 +14,11 @@ use tracing::Span;
 
 use super::{
     Protocol,
-    ask::Ask,
-    date::millis,
+    ask::AcquireOptions,
+    compact_instant::millis,
     entry::Event,
+    entry_ref::EntryRef,
     failure::{answered_late, error_of},
-    place::Place,
     share::Share,
     shared::Engine,
     tenure::{Answered, Tenure},
@@ -41,8 +41,8 @@ pub(super) enum Acquisition {
 }
 
 pub(super) struct Asked {
-    place: Place,
-    ask: Ask,
+    place: EntryRef,
+    ask: AcquireOptions,
     id: Id,
     tenure: Arc<Tenure>,
     /// It is known what came of it.
@@ -60,7 +60,7 @@ impl Acquisition {
     }
 
     /// Asks at once.
-    pub(super) fn start(engine: &Arc<Engine>, protocol: &Arc<dyn Protocol>, ask: Ask) -> Self {
+    pub(super) fn start(engine: &Arc<Engine>, protocol: &Arc<dyn Protocol>, ask: AcquireOptions) -> Self {
         let span = tracing::debug_span!("acquire", lock = %Field(protocol.name()), owner = %ask.owner);
         // A clock is not read for what nobody hears.
         let heard = span.in_scope(|| tracing::enabled!(tracing::Level::DEBUG));

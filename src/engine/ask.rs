@@ -13,7 +13,7 @@ use crate::{
 
 /// What a caller wants.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct AcquireOptions {
     pub(crate) owner: Owner,
     pub(crate) lease: Lease,
     pub(crate) max_hold: Option<Duration>,
@@ -67,7 +67,7 @@ impl Patience {
     }
 }
 
-impl Ask {
+impl AcquireOptions {
     pub(super) fn event(&self, id: Id, waiter: &Arc<Tenure>, engine: &Engine) -> Event {
         let patience = match self.patience {
             Patience::Once => state::Patience::Once,

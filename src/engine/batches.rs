@@ -18,8 +18,8 @@ use super::{
     HoldNumber, Renewal, RenewalGroup,
     convert::fault_of,
     entry::{Entry, Event},
+    entry_ref::EntryRef,
     foreign::panicked,
-    place::Place,
     shared::Engine,
 };
 use crate::{
@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::ZERO;
 
 /// What a call asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ask {
+pub(super) enum BatchVerb {
     /// Whether holds are there.
     Look,
     /// What a name repeats by itself.
@@ -59,7 +59,7 @@ pub(super) struct Due {
 /// Holds that are asked for together.
 pub(super) struct Batch {
     pub(super) holds: Vec<Due>,
-    pub(super) ask: Ask,
+    pub(super) ask: BatchVerb,
     /// Whose place the call takes.
     pub(super) line: Option<RenewalGroup>,
 }
@@ -97,7 +97,7 @@ impl Due {
         self.note(self.entry.lock().name.wants(self.command.id, now))
     }
 
-    fn leaves(&self, place: &Place, era: u64) -> bool {
+    fn leaves(&self, place: &EntryRef, era: u64) -> bool {
         self.note(place.leaves(self.command.id, era))
     }
 
@@ -108,7 +108,7 @@ impl Due {
 
     /// Tells the name what came of it. Of what was not wanted any more an answer says nothing. `chance` is the same for all that
     /// went together: those that have to ask again do that together, too.
-    pub(super) fn settle(&self, place: &Place, answer: Result<Renewal, backend::Fault>, chance: u16) {
+    pub(super) fn settle(&self, place: &EntryRef, answer: Result<Renewal, backend::Fault>, chance: u16) {
         let answer = match answer {
             _ if !self.is_wanted() => Err(Fault::WITHDRAWN),
             Ok(Renewal::Renewed) => Ok(Answer::Done { published: Published::No }),
@@ -138,8 +138,8 @@ pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
     let asked = Arc::new(asked);
     let Some(first) = asked.holds.first() else { return Box::pin(ready(Called { asked, answers: Vec::new() })) };
     let (lease, within) = match asked.ask {
-        Ask::Look => (LOOK, engine.settings().command_timeout),
-        Ask::Renew { lease } => (lease, within(engine, first, lease, &asked.holds)),
+        BatchVerb::Look => (LOOK, engine.settings().command_timeout),
+        BatchVerb::Renew { lease } => (lease, within(engine, first, lease, &asked.holds)),
     };
     let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number())).collect();
     let answers = first.entry.protocol.renew(&calls, lease, within, &while_all_are_wanted(engine, &asked));
@@ -153,7 +153,7 @@ pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
 /// Within which time a renewal is answered, or asked for again: never later than one of its holds is over. After others that
 /// failed, or on a long way, that may be sooner.
 fn within(engine: &Arc<Engine>, first: &Due, lease: Duration, holds: &[Due]) -> Duration {
-    let place = Place { engine: Arc::clone(engine), entry: Arc::clone(&first.entry) };
+    let place = EntryRef { engine: Arc::clone(engine), entry: Arc::clone(&first.entry) };
     let (within, now) = (place.distance().renewal(lease), engine.now());
     // Mostly none is so near its end, and then nothing is locked.
     let near = holds.iter().filter(|due| due.deadline < now + within);
@@ -173,7 +173,7 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
         }
         let mut leaves = false;
         for due in &asked.holds {
-            let place = Place { engine, entry: Arc::clone(&due.entry) };
+            let place = EntryRef { engine, entry: Arc::clone(&due.entry) };
             leaves |= due.leaves(&place, era);
             engine = place.engine;
         }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::date::Date;
+use super::compact_instant::CompactInstant;
 
 /// The clock of one client.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Clock(Arc<dyn SleepSource>);
 pub(crate) struct Moment {
     pub(crate) now: Instant,
     /// The same.
-    pub(super) date: Date,
+    pub(super) date: CompactInstant,
     /// See [`Clock::slept`].
     pub(crate) slept: Duration,
 }
@@ -92,7 +92,7 @@ mod suspend {
     use rustix::time::{ClockId, Timespec, clock_gettime};
     use tokio::time::Instant;
 
-    use super::{Date, Moment, SleepSource};
+    use super::{CompactInstant, Moment, SleepSource};
 
     /// Nanoseconds of the clock that runs through a sleep.
     type Nanos = u64;
@@ -101,7 +101,7 @@ mod suspend {
         /// The difference in nanoseconds when this was made. It may be negative in a time namespace.
         start: i128,
         /// What both clocks said then, for a quick look: the one that stands still was read first.
-        began: (Date, Nanos),
+        began: (CompactInstant, Nanos),
         /// The most that was ever seen.
         slept_ms: AtomicU64,
     }
@@ -120,13 +120,13 @@ mod suspend {
         }
 
         #[cfg(test)]
-        pub(super) fn began(&self) -> (Date, Nanos) {
+        pub(super) fn began(&self) -> (CompactInstant, Nanos) {
             self.began
         }
 
         /// What the machine slept, if one clock ran no further than the other and what is known explain. A runtime's clock
         /// that a test has paused lags behind, and explains nothing.
-        pub(super) fn known(&self, through_sleep: Nanos, awake: Date) -> Option<Duration> {
+        pub(super) fn known(&self, through_sleep: Nanos, awake: CompactInstant) -> Option<Duration> {
             let known_ms = self.slept_ms.load(Ordering::Relaxed);
             let known = known_ms.saturating_add(1).saturating_mul(1_000_000);
             let explained = awake.nanos_since(self.began.0).saturating_add(known);
@@ -166,7 +166,7 @@ mod suspend {
 
     impl From<Look> for Suspend {
         fn from(look: Look) -> Self {
-            let began = (Date::from(Instant::from_std(look.awake)), look.through_sleep);
+            let began = (CompactInstant::from(Instant::from_std(look.awake)), look.through_sleep);
             Self { start: look.difference, began, slept_ms: AtomicU64::new(0) }
         }
     }
@@ -179,7 +179,7 @@ mod suspend {
         fn moment(&self) -> Moment {
             let through_sleep = through_sleep();
             let now = Instant::now();
-            let date = Date::from(now);
+            let date = CompactInstant::from(now);
             match self.known(through_sleep, date) {
                 Some(slept) => Moment { now, date, slept },
                 None => {

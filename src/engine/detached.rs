@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
+    entry_ref::EntryRef,
     handle::Handle,
     outcome::Released,
-    place::Place,
     tenure::Tenure,
     unlock::{Asked, Unlocking},
 };
@@ -21,7 +21,7 @@ use crate::{
 
 /// What becomes of it.
 pub(super) enum UnlockingDetached {
-    UnderWay { unlocking: Unlocking, place: Place, owner: state::Owner },
+    UnderWay { unlocking: Unlocking, place: EntryRef, owner: state::Owner },
     Answered(Option<Result<Released>>),
 }
 

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::date::Date;
+use super::compact_instant::CompactInstant;
 use crate::error::{Error, LostCause};
 
 /// How a tenure ended.
@@ -26,7 +26,7 @@ pub(crate) struct Loss {
 }
 
 /// An [`End`] that is set once, in eight bytes: how it ended in the lowest bits, above them the nanoseconds since the
-/// process's first [`Date`]. Zero is none.
+/// process's first [`CompactInstant`]. Zero is none.
 #[derive(Debug, Default)]
 pub(super) struct OnceEnd(AtomicU64);
 
@@ -43,7 +43,7 @@ impl OnceEnd {
             End::Over => Self::OVER,
             End::Lost(loss) => {
                 let place = Self::CAUSES.iter().position(|cause| *cause == loss.cause).unwrap_or(0);
-                let since = Date::from(Instant::from_std(loss.since)).since_first();
+                let since = CompactInstant::from(Instant::from_std(loss.since)).since_first();
                 (since << Self::KIND_BITS) | (place as u64 + Self::OVER + 1)
             }
         };
@@ -52,7 +52,7 @@ impl OnceEnd {
 
     pub(super) fn get(&self) -> Option<End> {
         let word = self.0.load(Ordering::SeqCst);
-        let since = || Instant::from(Date::after_first(word >> Self::KIND_BITS)).into_std();
+        let since = || Instant::from(CompactInstant::after_first(word >> Self::KIND_BITS)).into_std();
         match word & ((1 << Self::KIND_BITS) - 1) {
             0 => None,
             Self::OVER => Some(End::Over),
@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn every_end_is_read_as_it_was_set_and_the_first_one_counts() {
         // Not before the process's first date, which is set where one is asked for.
-        Date::from(Instant::now()).since_first();
-        let since = Instant::from(Date::from(Instant::now())).into_std();
+        CompactInstant::from(Instant::now()).since_first();
+        let since = Instant::from(CompactInstant::from(Instant::now())).into_std();
         let lost = OnceEnd::CAUSES.map(|cause| End::Lost(Loss { cause, since }));
         for end in lost.into_iter().chain([End::Over]) {
             let once = OnceEnd::default();

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{
     entry::{Event, Name},
-    place::Place,
+    entry_ref::EntryRef,
     shared::Engine,
     winding_down::{Shutdown, WindingDown},
 };
@@ -78,7 +78,7 @@ impl Engine {
     }
 
     /// Tells everybody that the client ends.
-    fn end(self: &Arc<Self>) -> Vec<Place> {
+    fn end(self: &Arc<Self>) -> Vec<EntryRef> {
         self.is_to_end();
         self.closed.store(true, Ordering::Release);
         let places = self.places();
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Waits until nothing is left to send, for a command timeout: what is not answered by then is left to its lease.
-    async fn finish(self: &Arc<Self>, places: Vec<Place>) {
+    async fn finish(self: &Arc<Self>, places: Vec<EntryRef>) {
         let _ = timeout(self.settings().command_timeout, self.until_all(places, Name::is_settled)).await;
         self.leave();
     }
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Waits until it is true of each. From then on it stays so.
-    async fn until_all(&self, mut places: Vec<Place>, is_it: fn(&Name) -> bool) {
+    async fn until_all(&self, mut places: Vec<EntryRef>, is_it: fn(&Name) -> bool) {
         loop {
             let mut told = pin!(self.settled.notified());
             told.as_mut().enable();

@@ -12,7 +12,7 @@ use tokio::{sync::watch, task::yield_now, time::Instant};
 
 use super::{
     entry::{Entry, Event},
-    place::{Place, each},
+    entry_ref::{EntryRef, each},
     shared::Engine,
 };
 
@@ -129,7 +129,7 @@ impl Round {
     }
 }
 
-impl Place {
+impl EntryRef {
     /// Whether the servers behind this name's key have changed since it was told so last. From now on it was told.
     pub(super) fn sees_new_era(&self) -> bool {
         let era = self.engine.line().era(self.entry.protocol.key());

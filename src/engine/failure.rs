@@ -1,6 +1,6 @@
 //! Why something could not be done, as the caller is told it: what the name decided, in the words of what befell it last.
 
-use super::place::Place;
+use super::entry_ref::EntryRef;
 use crate::{
     backend::{Fault, FaultKind},
     error::{Error, Op},
@@ -13,14 +13,14 @@ const NO_ANSWER: &str = "no answer before the wait was over";
 const NO_LINK: &str = "there was no link to the server until the wait was over";
 
 /// An acquisition's answers came later than its own lease.
-pub(super) fn answered_late(lease: Lease, place: &Place) -> Error {
+pub(super) fn answered_late(lease: Lease, place: &EntryRef) -> Error {
     let settings = place.engine.settings();
     let lease = if let Lease::Fixed(lease) = lease { lease } else { settings.watchdog_timeout };
     let why = place.distance().of_late_answers(lease, settings.replicas);
     Error::from_fault(Fault::of(FaultKind::Timeout, true, why), place.name(), Op::Acquire)
 }
 
-pub(super) fn error_of(failure: Failure, fault: Option<Box<Fault>>, place: &Place, op: Op) -> Error {
+pub(super) fn error_of(failure: Failure, fault: Option<Box<Fault>>, place: &EntryRef, op: Op) -> Error {
     let name = place.name();
     match failure {
         Failure::Closed => Error::Closed,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::replying::Replying;
 use crate::{
     backend::{Dispatch, Fault},
-    state::{Answer, CommandId, Seldom},
+    state::{Answer, CommandId, ThinVec},
 };
 
 /// Nobody polls them, and none was woken.
@@ -39,7 +39,7 @@ pub(super) struct UnderWay {
     #[expect(clippy::vec_box, reason = "a flight is large, and few names have one at a time")]
     pub(super) all: Vec<Box<Flight>>,
     /// They are out of the list while they are polled: these are to be withdrawn once they are back.
-    pub(super) withdrawn: Seldom<CommandId>,
+    pub(super) withdrawn: ThinVec<CommandId>,
 }
 
 /// One command that is about to be sent.

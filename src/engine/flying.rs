@@ -17,8 +17,8 @@ use super::{
     convert::answer_of_attempt,
     distance::Distance,
     entry::{Client, Entry, Event},
+    entry_ref::EntryRef,
     flights::{Flight, Landed, Sending, TryOver},
-    place::Place,
     replying::Replying,
     shared::Engine,
 };
@@ -27,7 +27,7 @@ use crate::{
     state::{self, Answer, CommandId, Published},
 };
 
-impl Place {
+impl EntryRef {
     /// Sends it: the first poll does that. Commands go in the order in which they come here. One that is answered at once is
     /// handed back with its answer.
     pub(super) fn fly(&self, sending: Sending, sent: Instant) -> Option<Landed> {
@@ -178,7 +178,7 @@ impl Place {
 
 impl Client for Engine {
     fn woken(self: Arc<Self>, entry: Arc<Entry>) {
-        let place = Place { engine: self, entry };
+        let place = EntryRef { engine: self, entry };
         if tokio::task::try_id().is_some() && place.engine.is_home() {
             place.poll_flights();
         } else {
@@ -188,6 +188,6 @@ impl Client for Engine {
 
     #[cfg(test)]
     fn has_room(self: Arc<Self>, entry: Arc<Entry>) {
-        Place { engine: self, entry }.tried(0);
+        EntryRef { engine: self, entry }.tried(0);
     }
 }

@@ -10,9 +10,9 @@ use super::{
     Forced, Sight,
     elsewhere::HomeWatch,
     entry::Event,
+    entry_ref::EntryRef,
     failure::error_of,
     handle::Handle,
-    place::Place,
     tenure::{Answered, Tenure},
 };
 use crate::{
@@ -58,13 +58,13 @@ impl Handle {
 
 /// One that was begun, for somebody who waits for it. Dropped, it goes on.
 struct Forcing {
-    place: Place,
+    place: EntryRef,
     waiter: Arc<Tenure>,
     watch: HomeWatch,
 }
 
 impl Forcing {
-    fn begin(place: Place, sight: Sight) -> Self {
+    fn begin(place: EntryRef, sight: Sight) -> Self {
         let (waiter, sight) = (Tenure::new(Owner::new(), None), Arc::new(sight));
         // A key has one of them at a time, and what frees one sees all.
         let seen: Vec<_> = sight.ours.iter().take(1).copied().collect();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{clock::Moment, distance::TRIES, flights::Landed, place::Place, tries::ACKNOWLEDGED_TRIES};
+use super::{clock::Moment, distance::TRIES, entry_ref::EntryRef, flights::Landed, tries::ACKNOWLEDGED_TRIES};
 use crate::state::{Command, TryPlace};
 
-impl Place {
+impl EntryRef {
     /// Sends a try, or lets it stand in line. One that is answered at once is handed back.
     pub(super) fn tries_in_turn(&self, command: Command, moment: Moment) -> Option<Landed> {
         let at = self.engine.line().place(self.entry.protocol.key());
@@ -40,7 +40,7 @@ impl Place {
             turns.under_way += 1;
             drop(turns);
             // Sent in vain it costs nothing: it asks whether it is still wanted.
-            let place = Place { engine: Arc::clone(&self.engine), entry };
+            let place = EntryRef { engine: Arc::clone(&self.engine), entry };
             place.change(|name, env, effects| name.stands(command.id, TryPlace::Link, env, effects));
             let landed = place.try_now(command, at, Instant::now());
             landed.into_iter().for_each(|landed| place.landed(landed));

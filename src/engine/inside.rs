@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     distance::TRIES,
-    place::Place,
+    entry_ref::EntryRef,
     shared::Engine,
     tries::{ACKNOWLEDGED_TRIES, Tries},
 };
@@ -12,7 +12,7 @@ use crate::state::HoldNumber;
 
 pub(super) use super::entry::Entry;
 
-impl Place {
+impl EntryRef {
     /// Whether somebody of this client answers for a hold on the server: a ticket, or a release that was decided.
     pub(super) fn accounts_for(&self, number: u64) -> bool {
         self.entry.lock().name.answers_for(HoldNumber(number))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::{
     entry::{Entry, Event},
-    place::Place,
+    entry_ref::EntryRef,
     shared::Engine,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     state,
 };
 
-impl Place {
+impl EntryRef {
     pub(super) fn listen(&self) {
         let number = {
             let listening = &mut self.entry.lock().listening;
@@ -56,7 +56,7 @@ impl Listener for EntryListener {
                 state::Heard::Refused
             }
         };
-        let place = Place { engine, entry };
+        let place = EntryRef { engine, entry };
         place.perform_after(|state, env, effects| {
             if state.listening.number == self.number {
                 state.name.on(Event::Heard(heard), env, effects);

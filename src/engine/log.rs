@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{Level, enabled};
 
-use super::{date::millis, failure::error_of, place::Place, tenure::Tenure};
+use super::{compact_instant::millis, entry_ref::EntryRef, failure::error_of, tenure::Tenure};
 use crate::{
     error::{LostCause, Op},
     name::Field,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A hold is over for its owner.
-pub(super) fn ended(place: &Place, tenure: &Tenure, event: LogEvent) {
+pub(super) fn ended(place: &EntryRef, tenure: &Tenure, event: LogEvent) {
     let (lock, owner) = (Field(place.name()), &tenure.owner);
     match event {
         LogEvent::Ended { end: End::Lost(cause), held } => {
@@ -27,7 +27,7 @@ pub(super) fn ended(place: &Place, tenure: &Tenure, event: LogEvent) {
     }
 }
 
-pub(super) fn emit(place: &Place, event: LogEvent) {
+pub(super) fn emit(place: &EntryRef, event: LogEvent) {
     let lock = Field(place.name());
     match event {
         LogEvent::Renewed => {
@@ -77,12 +77,12 @@ pub(super) fn emit(place: &Place, event: LogEvent) {
 }
 
 /// Whose the live hold is.
-fn holder(place: &Place) -> Option<Owner> {
+fn holder(place: &EntryRef) -> Option<Owner> {
     place.look(|name, _| name.holder().map(|tenure| tenure.owner.clone()))
 }
 
 /// Somebody did not come for its turn: said once a name.
-pub(super) fn parked(place: &Place, owner: &Owner) {
+pub(super) fn parked(place: &EntryRef, owner: &Owner) {
     if place.engine.first_time("parked", place.name()) {
         tracing::warn!(
             lock = %Field(place.name()),
@@ -93,7 +93,7 @@ pub(super) fn parked(place: &Place, owner: &Owner) {
 }
 
 /// Guards that are dropped at once, again and again.
-pub(super) fn unused(place: &Place, owner: &Owner) {
+pub(super) fn unused(place: &EntryRef, owner: &Owner) {
     let lock = Field(place.name());
     tracing::warn!(
         %lock,

@@ -7,8 +7,8 @@ use tokio::task;
 use super::{
     circles::{Party, WaitsFor},
     entry::Entry,
+    entry_ref::EntryRef,
     log,
-    place::Place,
     share::Share,
 };
 
@@ -42,7 +42,7 @@ impl Share {
     }
 }
 
-impl Place {
+impl EntryRef {
     /// Whether this task took what is held now.
     pub(super) fn is_taken_by(&self, task: Option<task::Id>) -> bool {
         task.is_some() && self.entry.lock().name.holder().is_some_and(|tenure| tenure.task == task)

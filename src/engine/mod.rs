@@ -25,13 +25,13 @@
 //! | commands under way, which are the name's and no caller's | who polls them `flying.rs`, their list `flights.rs`, the answer to one `replying.rs`, what it means to a name `convert.rs`, of those that replicas are to know of `replicas.rs` |
 //! | why something could not be done, in words | `failure.rs` |
 //! | calls from elsewhere than where the client lives | `elsewhere.rs`, their timers `alarm.rs` |
-//! | a name and its client: the door through which everything reaches it | `place.rs` |
+//! | a name and its client: the door through which everything reaches it | `entry_ref.rs` |
 //! | what a client's primitives share | `shared.rs`, what it was built with `settings.rs`, where it lives `home.rs` |
 //! | how many tries are under way, how many old copies are watched for | `tries.rs`, `reap.rs` |
 //! | one name behind its mutex | `entry.rs` |
 //! | where an acquisition is told, and what the guards of its owner share | `tenure.rs`, how that ended `ended.rs` |
 //! | how far a server is, whether it is silent, each server by itself | `distance.rs`, `unheard.rs`, `by_place.rs` |
-//! | machines that slept, instants that are kept | `clock.rs`, `date.rs` |
+//! | machines that slept, instants that are kept | `clock.rs`, `compact_instant.rs` |
 //! | somebody else's code, which may panic | `foreign.rs` |
 //! | what makes a primitive | `protocol.rs` |
 //!
@@ -82,8 +82,8 @@ mod by_token;
 mod caller;
 mod circles;
 mod clock;
+mod compact_instant;
 mod convert;
-mod date;
 mod detached;
 mod distance;
 mod driver;
@@ -92,6 +92,7 @@ mod elsewhere;
 mod ended;
 mod ending;
 mod entry;
+mod entry_ref;
 mod era;
 mod extend;
 mod failure;
@@ -117,7 +118,6 @@ mod noted;
 mod outcome;
 mod pause;
 mod perform;
-mod place;
 mod plan;
 mod progress;
 mod protocol;

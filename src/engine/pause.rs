@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 use futures_util::{FutureExt, future::Either};
 use tokio::time::{Instant, timeout_at};
 
-use super::place::Place;
+use super::entry_ref::EntryRef;
 use crate::{
     backend::Fault,
     chance::Chance,
@@ -47,7 +47,7 @@ impl Pauses {
     }
 }
 
-pub(super) fn unanswered(place: &Place, may_have_run: bool, why: &'static str) -> Error {
+pub(super) fn unanswered(place: &EntryRef, may_have_run: bool, why: &'static str) -> Error {
     Error::from_fault(Fault::timeout(may_have_run, why), place.name(), Op::Acquire)
 }
 

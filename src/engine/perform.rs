@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 
 use super::{
     clock::Moment,
-    date::instant,
+    compact_instant::instant,
     entry::{Effect, Event, State},
+    entry_ref::EntryRef,
     flights::{Landed, TryOver},
     foreign::{each, unless_it_panics},
     log,
-    place::Place,
     reap::CrowdedOut,
     tenure::{Answered, Tenure},
 };
@@ -59,7 +59,7 @@ struct Round {
     told: WhoIsTold,
 }
 
-impl Place {
+impl EntryRef {
     /// Changes the entry, and does what that leaves to do. Where somebody is at it already, what comes now is done after it.
     pub(super) fn perform_after<R>(&self, change: impl FnOnce(&mut State, &mut Env<'_>, &mut Vec<Effect>) -> R) -> R {
         let mut state = self.entry.lock();
@@ -233,7 +233,7 @@ impl WhoIsTold {
 
 /// One that performs. Where something of our own panics, the next change goes on with what is left.
 struct Performer<'a> {
-    place: &'a Place,
+    place: &'a EntryRef,
     done: bool,
 }
 
@@ -247,9 +247,9 @@ impl Drop for Performer<'_> {
 
 impl CrowdedOut {
     /// Not to be called under any entry's mutex.
-    pub(super) fn tell(self, place: &Place) {
+    pub(super) fn tell(self, place: &EntryRef) {
         let Some(entry) = self.entry.upgrade() else { return };
-        let place = Place { engine: Arc::clone(&place.engine), entry };
+        let place = EntryRef { engine: Arc::clone(&place.engine), entry };
         place.change(|name, _, _| name.old.forget(self.number));
     }
 }

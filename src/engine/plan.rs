@@ -7,7 +7,7 @@ use tokio::task;
 
 use super::{
     acquisition::Acquisition,
-    ask::{Ask, Patience, Terms},
+    ask::{AcquireOptions, Patience, Terms},
     detached::UnlockingDetached,
     handle::{Handle, Nesting},
     shared::Engine,
@@ -73,13 +73,13 @@ impl Plan {
     }
 
     /// Checks everything that needs no server. The owner is whoever polls first.
-    fn check(&self, waits: Waits) -> Result<Ask> {
+    fn check(&self, waits: Waits) -> Result<AcquireOptions> {
         self.handle.ready()?;
         let Terms { lease, max_hold } = self.options.terms().map_err(|error| self.said(error))?;
         let patience = waits.patience(self.options.wait, &self.handle.engine);
         let owner = self.options.whose(self.nesting).map_err(|error| self.said(error))?;
         let nests = self.nesting == Nesting::Current;
-        Ok(Ask { owner, lease, max_hold, patience, task: self.task, nests })
+        Ok(AcquireOptions { owner, lease, max_hold, patience, task: self.task, nests })
     }
 
     /// What is wrong with an option, and of which lock.

@@ -5,21 +5,21 @@ use std::sync::{Arc, Weak, atomic::Ordering};
 use super::{
     Protocol,
     entry::{ByKey, Client, Entry, Event, State},
+    entry_ref::EntryRef,
     kinds::{in_use_as_another, in_use_with_other_options},
-    place::Place,
     shared::Engine,
 };
 use crate::error::{Error, Result};
 
 impl Engine {
     /// The entry of a key that is known, if it has one.
-    pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<Place> {
+    pub(crate) fn find(self: &Arc<Self>, key: &str) -> Option<EntryRef> {
         let entry = Arc::clone(&self.entries.get(key)?.key().0);
-        Some(Place { engine: Arc::clone(self), entry })
+        Some(EntryRef { engine: Arc::clone(self), entry })
     }
 
     /// The entry of a protocol's key.
-    fn place(self: &Arc<Self>, protocol: &Arc<dyn Protocol>) -> Place {
+    fn place(self: &Arc<Self>, protocol: &Arc<dyn Protocol>) -> EntryRef {
         if let Some(place) = self.find(protocol.key()) {
             return place;
         }
@@ -28,7 +28,7 @@ impl Engine {
         let made = Arc::new(Entry::new(number, client, self.line().era(protocol.key()), Arc::clone(protocol)));
         // Another may have made one meanwhile: that one stays.
         let entry = Arc::clone(&self.entries.entry(ByKey(made)).or_default().key().0);
-        let place = Place { engine: Arc::clone(self), entry };
+        let place = EntryRef { engine: Arc::clone(self), entry };
         // Those that were known were told.
         if self.is_ending() {
             place.on(Event::Ending);
@@ -41,7 +41,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Error::Invalid`] where another primitive has the key; [`Error::Closed`].
-    pub(super) fn at(self: &Arc<Self>, protocol: &Arc<dyn Protocol>, mut event: Event) -> Result<Place> {
+    pub(super) fn at(self: &Arc<Self>, protocol: &Arc<dyn Protocol>, mut event: Event) -> Result<EntryRef> {
         loop {
             if self.is_closed() {
                 return Err(Error::Closed);
@@ -65,7 +65,7 @@ impl Engine {
 
     /// Forgets an entry that has nothing to remember.
     pub(super) fn forget(self: &Arc<Self>, entry: &Arc<Entry>) {
-        let place = Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
+        let place = EntryRef { engine: Arc::clone(self), entry: Arc::clone(entry) };
         self.forget_if(entry, |state| place.with_env(self.clock().moment(), None, |env| state.name.is_idle(env)));
     }
 

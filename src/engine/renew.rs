@@ -7,9 +7,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::{
     HoldNumber, RenewalGroup,
-    batches::{Ask, BATCH, Batch, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
+    batches::{BATCH, Batch, BatchVerb, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
     entry::Event,
-    place::Place,
+    entry_ref::EntryRef,
     shared::Engine,
 };
 use crate::{
@@ -72,7 +72,7 @@ impl Lines {
     pub(super) fn line_up(&mut self, engine: &Arc<Engine>) {
         let watchdog = engine.settings().watchdog_timeout;
         // In an order that does not change from run to run.
-        let mut apart: BTreeMap<(RenewalGroup, Ask), Vec<Due>> = BTreeMap::new();
+        let mut apart: BTreeMap<(RenewalGroup, BatchVerb), Vec<Due>> = BTreeMap::new();
         for (entry, command) in engine.renewals().take() {
             let Verb::Renew { lease } = command.verb else { continue };
             let group = entry.protocol.renewal_group();
@@ -86,12 +86,12 @@ impl Lines {
                 }
                 Raises::Watched { deadline, .. } | Raises::Fixed { deadline, .. } => {
                     let looks = matches!(raises, Raises::Fixed { as_taken: true, .. });
-                    let ask = if looks { Ask::Look } else { Ask::Renew { lease } };
+                    let ask = if looks { BatchVerb::Look } else { BatchVerb::Renew { lease } };
                     apart.entry((group, ask)).or_default().push(Due::new(entry, command, deadline));
                 }
                 // What somebody waits for left at once.
                 Raises::Longer { .. } | Raises::Nothing => {
-                    let place = Place { engine: Arc::clone(engine), entry };
+                    let place = EntryRef { engine: Arc::clone(engine), entry };
                     place.on(Event::Answered { command: command.id, answer: Err(Fault::WITHDRAWN) });
                 }
             }
@@ -99,7 +99,7 @@ impl Lines {
         for ((_, ask), mut holds) in apart {
             // One alone is asked for what is left of it: that mends a key that somebody stripped of its TTL.
             let ask = match &holds[..] {
-                [alone] if ask == Ask::Look => Ask::Renew { lease: alone.lease() },
+                [alone] if ask == BatchVerb::Look => BatchVerb::Renew { lease: alone.lease() },
                 _ => ask,
             };
             while !holds.is_empty() {
@@ -112,7 +112,7 @@ impl Lines {
 
     /// Sends what stands in line as far as there are places.
     pub(super) fn send(&mut self, engine: &Arc<Engine>) {
-        let ask = Ask::Renew { lease: engine.settings().watchdog_timeout };
+        let ask = BatchVerb::Renew { lease: engine.settings().watchdog_timeout };
         for (&group, line) in &mut self.lines {
             while line.under_way < UNDER_WAY && !line.is_empty() {
                 line.under_way += 1;
@@ -146,7 +146,7 @@ impl Lines {
                 anew.push(due.again());
                 continue;
             }
-            let place = Place { engine, entry: Arc::clone(&due.entry) };
+            let place = EntryRef { engine, entry: Arc::clone(&due.entry) };
             due.settle(&place, answer, chance);
             engine = place.engine;
         }

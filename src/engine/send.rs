@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::{
     clock::Moment,
     entry::Event,
+    entry_ref::EntryRef,
     flights::{Landed, Sending, Tried},
-    place::Place,
     renew::time_left,
     replicas::{Acknowledging, known},
     replying::Replying,
@@ -18,7 +18,7 @@ use crate::{
     state::{self, Answer, Command, Raises, Verb},
 };
 
-impl Place {
+impl EntryRef {
     /// What is answered at once is handed back.
     pub(super) fn send(&self, command: Command, moment: Moment) -> Option<Landed> {
         let Command { id, number, verb } = command;

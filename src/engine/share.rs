@@ -22,8 +22,8 @@ use super::{
     ask::{Terms, lease_of},
     ended::End,
     entry::Event,
+    entry_ref::EntryRef,
     outcome::Released,
-    place::Place,
     tenure::Tenure,
 };
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
 
 /// One acquisition's share of a hold.
 pub(crate) struct Share {
-    pub(super) place: Place,
+    pub(super) place: EntryRef,
     pub(super) tenure: Arc<Tenure>,
     /// Its own acquisition, which is told what becomes of its end.
     pub(super) waiter: Arc<Tenure>,
@@ -65,7 +65,7 @@ pub(super) enum Stage {
 }
 
 impl Share {
-    pub(super) fn new(place: Place, tenure: Arc<Tenure>, waiter: Arc<Tenure>, id: Id) -> Self {
+    pub(super) fn new(place: EntryRef, tenure: Arc<Tenure>, waiter: Arc<Tenure>, id: Id) -> Self {
         Self {
             place,
             tenure,

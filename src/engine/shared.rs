@@ -22,7 +22,7 @@ use super::{
     alarm::Alarms,
     by_place::ByPlace,
     clock::Moment,
-    date::{Date, instant, millis, nanos},
+    compact_instant::{CompactInstant, instant, millis, nanos},
     dropped_at_once::DroppedAtOnce,
     entry::{ByKey, Entry},
     home::Home,
@@ -167,7 +167,7 @@ impl Engine {
     /// The other way round.
     pub(super) fn tokio(&self, at: Instant) -> time::Instant {
         let nanos = at.as_nanos().saturating_sub(nanos(self.clock.slept()));
-        Date::after_first(nanos).into()
+        CompactInstant::after_first(nanos).into()
     }
 
     pub(super) fn renewals(&self) -> &Arc<Renewals> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-use super::date::Date;
+use super::compact_instant::CompactInstant;
 
 /// The oldest such command; zero while there is none.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ impl Unheard {
     /// One that left at `since`. `heard`: when the server answered anybody last.
     pub(super) fn note(&self, since: Instant, heard: Instant) {
         if heard <= since && self.since(|| heard).is_none_or(|known| since < known) {
-            self.0.store(Date::from(since).since_first().max(1), Ordering::Relaxed);
+            self.0.store(CompactInstant::from(since).since_first().max(1), Ordering::Relaxed);
         }
     }
 
@@ -25,7 +25,7 @@ impl Unheard {
         if since == 0 {
             return None;
         }
-        let at = Instant::from(Date::after_first(since));
+        let at = Instant::from(CompactInstant::after_first(since));
         if at < heard() {
             // Unless another one was noted meanwhile.
             let _ = self.0.compare_exchange(since, 0, Ordering::Relaxed, Ordering::Relaxed);

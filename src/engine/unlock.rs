@@ -14,9 +14,9 @@ use super::{
     elsewhere::HomeWatch,
     ended::{End, Loss},
     entry::Event,
+    entry_ref::EntryRef,
     failure::error_of,
     outcome::Released,
-    place::Place,
     share::{Share, Stage},
     tenure::{Answered, Tenure},
 };
@@ -37,7 +37,7 @@ pub(super) enum Asked {
 
 /// What becomes of an end, for somebody who waits for it. Dropped, the end goes on.
 pub(super) struct Unlocking {
-    place: Place,
+    place: EntryRef,
     waiter: Arc<Tenure>,
     /// Whose end says how it was lost.
     tenure: Option<Arc<Tenure>>,
@@ -45,7 +45,7 @@ pub(super) struct Unlocking {
 }
 
 impl Unlocking {
-    pub(super) fn begin(place: &Place, asked: Asked, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
+    pub(super) fn begin(place: &EntryRef, asked: Asked, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
         let told = Arc::clone(&waiter);
         place.on(match asked {
             Asked::End(id) => Event::Unlock { id, waiter: told },
@@ -55,7 +55,7 @@ impl Unlocking {
     }
 
     /// One that was asked for before.
-    fn under_way(place: &Place, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
+    fn under_way(place: &EntryRef, waiter: Arc<Tenure>, tenure: Option<&Arc<Tenure>>) -> Self {
         Self { place: place.clone(), waiter, tenure: tenure.cloned(), watch: HomeWatch::default() }
     }
 

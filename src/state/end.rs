@@ -10,7 +10,7 @@ use super::{
     parts::{
         ending::{EndedBy, Ending},
         hold::Hold,
-        list::Few,
+        list::OneOrMany,
         queue::Waiting,
         release::Why,
         slice::Turn,
@@ -149,11 +149,11 @@ pub(crate) fn ending_of<W, S>(hold: &Hold<W, S>, last: Option<&Ticket>, waiter: 
             .filter(|last| !matches!(last.guard, Guard::Offered | Guard::Outdated | Guard::Missed))
             .map(|last| last.id),
         detached_of: unlocked.map(|_| hold.owner),
-        beside: Few::None,
+        beside: OneOrMany::None,
         ended_by: if waiter.is_some() { EndedBy::Unlock } else { EndedBy::Drop },
         freed: false,
-        waiters: waiter.map_or(Few::None, Few::One),
-        later: Few::None,
+        waiters: waiter.map_or(OneOrMany::None, OneOrMany::One),
+        later: OneOrMany::None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     name::Name,
     parts::{
         forcing::{ForcedOut, Forcing},
-        list::Few,
+        list::OneOrMany,
         slice::{Listeners, Turn},
         tenant::Tenant,
     },
@@ -29,7 +29,7 @@ impl<W, S: Share<W>> Name<W, S> {
             self.lose(Cause::Forced, cx);
         }
         let later = self.force_later(seen);
-        let mut forcing = Forcing { commands: Few::None, waiter, ours: None, freed: false };
+        let mut forcing = Forcing { commands: OneOrMany::None, waiter, ours: None, freed: false };
         for number in seen {
             let command = cx.send(*number, Verb::Force);
             forcing.commands.push(command);

@@ -157,7 +157,7 @@ pub(crate) use self::{
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
-    parts::{contender::TryPlace, hold::Hold, list::Seldom},
+    parts::{contender::TryPlace, hold::Hold, list::ThinVec},
     renewal::Raises,
     wish::{Lease, Patience, Wish},
 };

@@ -10,7 +10,7 @@ use super::{
         counting::CountChange,
         forcing::Forcing,
         hold::Hold,
-        list::Seldom,
+        list::ThinVec,
         old_copies::OldCopies,
         queue::Queue,
         raising::Renewal,
@@ -39,17 +39,17 @@ pub(crate) struct Name<W, S> {
     pub(crate) tenant: Tenant<W, S>,
     pub(crate) queue: Queue<W>,
     /// Lost holds that still have tickets.
-    pub(crate) lost: Seldom<Hold<W, S>>,
+    pub(crate) lost: ThinVec<Hold<W, S>>,
     pub(crate) releases: Vec<Release<W>>,
     /// Ends of which whoever began them may ask again.
-    pub(crate) unclaimed: Seldom<(Id, Unclaimed<W, S>)>,
+    pub(crate) unclaimed: ThinVec<(Id, Unclaimed<W, S>)>,
     pub(crate) old: OldCopies,
     pub(crate) slice: Slice,
     /// Whether somebody came for the last turn that was given.
     pub(crate) untaken: Untaken,
     pub(crate) subscription: Subscription,
     pub(crate) trouble: Option<Box<Trouble>>,
-    pub(crate) forcing: Seldom<Forcing<W>>,
+    pub(crate) forcing: ThinVec<Forcing<W>>,
     /// When the runtime was asked to wake us.
     pub(crate) armed: Option<Instant>,
     pub(crate) client: Client,
@@ -60,15 +60,15 @@ impl<W, S> Default for Name<W, S> {
         Self {
             tenant: Tenant::Nobody,
             queue: Queue::default(),
-            lost: Seldom::default(),
+            lost: ThinVec::default(),
             releases: Vec::new(),
-            unclaimed: Seldom::default(),
+            unclaimed: ThinVec::default(),
             old: OldCopies::default(),
             slice: Slice::default(),
             untaken: Untaken::First,
             subscription: Subscription::default(),
             trouble: None,
-            forcing: Seldom::default(),
+            forcing: ThinVec::default(),
             armed: None,
             client: Client::Open,
         }

@@ -2,7 +2,7 @@
 
 use super::{
     super::id::{Id, Owner},
-    list::Few,
+    list::OneOrMany,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,11 +14,11 @@ pub(crate) struct Ending<W> {
     /// What it held was moved away: it is freed, whatever the rest comes to.
     pub(crate) freed: bool,
     /// They wait for what comes of one sending.
-    pub(crate) waiters: Few<W>,
+    pub(crate) waiters: OneOrMany<W>,
     /// They asked again, and wait for what becomes of it in the end.
-    pub(crate) later: Few<W>,
+    pub(crate) later: OneOrMany<W>,
     /// They asked for a longer lease, and it ended before that was answered.
-    pub(crate) beside: Few<W>,
+    pub(crate) beside: OneOrMany<W>,
 }
 
 /// Who ended a hold.
@@ -36,9 +36,9 @@ impl<W> Default for Ending<W> {
             detached_of: None,
             ended_by: EndedBy::Drop,
             freed: false,
-            waiters: Few::None,
-            later: Few::None,
-            beside: Few::None,
+            waiters: OneOrMany::None,
+            later: OneOrMany::None,
+            beside: OneOrMany::None,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A forced release on its way: one step for each hold that was seen.
 
-use super::{super::id::CommandId, list::Few, slice::Turn, subscription::OwnMessage};
+use super::{super::id::CommandId, list::OneOrMany, slice::Turn, subscription::OwnMessage};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Forcing<W> {
     /// The steps that are not answered.
-    pub(crate) commands: Few<CommandId>,
+    pub(crate) commands: OneOrMany<CommandId>,
     pub(crate) waiter: W,
     /// The step that is for a hold of this process, if one is.
     pub(crate) ours: Option<ForcedOut>,

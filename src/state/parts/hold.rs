@@ -21,7 +21,7 @@ use super::{
     },
     copies::Lost,
     counting::Counting,
-    list::{Few, Seldom},
+    list::{OneOrMany, ThinVec},
     loss::Loss,
     raising::{Extension, Renewal},
     ticket::Ticket,
@@ -32,10 +32,10 @@ pub(crate) struct Hold<W, S> {
     pub(crate) number: HoldNumber,
     pub(crate) owner: Owner,
     pub(crate) share: S,
-    pub(crate) tickets: Few<Ticket>,
+    pub(crate) tickets: OneOrMany<Ticket>,
     pub(crate) counting: Option<Box<Counting<W>>>,
     /// Longer leases that were asked for and are not answered.
-    pub(crate) extensions: Seldom<Extension<W>>,
+    pub(crate) extensions: ThinVec<Extension<W>>,
     pub(crate) deadline: Instant,
     /// A bound made the deadline sooner.
     cut: bool,
@@ -84,9 +84,9 @@ impl<W, S> Hold<W, S> {
             owner,
             share,
             floor: first.floor,
-            tickets: Few::One(first),
+            tickets: OneOrMany::One(first),
             counting: None,
-            extensions: Seldom::default(),
+            extensions: ThinVec::default(),
             deadline: request.deadline(),
             cut: request.cut,
             lease: request.lease.into(),
@@ -246,7 +246,7 @@ impl<W, S> Hold<W, S> {
     /// The next owner takes it over as it stands, number and deadline and all.
     pub(crate) fn passed_to(&mut self, owner: Owner, share: S, first: Ticket, now: Instant) {
         (self.owner, self.share, self.taken, self.tried) = (owner, share, now, false);
-        (self.tickets, self.counting) = (Few::One(first), None);
+        (self.tickets, self.counting) = (OneOrMany::One(first), None);
         self.noted(Note::Unused);
     }
 

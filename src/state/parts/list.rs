@@ -2,7 +2,7 @@
 
 /// One more often than not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Few<T> {
+pub(crate) enum OneOrMany<T> {
     #[default]
     None,
     One(T),
@@ -10,7 +10,7 @@ pub(crate) enum Few<T> {
     Many(Vec<T>),
 }
 
-impl<T> Few<T> {
+impl<T> OneOrMany<T> {
     pub(crate) fn as_slice(&self) -> &[T] {
         match self {
             Self::None => &[],
@@ -69,17 +69,17 @@ impl<T> Few<T> {
 
 /// None more often than not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Seldom<T>(
+pub(crate) struct ThinVec<T>(
     #[expect(clippy::box_collection, reason = "a word where there is none")] Option<Box<Vec<T>>>,
 );
 
-impl<T> Default for Seldom<T> {
+impl<T> Default for ThinVec<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T> Seldom<T> {
+impl<T> ThinVec<T> {
     pub(crate) fn as_slice(&self) -> &[T] {
         self.0.as_ref().map_or(&[], |items| items.as_slice())
     }

@@ -16,7 +16,7 @@ use super::{
         id::{CommandId, HoldNumber, Link},
     },
     copies::Lost,
-    list::Seldom,
+    list::ThinVec,
 };
 
 /// So many numbers of one name are watched for. One more, and that is forgotten whose watch ends first.
@@ -24,7 +24,7 @@ pub(crate) const WATCHED: usize = 64;
 
 /// The numbers whose acquires may run although nobody wants them any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct OldCopies(Seldom<OldCopy>);
+pub(crate) struct OldCopies(ThinVec<OldCopy>);
 
 /// One number: released every now and then, the last time at `until`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{
     by_place::{AtPlace, ByPlace},
     clock::Moment,
-    date::instant,
+    compact_instant::instant,
     distance::Distance,
     entry::{Effect, Entry, Event, Name},
     shared::Engine,
@@ -18,12 +18,12 @@ use crate::{
 
 /// A name of a client: what every operation works on.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct EntryRef {
     pub(crate) engine: Arc<Engine>,
     pub(crate) entry: Arc<Entry>,
 }
 
-impl Place {
+impl EntryRef {
     pub(crate) fn name(&self) -> &Arc<str> {
         self.entry.name()
     }
@@ -110,7 +110,7 @@ impl Place {
 
 /// The server of a name as its client sees it at a moment.
 struct Seen<'a> {
-    place: &'a Place,
+    place: &'a EntryRef,
     moment: Moment,
     era: Option<u64>,
 }
@@ -147,16 +147,16 @@ impl Server for Seen<'_> {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for EntryRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(self.name()).finish()
+        f.debug_tuple("EntryRef").field(self.name()).finish()
     }
 }
 
 impl Engine {
     /// Every entry, the oldest first, as a list: nothing is worked on while a shard of the map is locked.
-    pub(super) fn places(self: &Arc<Self>) -> Vec<Place> {
-        let place = |entry: &Arc<Entry>| Place { engine: Arc::clone(self), entry: Arc::clone(entry) };
+    pub(super) fn places(self: &Arc<Self>) -> Vec<EntryRef> {
+        let place = |entry: &Arc<Entry>| EntryRef { engine: Arc::clone(self), entry: Arc::clone(entry) };
         let mut places: Vec<_> = self.entries.iter().map(|known| place(&known.key().0)).collect();
         places.sort_unstable_by_key(|place| place.entry.number);
         places
@@ -164,10 +164,14 @@ impl Engine {
 }
 
 /// One entry after the other.
-pub(super) fn each(engine: &Arc<Engine>, entries: impl IntoIterator<Item = Arc<Entry>>, mut tell: impl FnMut(&Place)) {
+pub(super) fn each(
+    engine: &Arc<Engine>,
+    entries: impl IntoIterator<Item = Arc<Entry>>,
+    mut tell: impl FnMut(&EntryRef),
+) {
     let mut engine = Arc::clone(engine);
     for entry in entries {
-        let place = Place { engine, entry };
+        let place = EntryRef { engine, entry };
         tell(&place);
         engine = place.engine;
     }

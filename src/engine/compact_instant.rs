@@ -17,9 +17,9 @@ const FIRST: NonZeroU64 = NonZeroU64::MIN.saturating_add(u64::MAX / 2);
 
 /// The same instant as the tokio [`Instant`] that it was made of, to the nanosecond, and as little as a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Date(NonZeroU64);
+pub(crate) struct CompactInstant(NonZeroU64);
 
-impl Date {
+impl CompactInstant {
     pub(super) fn nanos_since(self, earlier: Self) -> u64 {
         self.0.get().saturating_sub(earlier.0.get())
     }
@@ -38,7 +38,7 @@ impl Date {
     }
 }
 
-impl From<Instant> for Date {
+impl From<Instant> for CompactInstant {
     fn from(at: Instant) -> Self {
         let first = first();
         match at.checked_duration_since(first) {
@@ -48,8 +48,8 @@ impl From<Instant> for Date {
     }
 }
 
-impl From<Date> for Instant {
-    fn from(date: Date) -> Self {
+impl From<CompactInstant> for Instant {
+    fn from(date: CompactInstant) -> Self {
         match date.0.get().checked_sub(FIRST.get()) {
             Some(after) => first() + Duration::from_nanos(after),
             // Further back than the machine's clock goes: all that matters is that it is over.
@@ -58,7 +58,7 @@ impl From<Date> for Instant {
     }
 }
 
-impl Add<Duration> for Date {
+impl Add<Duration> for CompactInstant {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
@@ -66,7 +66,7 @@ impl Add<Duration> for Date {
     }
 }
 
-impl Sub<Duration> for Date {
+impl Sub<Duration> for CompactInstant {
     type Output = Self;
 
     fn sub(self, span: Duration) -> Self {
@@ -74,7 +74,7 @@ impl Sub<Duration> for Date {
     }
 }
 
-impl fmt::Debug for Date {
+impl fmt::Debug for CompactInstant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Instant::from(*self).fmt(f)
     }
@@ -91,7 +91,7 @@ pub(super) fn millis(span: Duration) -> u64 {
 }
 
 /// By a clock that runs on while the machine sleeps, which it did for so long.
-pub(super) fn instant(date: Date, slept: Duration) -> state::Instant {
+pub(super) fn instant(date: CompactInstant, slept: Duration) -> state::Instant {
     state::Instant::from_nanos(date.since_first() + nanos(slept))
 }
 
@@ -117,34 +117,37 @@ mod tests {
         let now = Instant::now();
         for span in SPANS {
             let later = now + span;
-            assert_eq!(Instant::from(Date::from(later)), later);
-            assert_eq!(Instant::from(Date::from(now) + span), later);
-            assert_eq!(Instant::from(Date::from(later) - span), now);
-            assert_eq!(Date::from(later).nanos_since(Date::from(now)), u64::try_from(span.as_nanos()).unwrap());
+            assert_eq!(Instant::from(CompactInstant::from(later)), later);
+            assert_eq!(Instant::from(CompactInstant::from(now) + span), later);
+            assert_eq!(Instant::from(CompactInstant::from(later) - span), now);
+            assert_eq!(
+                CompactInstant::from(later).nanos_since(CompactInstant::from(now)),
+                u64::try_from(span.as_nanos()).unwrap()
+            );
         }
         // Before the first one, as far back as the machine's own clock goes.
         let Some(earlier) = first().checked_sub(Duration::from_millis(1)) else { return };
-        assert_eq!(Instant::from(Date::from(earlier)), earlier);
-        assert!(Date::from(earlier) < Date::from(now));
-        assert_eq!(Date::from(earlier).nanos_since(Date::from(now)), 0);
+        assert_eq!(Instant::from(CompactInstant::from(earlier)), earlier);
+        assert!(CompactInstant::from(earlier) < CompactInstant::from(now));
+        assert_eq!(CompactInstant::from(earlier).nanos_since(CompactInstant::from(now)), 0);
     }
 
     #[test]
     fn a_span_without_an_end_ends_nowhere_else() {
-        let now = Date::from(Instant::now());
+        let now = CompactInstant::from(Instant::now());
         assert!(now + Duration::MAX > now + Duration::from_secs(200 * 365 * 24 * 3600));
         assert!(now - Duration::MAX < now);
     }
 
     #[test]
     fn none_takes_no_memory_of_its_own() {
-        assert_eq!(size_of::<Option<Date>>(), 8);
+        assert_eq!(size_of::<Option<CompactInstant>>(), 8);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_followed() {
-        let before = Date::from(Instant::now());
+        let before = CompactInstant::from(Instant::now());
         tokio::time::sleep(Duration::from_secs(7)).await;
-        assert_eq!(Date::from(Instant::now()).nanos_since(before), 7_000_000_000);
+        assert_eq!(CompactInstant::from(Instant::now()).nanos_since(before), 7_000_000_000);
     }
 }
