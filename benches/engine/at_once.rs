@@ -162,10 +162,8 @@ impl AtOnce {
     fn answer(&self, number: i64, dispatch: Option<&Arc<Dispatch>>) -> Answer {
         let (server, dispatch) = (Arc::clone(&self.server), dispatch.map(Arc::clone));
         Reused::new(&ANSWERS, async move {
-            if let Some(dispatch) = dispatch {
-                if !dispatch.leaves(ERA) {
-                    return Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"));
-                }
+            if dispatch.is_some_and(|dispatch| !dispatch.leaves(ERA)) {
+                return Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"));
             }
             server.answers();
             Ok(Value::Int(number))
