@@ -64,8 +64,10 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the hold was lost before, without asking the server; [`Error::Unreachable`] if the outcome is
-    /// not known yet; [`Error::Refused`] if the server will not; [`Error::Closed`] where the client's runtime ended.
+    /// [`Error::Lost`](crate::Error::Lost) if the hold was lost before, without asking the server;
+    /// [`Error::Unreachable`](crate::Error::Unreachable) if the outcome is not known yet;
+    /// [`Error::Refused`](crate::Error::Refused) if the server will not; [`Error::Closed`](crate::Error::Closed) where the
+    /// client's runtime ended.
     ///
     /// # Cancel safety
     ///

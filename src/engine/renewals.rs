@@ -16,7 +16,7 @@ pub(crate) struct Renewals {
 }
 
 impl Renewals {
-    /// For the driver to send: a [`Verb::Renew`].
+    /// For the driver to send: a [`Verb::Renew`](crate::state::Verb::Renew).
     pub(super) fn push(&self, entry: &Arc<Entry>, command: Command) {
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
         decided.push((Arc::clone(entry), command));
