@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     harness::{
-        Server, eventually_async,
+        Server,
+        asleep::asleep_by,
         monitor::{Monitor, Ran},
     },
     kept::{connected, poll_once},
@@ -103,6 +104,7 @@ impl Replay<'_> {
     async fn take(&mut self, number: usize, step: &Value) {
         let at = format!("{} step {number}: {step}", self.scenario);
         let actor = step["actor"].as_str().expect("an actor");
+        let mut waits_alone = false;
         let returned = match step["call"].as_str().expect("a call") {
             "pass" => {
                 tokio::time::sleep(Duration::from_millis(step["ms"].as_u64().expect("a number"))).await;
@@ -119,14 +121,10 @@ impl Replay<'_> {
             verb => {
                 let mut call = self.call(actor, verb, step).await;
                 if step["returned"] == "<pending>" {
-                    let company = self.waits_in_company(actor, step);
+                    waits_alone = !self.waits_in_company(actor, step);
                     assert!(matches!(poll_once(&mut call).await, Poll::Pending), "{at}");
                     self.pending.insert(actor.to_owned(), tokio::spawn(call));
-                    if company {
-                        tokio::task::yield_now().await;
-                    } else {
-                        self.asleep(actor, step).await;
-                    }
+                    tokio::task::yield_now().await;
                     json!("<pending>")
                 } else {
                     call.await
@@ -146,6 +144,9 @@ impl Replay<'_> {
             }
             assert!(started.elapsed() < WOKEN, "{at}\nthere is {there}");
             tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        if waits_alone {
+            self.sleeps(actor, step).await;
         }
         let published: Vec<Value> = self
             .monitor
@@ -167,22 +168,17 @@ impl Replay<'_> {
             || self.pending.keys().any(|waiting| client_of(waiting) == client)
     }
 
-    /// Waits until this actor, alone in its client, listens and has looked once more: from then on only a message wakes it.
-    async fn asleep(&self, actor: &str, step: &Value) {
+    /// Waits until this actor, alone in its client, listens and sleeps: from then on only a message wakes it, or the end of a lease.
+    async fn sleeps(&self, actor: &str, step: &Value) {
         let channel = channel(name_of(step));
         let client = client_of(actor);
         let others: BTreeSet<&str> = self.pending.keys().map(|waiting| client_of(waiting)).collect();
-        let id = self.clients[client].id().to_string();
-        eventually_async(SOON, async || {
-            let ran = self.monitor.ran();
-            let subscribed = ran.iter().rposition(|ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel));
-            let asks = |ran: &Ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()));
-            subscribed.is_some_and(|at| ran[at..].iter().any(asks))
-        })
-        .await;
         // Who waits where the lock is held does not listen.
         let listening = others.iter().filter(|other| **other == client || !self.holds(other, name_of(step))).count();
         listening_on(self.server, &channel, listening as u64).await;
+        let id = self.clients[client].id().to_string();
+        let asks = |ran: &Ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()));
+        asleep_by(&self.monitor, &channel, asks).await;
     }
 
     /// Whether one of this client's actors holds the lock.
