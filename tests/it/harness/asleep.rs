@@ -16,9 +16,9 @@ use super::{
 /// Who polls asks again within this time.
 const LONGEST_POLL: Duration = Duration::from_millis(250);
 
-/// From one look to the next. A machine that stood still makes one look late, and after it the others have their time again: what was
-/// due meanwhile is seen by a later one.
-const STEP: Duration = Duration::from_millis(25);
+/// From one look to the next. Where the machine stands still a look is late, but only that one: what was due meanwhile is asked before
+/// the next ones.
+const STEP: Duration = Duration::from_millis(125);
 
 /// So many looks in a row take two of the longest polls, and see the same where nobody polls.
 const LOOKS: u128 = 2 * LONGEST_POLL.as_millis() / STEP.as_millis();

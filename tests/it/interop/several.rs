@@ -24,9 +24,9 @@ use crate::{
 const WATCHDOG: Duration = Duration::from_millis(1500);
 const WATCHDOG_MS: &str = "1500";
 /// Whoever hears nothing enters when this is over.
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(4);
 /// Redisson's release, by its hash and then by its text, and the try that enters, which may be a moment early once. Whoever polls
-/// all the while, after pauses of an eighth of a second on average, asks about ten times.
+/// all the while, after pauses of an eighth of a second on average, asks about twenty times.
 const ASKED_WHILE_ASLEEP: u64 = 4;
 /// What ours hold for, where nothing but their release is to end it. Whoever of Redisson hears of none enters after that.
 const HELD: Duration = Duration::from_secs(16);

@@ -24,6 +24,7 @@ use crate::{
     harness::{
         Server,
         asleep::asleep_by,
+        eventually_async,
         monitor::{Monitor, Ran},
     },
     kept::{connected, poll_once},
@@ -95,16 +96,17 @@ async fn replay(scenario: &str) {
         _turn: turn,
         watchdog: Duration::from_millis(trace["watchdog_ms"].as_u64().expect("a number")),
     };
-    for (number, step) in trace["steps"].as_array().expect("steps").iter().enumerate() {
-        replay.take(number, step).await;
+    let steps = trace["steps"].as_array().expect("steps");
+    for (number, step) in steps.iter().enumerate() {
+        let next = steps.get(number + 1).map(|next| &next["call"]);
+        replay.take(number, step, next).await;
     }
 }
 
 impl Replay<'_> {
-    async fn take(&mut self, number: usize, step: &Value) {
+    async fn take(&mut self, number: usize, step: &Value, next: Option<&Value>) {
         let at = format!("{} step {number}: {step}", self.scenario);
         let actor = step["actor"].as_str().expect("an actor");
-        let mut waits_alone = false;
         let returned = match step["call"].as_str().expect("a call") {
             "pass" => {
                 tokio::time::sleep(Duration::from_millis(step["ms"].as_u64().expect("a number"))).await;
@@ -121,10 +123,14 @@ impl Replay<'_> {
             verb => {
                 let mut call = self.call(actor, verb, step).await;
                 if step["returned"] == "<pending>" {
-                    waits_alone = !self.waits_in_company(actor, step);
+                    let company = self.waits_in_company(actor, step);
                     assert!(matches!(poll_once(&mut call).await, Poll::Pending), "{at}");
                     self.pending.insert(actor.to_owned(), tokio::spawn(call));
-                    tokio::task::yield_now().await;
+                    if company {
+                        tokio::task::yield_now().await;
+                    } else {
+                        self.listens(actor, step).await;
+                    }
                     json!("<pending>")
                 } else {
                     call.await
@@ -145,8 +151,9 @@ impl Replay<'_> {
             assert!(started.elapsed() < WOKEN, "{at}\nthere is {there}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        if waits_alone {
-            self.sleeps(actor, step).await;
+        if returned == "<pending>" && next.is_some_and(|next| next == "foreign") {
+            // What happens next without a message nobody may find who polls.
+            asleep_by(&self.monitor, &channel(name_of(step)), self.asks(actor)).await;
         }
         let published: Vec<Value> = self
             .monitor
@@ -168,17 +175,27 @@ impl Replay<'_> {
             || self.pending.keys().any(|waiting| client_of(waiting) == client)
     }
 
-    /// Waits until this actor, alone in its client, listens and sleeps: from then on only a message wakes it, or the end of a lease.
-    async fn sleeps(&self, actor: &str, step: &Value) {
+    /// Whether something that ran was a script of this actor's client.
+    fn asks(&self, actor: &str) -> impl Fn(&Ran) -> bool + use<> {
+        let id = self.clients[client_of(actor)].id().to_string();
+        move |ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()))
+    }
+
+    /// Waits until this actor, alone in its client, listens and has looked again since: no message is too early for it.
+    async fn listens(&self, actor: &str, step: &Value) {
         let channel = channel(name_of(step));
         let client = client_of(actor);
         let others: BTreeSet<&str> = self.pending.keys().map(|waiting| client_of(waiting)).collect();
+        let asks = self.asks(actor);
+        eventually_async(SOON, async || {
+            let ran = self.monitor.ran();
+            let subscribed = ran.iter().rposition(|ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel));
+            subscribed.is_some_and(|at| ran[at..].iter().any(&asks))
+        })
+        .await;
         // Who waits where the lock is held does not listen.
         let listening = others.iter().filter(|other| **other == client || !self.holds(other, name_of(step))).count();
         listening_on(self.server, &channel, listening as u64).await;
-        let id = self.clients[client].id().to_string();
-        let asks = |ran: &Ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()));
-        asleep_by(&self.monitor, &channel, asks).await;
     }
 
     /// Whether one of this client's actors holds the lock.
