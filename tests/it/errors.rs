@@ -453,6 +453,7 @@ async fn when_the_server_goes_all_who_wait_without_a_bound_fail_together() {
         let wait = async |lock: Acquire| (lock.await, Instant::now());
         let waiting: Vec<_> = (0..8).map(|_| tokio::spawn(wait(client.mutex("job").lock()))).collect();
         eventually_async(LOOK, async || server.listeners("redisson_lock__channel:{job}") == 1).await;
+        // An answer that is waited for would be missed sooner.
         nobody_asks(async || server.count("evalsha")).await;
         end(&server);
         let gone = Instant::now();
