@@ -9,11 +9,10 @@ use tracing::Level;
 
 use crate::{
     harness::{
-        Server, eventually_async,
-        proxy::{
-            Action, Entry, Event, Proxy,
-            matching::{command, verb},
-        },
+        Server,
+        asleep::asleep,
+        eventually_async,
+        proxy::{Action, Proxy, matching::command},
         traces::{Said, Traces},
         unique_name,
     },
@@ -148,16 +147,8 @@ async fn a_server_that_falls_silent_under_a_waiter_is_said_to_be_away() {
     let client = connected(builder.watchdog_timeout(SOON * 6)).await;
     keep(&server, &name);
     let waiter = tokio::spawn(client.mutex(&name).lock());
-    // The try that follows the confirmation: after it nothing is asked for over the other link.
-    let tried = || {
-        let log = proxy.log();
-        let mut rest = log.iter();
-        let subscribed = |entry: &Entry| matches!(&entry.event, Event::Push { words, .. } if words[0] == b"subscribe");
-        let answered =
-            |entry: &Entry| matches!(&entry.event, Event::Reply { to, .. } if verb(to).as_deref() == Some("acquire"));
-        rest.any(subscribed) && rest.any(|entry| entry.script().as_deref() == Some("acquire")) && rest.any(answered)
-    };
-    eventually_async(SOON, async || tried()).await;
+    // Then nothing is asked for over the other link.
+    asleep(&proxy, "acquire").await;
     server.freeze();
     let froze = Instant::now();
     eventually_async(SOON, async || words(&traces).last().is_some_and(|(_, said)| said.contains("server"))).await;

@@ -7,7 +7,9 @@ use relatch::{Client, ClientBuilder, Error, Op, RefusedKind, RespVersion, Result
 
 use crate::{
     harness::{
-        Server, eventually, eventually_async,
+        Server,
+        asleep::asleep_by,
+        eventually, eventually_async,
         proxy::{Action, Door, Proxy, matching::command},
         server::{Builder, free_port},
         traces::Traces,
@@ -287,13 +289,7 @@ async fn the_right_to_subscribe_is_noticed_when_it_is_granted() {
     let granted = ["SETUSER", "ann", "+subscribe"];
     let _: () = redis::cmd("ACL").arg(&granted).query_async(&mut admin).await.expect("ACL answers");
     eventually_async(LOOK, async || server.listeners(&channel("job")) == 1).await;
-    // The try that follows the confirmation: after it nobody looks by itself.
-    let tried = || {
-        let ran = monitor.ran();
-        let confirmed = ran.iter().rposition(|ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel("job")));
-        confirmed.is_some_and(|at| ran[at..].iter().any(|ran| ran.name() == "EVALSHA"))
-    };
-    eventually_async(LOOK, async || tried()).await;
+    asleep_by(&monitor, &channel("job"), |ran| ran.name() == "EVALSHA").await;
     drop(monitor);
     server.reset_counts();
     tokio::time::sleep(MS * 700).await;

@@ -13,12 +13,13 @@ use tokio::{runtime::Handle, select};
 use crate::{
     flushing,
     harness::{
-        Server, eventually_async,
+        Server,
+        asleep::asked_since_it_listens,
+        eventually_async,
         proxy::{Action, Proxy, matching::script},
         unique_name,
     },
     kept::{self, channel, connected, kept, poll_once},
-    waiting::looked_again,
 };
 
 /// What must come comes within this.
@@ -171,8 +172,8 @@ async fn of_a_busy_lock(scene: &Scene<'_>, proxy: &Proxy) {
         let held = scene.other.lock(&name).lock().await.expect("it is free");
         proxy.clear_log();
         let release = async {
-            // The confirmation makes the waiter look once more, and then it sleeps.
-            eventually_async(SOON, async || looked_again(proxy)).await;
+            // It listens and has looked again. On a slow machine it looks once more after that, which is a point like the others.
+            eventually_async(SOON, async || asked_since_it_listens(proxy, "acquire").is_some()).await;
             held.unlock().await.expect("it is held");
             pending().await
         };

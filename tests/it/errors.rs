@@ -10,7 +10,9 @@ use std::{
 use relatch::{Acquire, Client, Error, LockGuard, LostCause, Op, RefusedKind, Released, Result};
 
 use crate::harness::{
-    Server, eventually_async,
+    Server,
+    asleep::nobody_asks,
+    eventually_async,
     proxy::{Door, Proxy},
     traces::Traces,
     unique_name,
@@ -451,6 +453,8 @@ async fn when_the_server_goes_all_who_wait_without_a_bound_fail_together() {
         let wait = async |lock: Acquire| (lock.await, Instant::now());
         let waiting: Vec<_> = (0..8).map(|_| tokio::spawn(wait(client.mutex("job").lock()))).collect();
         eventually_async(LOOK, async || server.listeners("redisson_lock__channel:{job}") == 1).await;
+        // An answer that is waited for would be missed sooner.
+        nobody_asks(async || server.count("evalsha")).await;
         end(&server);
         let gone = Instant::now();
         let mut told = Vec::new();

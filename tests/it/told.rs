@@ -7,7 +7,7 @@ use relatch::{Client, Lease, LockGuard};
 use tokio::task::JoinHandle;
 
 use crate::{
-    harness::{Server, clock::monotonic, eventually_async, lag::Lag},
+    harness::{Server, asleep::nobody_asks, clock::monotonic, eventually_async, lag::Lag},
     kept::{channel, connected, poll_once},
 };
 
@@ -25,8 +25,8 @@ async fn keeper(server: &Server) -> Client {
     connected(builder.watchdog_timeout(WATCHDOG)).await
 }
 
-/// Somebody elsewhere who waits, and sleeps by now: it listens, and was told twice, the second time after its subscription; or
-/// before, where that took so long that it asked meanwhile. No renewal asks for a field in this way.
+/// Somebody elsewhere who waits: it listens, and was told twice, the second time after its subscription; or before, where that took so
+/// long that it asked meanwhile. No renewal asks for a field in this way.
 async fn elsewhere(server: &Server, name: &str, watchdog: Duration) -> JoinHandle<(LockGuard, Duration)> {
     let client = connected(Client::builder().url(server.url()).watchdog_timeout(watchdog)).await;
     let (asked, lock) = (server.count("hget"), client.mutex(name));
@@ -51,6 +51,8 @@ async fn a_waiter_elsewhere_is_in_when_a_hand_over_to_a_shorter_lease_ran_out() 
         let mut next = ours.lock().lease(200 * MS);
         assert!(poll_once(&mut next).await.is_pending(), "it waits inside of this process");
         let waiting = elsewhere(&server, name, WATCHDOG).await;
+        // Only who sleeps has to be told.
+        nobody_asks(async || server.count("hget")).await;
         let (lag, messages, handed) = (Lag::watch(), server.count("publish"), monotonic());
         first.unlock().await.expect("it is held");
         let next = next.await.expect("it is handed over");

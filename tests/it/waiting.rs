@@ -8,13 +8,14 @@ use tokio::{runtime::Runtime, task::JoinHandle, time::sleep};
 use crate::{
     harness::{
         Server,
+        asleep::asleep,
         clock::monotonic,
         eventually_async,
         lag::Lag,
         process::{Parent, Process},
         proxy::{
-            Action, Door, Entry, Event, Proxy, Rule,
-            matching::{any, command, push, script, verb},
+            Action, Door, Event, Proxy,
+            matching::{any, command, push, verb},
         },
         unique_name,
     },
@@ -51,40 +52,6 @@ fn enter(client: &Client, name: &str) -> JoinHandle<(LockGuard, Duration)> {
 
 async fn entered(waiter: JoinHandle<(LockGuard, Duration)>) -> (LockGuard, Duration) {
     tokio::time::timeout(SOON, waiter).await.expect("the waiter enters").expect("no panic")
-}
-
-/// A waiter whose last look before it sleeps is known. Its subscription is held up until it polls with long pauses, and is
-/// confirmed while the answer to such a poll is on its way: after that it looks exactly once more.
-struct Lull {
-    subscribe: Rule,
-    poll: Rule,
-}
-
-impl Lull {
-    /// Of these polls the pause after the last is 80 ms at least.
-    const POLLS: usize = 4;
-
-    /// For the waiter that comes next.
-    fn of(proxy: &Proxy) -> Self {
-        let subscribe = proxy.rule(command("SUBSCRIBE"), Action::HoldRequest);
-        Self { subscribe, poll: proxy.rule(script("acquire").nth(Self::POLLS), Action::HoldReply) }
-    }
-
-    /// Waits until it has been told of that look that the lock is busy.
-    async fn asleep(self, proxy: &Proxy) {
-        self.poll.nth(Self::POLLS).await;
-        self.subscribe.let_go();
-        eventually_async(SOON, async || !confirmed(proxy, Duration::MAX).is_zero()).await;
-        self.poll.let_go();
-        eventually_async(SOON, async || answered_tries(proxy) == Self::POLLS + 1).await;
-    }
-}
-
-/// Whether a try that left after the newest confirmation was answered.
-pub(crate) fn looked_again(proxy: &Proxy) -> bool {
-    let confirmed = confirmed(proxy, Duration::MAX);
-    let looked = |entry: &Entry| entry.at > confirmed && entry.script().as_deref() == Some("acquire");
-    !confirmed.is_zero() && proxy.log().iter().any(looked) && answered_tries(proxy) == proxy.count(&script("acquire"))
 }
 
 async fn listening(server: &Server, name: &str) {
@@ -135,7 +102,7 @@ async fn waits_unconfirmed(server: &Server, action: Action) {
     let subscribe = proxy.rule(command("SUBSCRIBE"), action);
     let waiter = enter(&waiting, &name);
     subscribe.nth(1).await;
-    // By then the pauses between two polls are 125 ms at least.
+    // By then a pause between two polls is 125 ms on average.
     eventually_async(SOON, async || answered_tries(&proxy) >= 6).await;
     guard.unlock().await.expect("it is held");
     let (lag, let_go) = (Lag::watch(), monotonic());
@@ -202,9 +169,8 @@ async fn a_waiter_with_a_live_subscription_sends_nothing() {
     let proxy = Proxy::to(&server);
     let (holder, waiting) = (client(server.url()).await, client(proxy.url()).await);
     let guard = holder.lock(&name).lock().await.expect("it is free");
-    let lull = Lull::of(&proxy);
     let waiter = enter(&waiting, &name);
-    lull.asleep(&proxy).await;
+    asleep(&proxy, "acquire").await;
     let monitor = server.monitor();
     sleep(Duration::from_secs(3)).await;
     let ran: Vec<String> = monitor.ran().iter().map(|ran| ran.name()).collect();
@@ -348,12 +314,12 @@ async fn the_last_answer_decides_and_not_what_became_of_the_server_later() {
     let proxy = Proxy::to(&server);
     let (holder, waiting) = (client(server.url()).await, client(proxy.url()).await);
     let _guard = holder.lock(&name).lock().await.expect("it is free");
-    let lull = Lull::of(&proxy);
+    // Nothing that it asked for is on its way.
     let freezes = async {
-        lull.asleep(&proxy).await;
+        asleep(&proxy, "acquire").await;
         server.freeze();
     };
-    let (outcome, ()) = tokio::join!(wait_out(&waiting, &name, Duration::from_millis(1200)), freezes);
+    let (outcome, ()) = tokio::join!(wait_out(&waiting, &name, Duration::from_millis(2500)), freezes);
     server.thaw();
     assert!(outcome.expect("busy was the last that was heard").is_none());
 }

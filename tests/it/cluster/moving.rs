@@ -13,6 +13,7 @@ use tokio::{
 use super::{MS, SOON, builder, is_sharded, live};
 use crate::{
     harness::{
+        asleep::nobody_asks,
         cluster::{name_in, name_on, slot},
         deployment::Deployment,
         eventually, eventually_async,
@@ -47,17 +48,9 @@ async fn hand_on(held: LockGuard, waiter: JoinHandle<LockGuard>) -> LockGuard {
     entered
 }
 
-/// Waits until those who listen are through with their first tries: nothing runs there for longer than they rest in between, which
-/// only that time shows. How many scripts ran by then.
+/// Waits until those who listen are through with their first tries. How many scripts ran there by then.
 async fn nobody_tries(cluster: &Deployment, node: &str) -> u64 {
-    let mut ran = 0;
-    eventually_async(SOON, async || {
-        let before = std::mem::replace(&mut ran, cluster.scripts_run(node));
-        sleep(MS * 300).await;
-        before == ran
-    })
-    .await;
-    ran
+    nobody_asks(async || cluster.scripts_run(node)).await
 }
 
 /// All are renewed for longer than they would last.

@@ -1,5 +1,6 @@
 //! What the tests stand on: servers, a fault proxy, other processes. It knows nothing of locks.
 
+pub(crate) mod asleep;
 mod certificates;
 pub(crate) mod clock;
 pub(crate) mod cluster;

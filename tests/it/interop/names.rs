@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{MS, SOON, channel, enter, entered, listening, site::Site};
 use crate::{
     harness::{
+        asleep::asleep_by,
         clock::{monotonic, wall},
         eventually_async,
         monitor::Ran,
@@ -23,9 +24,6 @@ live!(
 );
 
 const LEASE: Duration = Duration::from_millis(1500);
-
-/// Who waits and does not listen yet asks again within this time.
-const LONGEST_POLL: Duration = Duration::from_millis(250);
 
 const NAMES: [&str; 9] =
     ["plain", "{tag}x", "a{b}c", "zażółć-鍵-🔒", "orders:17:eu", "with two spaces", " at the ends ", "a}b", "\"q\"\\"];
@@ -156,12 +154,7 @@ async fn a_fair_lock_of_redissons_is_kept_out_by_ours_of_the_same_name_and_keeps
     let ends = monotonic() + held(site.server(), &name).expires.saturating_sub(wall());
     let monitor = site.server().monitor();
     let waiter = enter(&rust, &name);
-    // It listens, and sleeps since: until it has heard that it listens it asks again, and once more then.
-    let listens = |ran: &Ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel(&name));
-    let asks = |ran: &Ran| !ran.by_script && ran.name() == "EVALSHA" && ran.mentions(&name);
-    let asked =
-        || monitor.ran().iter().skip_while(|ran| !listens(ran)).filter(|ran| asks(ran)).last().map(|ran| ran.at);
-    eventually_async(SOON, async || asked().is_some_and(|at| at + 2 * LONGEST_POLL < wall())).await;
+    asleep_by(&monitor, &channel(&name), |ran| !ran.by_script && ran.name() == "EVALSHA" && ran.mentions(&name)).await;
     assert!(fair.unlock().await.yes());
     let (guard, at) = entered(waiter).await;
     assert!(at + 2 * MS >= ends);

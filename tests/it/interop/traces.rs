@@ -22,7 +22,9 @@ use super::{
 };
 use crate::{
     harness::{
-        Server, eventually_async,
+        Server,
+        asleep::asleep_by,
+        eventually_async,
         monitor::{Monitor, Ran},
     },
     kept::{connected, poll_once},
@@ -94,13 +96,15 @@ async fn replay(scenario: &str) {
         _turn: turn,
         watchdog: Duration::from_millis(trace["watchdog_ms"].as_u64().expect("a number")),
     };
-    for (number, step) in trace["steps"].as_array().expect("steps").iter().enumerate() {
-        replay.take(number, step).await;
+    let steps = trace["steps"].as_array().expect("steps");
+    for (number, step) in steps.iter().enumerate() {
+        let next = steps.get(number + 1).map(|next| &next["call"]);
+        replay.take(number, step, next).await;
     }
 }
 
 impl Replay<'_> {
-    async fn take(&mut self, number: usize, step: &Value) {
+    async fn take(&mut self, number: usize, step: &Value, next: Option<&Value>) {
         let at = format!("{} step {number}: {step}", self.scenario);
         let actor = step["actor"].as_str().expect("an actor");
         let returned = match step["call"].as_str().expect("a call") {
@@ -125,7 +129,7 @@ impl Replay<'_> {
                     if company {
                         tokio::task::yield_now().await;
                     } else {
-                        self.asleep(actor, step).await;
+                        self.listens(actor, step).await;
                     }
                     json!("<pending>")
                 } else {
@@ -147,6 +151,10 @@ impl Replay<'_> {
             assert!(started.elapsed() < WOKEN, "{at}\nthere is {there}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+        if returned == "<pending>" && next.is_some_and(|next| next == "foreign") {
+            // What happens next without a message nobody may find who polls.
+            asleep_by(&self.monitor, &channel(name_of(step)), self.asks(actor)).await;
+        }
         let published: Vec<Value> = self
             .monitor
             .take()
@@ -167,17 +175,22 @@ impl Replay<'_> {
             || self.pending.keys().any(|waiting| client_of(waiting) == client)
     }
 
-    /// Waits until this actor, alone in its client, listens and has looked once more: from then on only a message wakes it.
-    async fn asleep(&self, actor: &str, step: &Value) {
+    /// Whether something that ran was a script of this actor's client.
+    fn asks(&self, actor: &str) -> impl Fn(&Ran) -> bool + use<> {
+        let id = self.clients[client_of(actor)].id().to_string();
+        move |ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()))
+    }
+
+    /// Waits until this actor, alone in its client, listens and has looked again since: no message is too early for it.
+    async fn listens(&self, actor: &str, step: &Value) {
         let channel = channel(name_of(step));
         let client = client_of(actor);
         let others: BTreeSet<&str> = self.pending.keys().map(|waiting| client_of(waiting)).collect();
-        let id = self.clients[client].id().to_string();
+        let asks = self.asks(actor);
         eventually_async(SOON, async || {
             let ran = self.monitor.ran();
             let subscribed = ran.iter().rposition(|ran| ran.name() == "SUBSCRIBE" && ran.mentions(&channel));
-            let asks = |ran: &Ran| is_script(ran) && ran.words.iter().any(|word| word.starts_with(id.as_bytes()));
-            subscribed.is_some_and(|at| ran[at..].iter().any(asks))
+            subscribed.is_some_and(|at| ran[at..].iter().any(&asks))
         })
         .await;
         // Who waits where the lock is held does not listen.
