@@ -1,4 +1,4 @@
-//! Builds of a copy only what a hunt needs, in one folder for all mutants: what does not change is compiled once.
+//! Builds of a copy only what a hunt needs, in one target folder for all mutants: what does not change is compiled once.
 
 use std::{
     env, io,
@@ -34,14 +34,15 @@ fn cargo(copy: &Copy, args: &[&str]) -> io::Result<Output> {
         .current_dir(&copy.folder)
         .env("CARGO_TARGET_DIR", target())
         .env("CARGO_INCREMENTAL", "1")
-        .env("RUSTFLAGS", "-Awarnings")
+        // What nobody uses without a rule is no error.
+        .env_remove("RUSTFLAGS")
         .output()
 }
 
-/// Beside what else is built of the repository: the next time it is here already.
+/// That of the repository: what else is built there is of other profiles. The next time what does not change is here already.
 fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
-    std::path::absolute(&target).unwrap_or(target).join("mutants")
+    std::path::absolute(&target).unwrap_or(target)
 }
 
 fn complaint(built: &Output) -> String {
