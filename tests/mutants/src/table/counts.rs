@@ -1,6 +1,6 @@
 //! Rules of nested acquisitions and counts, and of forced releases.
 
-use crate::mutant::{By, Mutant};
+use crate::mutant::{By, Mutant, Simulation};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -65,6 +65,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "src/state/nest.rs",
         old: "            // Somebody else's, or nobody's: the outer hold is gone,",
         new: "            (Ok(Answer::Gone | Answer::Busy { .. }), CountChange::Up { id, request }) => self.joins(id, request, 2, cx),\n            // Somebody else's, or nobody's: the outer hold is gone,",
-        by: By::Explorer(&["rf4s", "n8", "n10", "rf1"]),
+        by: By::Simulation(Simulation::One),
     },
 ];
