@@ -52,11 +52,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         by: By::Simulation(Simulation::Nodes),
     },
     Mutant {
-        name: "unwanted-is-not-sent",
-        fault: "the backend sends what nobody wants any more when it can leave",
+        name: "withdrawn-stays",
+        fault: "a command whose caller has left is sent all the same",
         file: "src/backend/dispatch.rs",
         old: "        if !(self.wanted)(era) {\n            return false;\n        }",
-        new: "        (self.wanted)(era);",
+        new: "        if !(self.wanted)(era) {\n            return true;\n        }",
         by: By::Simulation(Simulation::One),
     },
     Mutant {

@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "src/state/attempt.rs",
         old: "        contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };\n        match answer {",
         new: "        match answer {",
-        by: By::Explorer(&["ra8o", "p2"]),
+        by: By::Explorer(&["m5", "n5", "re1t", "q1"]),
     },
     Mutant {
         name: "uncertain-is-released",
@@ -130,13 +130,5 @@ pub(super) const MUTANTS: &[Mutant] = &[
         old: "        if !self.tenant.is_nobody() {\n            return;",
         new: "        if !self.tenant.is_nobody() || !self.queue.is_empty() {\n            return;",
         by: By::Explorer(&["rb3p"]),
-    },
-    Mutant {
-        name: "withdrawn-stays",
-        fault: "a command whose caller has left is sent all the same",
-        file: "src/state/name.rs",
-        old: "            Tenant::Nobody => false,\n            Tenant::Contender(contender) => {",
-        new: "            Tenant::Nobody => true,\n            Tenant::Contender(contender) => {",
-        by: By::Explorer(&["rb8"]),
     },
 ];
