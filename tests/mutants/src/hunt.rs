@@ -1,6 +1,12 @@
 //! Sees who misses a rule: worlds of the explorer, seeds of a simulation, or tests.
 
-use std::{collections::BTreeMap, io, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use super::{
     build,
@@ -31,47 +37,46 @@ pub(crate) struct Found {
     pub(crate) seed: Option<u64>,
 }
 
-/// How it is found, or why it is not.
-pub(crate) fn hunt(copy: &Copy, by: By) -> io::Result<Result<Found, String>> {
+/// What is to find it, or why that does not compile.
+pub(crate) fn build(copy: &Copy, by: By) -> io::Result<Result<PathBuf, String>> {
     match by {
-        By::Explorer(worlds) => explore(copy, worlds),
-        By::Simulation(simulation) => simulate(copy, simulation, SEEDS),
-        By::Distances => measure(copy),
+        By::Explorer(_) => build::explorer(copy),
+        By::Simulation(_) => build::test(copy, "simulated"),
+        By::Distances => build::test(copy, "apart"),
+    }
+}
+
+/// How it is found, or why it is not.
+pub(crate) fn hunt(copy: &Copy, program: &Path, by: By) -> io::Result<Result<Found, String>> {
+    match by {
+        By::Explorer(worlds) => explore(copy, program, worlds),
+        By::Simulation(simulation) => simulate(copy, program, simulation, SEEDS),
+        By::Distances => measure(copy, program),
     }
 }
 
 /// Whether nothing is found where no rule is missing, in as many seeds as found one. The worlds of the explorer are explored by
 /// `tests/run.sh` without one.
 pub(crate) fn is_sound(copy: &Copy, seeds: &BTreeMap<Simulation, u64>, turns: bool) -> io::Result<bool> {
-    let mut sound = true;
+    let mut hunts = Vec::new();
     for (&simulation, &seeds) in seeds {
-        match simulate(copy, simulation, seeds)? {
-            Ok(Found { by, how, .. }) => {
-                println!("without any of these faults {how} by the {by}");
-                sound = false;
-            }
-            Err(said) => println!("without any of these faults: {said} by the {}", simulation.called()),
-        }
+        let program = build(copy, By::Simulation(simulation))?.map_err(io::Error::other)?;
+        hunts.push((simulation.called(), simulate(copy, &program, simulation, seeds)?));
     }
     if turns {
-        match measure(copy)? {
-            Ok(Found { how, .. }) => {
-                println!("without any of these faults {how} fails");
-                sound = false;
-            }
-            Err(said) => println!("without any of these faults: {said}"),
-        }
+        let program = build(copy, By::Distances)?.map_err(io::Error::other)?;
+        hunts.push(("distances", measure(copy, &program)?));
     }
-    Ok(sound)
+    for (by, hunt) in &hunts {
+        let said = hunt.as_ref().map_or_else(String::clone, |found| format!("{} is found, {}", found.how, found.by));
+        println!("without any of these faults: {said} ({by})");
+    }
+    Ok(hunts.iter().all(|(_, hunt)| hunt.is_err()))
 }
 
-fn explore(copy: &Copy, worlds: &[&str]) -> io::Result<Result<Found, String>> {
-    let program = match build::explorer(copy)? {
-        Ok(program) => program,
-        Err(complaint) => return Ok(Err(complaint)),
-    };
+fn explore(copy: &Copy, program: &Path, worlds: &[&str]) -> io::Result<Result<Found, String>> {
     for world in worlds {
-        let mut command = Command::new(&program);
+        let mut command = Command::new(program);
         command.args([world, "--secs", &WORLD_SECS.to_string()]);
         let ran = run(command, Duration::from_secs(WORLD_SECS * 2), &copy.folder)?;
         if let Some(how) = broken(&ran, world) {
@@ -90,11 +95,7 @@ fn broken(ran: &Ran, world: &str) -> Option<String> {
     row.split(" | ").find_map(|cell| cell.strip_prefix("BROKEN ")).map(str::to_owned)
 }
 
-fn simulate(copy: &Copy, simulation: Simulation, seeds: u64) -> io::Result<Result<Found, String>> {
-    let program = match build::test(copy, "simulated")? {
-        Ok(program) => program,
-        Err(complaint) => return Ok(Err(complaint)),
-    };
+fn simulate(copy: &Copy, program: &Path, simulation: Simulation, seeds: u64) -> io::Result<Result<Found, String>> {
     let mut command = Command::new(program);
     command
         .args([simulation.test(), "--exact", "--nocapture"])
@@ -135,11 +136,7 @@ fn seeds_of(said: &str) -> Option<u64> {
     said.lines().find_map(|line| line.split_once(" seeds in ")?.0.rsplit(' ').next()?.parse().ok())
 }
 
-fn measure(copy: &Copy) -> io::Result<Result<Found, String>> {
-    let program = match build::test(copy, "apart")? {
-        Ok(program) => program,
-        Err(complaint) => return Ok(Err(complaint)),
-    };
+fn measure(copy: &Copy, program: &Path) -> io::Result<Result<Found, String>> {
     let mut command = Command::new(program);
     command.args([TURNS, "--test-threads=2"]).current_dir(&copy.folder);
     let ran = run(command, Duration::from_secs(TURNS_SECS), &copy.folder)?;

@@ -61,7 +61,13 @@ fn hunt_all(chosen: &[&Mutant]) -> io::Result<bool> {
     let (mut missed, mut last) = (Vec::new(), BTreeMap::<Simulation, u64>::new());
     println!("| mutant | what it does wrong | found by | how |\n| --- | --- | --- | --- |");
     for mutant in chosen {
-        match copy.mutated(mutant, |copy| hunt::hunt(copy, mutant.by))? {
+        // What runs a script reads it: it is built before there is a fault.
+        let built = if mutant.is_of_script() { Some(hunt::build(&copy, mutant.by)?) } else { None };
+        let found = copy.mutated(mutant, |copy| match built.map_or_else(|| hunt::build(copy, mutant.by), Ok)? {
+            Ok(program) => hunt::hunt(copy, &program, mutant.by),
+            Err(complaint) => Ok(Err(complaint)),
+        })?;
+        match found {
             Ok(Found { by, how, seed }) => {
                 println!("| `{}` | {} | {by} | {how} |", mutant.name, mutant.fault);
                 if let (By::Simulation(simulation), Some(seed)) = (mutant.by, seed) {

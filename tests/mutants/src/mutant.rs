@@ -56,6 +56,11 @@ impl Simulation {
 }
 
 impl Mutant {
+    /// Whether it needs no compiler.
+    pub(crate) fn is_of_script(&self) -> bool {
+        self.file.starts_with("lua/")
+    }
+
     /// The text without the rule.
     pub(crate) fn apply(&self, text: &str) -> Result<String, String> {
         match text.matches(self.old).count() {
