@@ -66,9 +66,9 @@ impl EntryRef {
         // Under the mutex: for a name no time comes before another that it knows.
         let moment = self.engine.clock().moment();
         if state.performing {
-            let mut outbox = mem::take(&mut state.outbox);
+            let mut outbox = state.outbox.take();
             let out = self.with_env(moment, None, |env| change(&mut state, env, &mut outbox));
-            state.outbox = outbox;
+            state.outbox = outbox.into();
             return out;
         }
         let mut effects = spare();
@@ -119,7 +119,7 @@ impl EntryRef {
             }
             let mut state = self.entry.lock();
             // Mostly there is none ever.
-            effects.append(&mut mem::take(&mut state.outbox));
+            effects.append(&mut state.outbox.take());
             if round.landed.is_empty() {
                 if effects.is_empty() {
                     state.performing = false;
