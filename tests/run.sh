@@ -259,8 +259,6 @@ readings() {
         esac
         step "clippy ${set:-without features}" cargo clippy --quiet $targets $set -- -D warnings
     done
-    # The faults that the simulation must find are in no build of users; they are to compile all the same.
-    step "clippy with the mutants" cargo clippy --quiet --test it --features embedded -- --cfg relatch_mutants -D warnings
     # The package that ships is without this member.
     # `inside` is the library's own sources once more.
     [ ! -d tests/foreign ] || step "clippy of what needs foreign crates" cargo clippy --quiet -p foreign --benches --test cron --test examples --test fencing --test public_api -- -D warnings
@@ -268,6 +266,8 @@ readings() {
     [ ! -d benches/engine ] || step "clippy of the engine's own bench" cargo clippy --quiet -p engine --benches -- -D warnings
     # Nor this one.
     [ ! -d tests/explore ] || step "clippy of the explorer" cargo clippy --quiet -p explore --all-targets -- -D warnings
+    # Nor this one, whose other targets are tests that are compiled elsewhere.
+    [ ! -d tests/mutants ] || step "clippy of the mutants" cargo clippy --quiet -p mutants --bins --tests -- -D warnings
     for set in "${features[@]}"; do
         step "rustdoc ${set:-without features}" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $set
     done
@@ -365,6 +365,11 @@ if [ -d tests/foreign ]; then
 else
     left_out "the store beside a real server, the statements of the guide, a job under cron, the warnings of examples, public surface" "tests/foreign is in the repository only"
 fi
+if [ -d tests/mutants ]; then
+    step "each mutant's patch applies once" some_tests_of mutants table::tests
+else
+    left_out "each mutant's patch applies once" "tests/mutants is in the repository only"
+fi
 step "allocations of a section" env REDIS_SERVER="$(redis_server)" "$(built allocations)"
 # Most of these wait for leases to end, and for Java to begin.
 RELATCH_INTEROP=${RELATCH_INTEROP:-some} RUST_TEST_THREADS=$threads step "interop with other languages" interop ${unbuilt[@]+"${unbuilt[@]}"}
@@ -392,7 +397,7 @@ step "TLS, rustls by somebody else" some_tests --features "native-tls redis/toki
 [ "${RELATCH_SIM_SECS:-0}" -ge 600 ] || left_out "simulations of ten minutes" "RELATCH_SIM_SECS=600"
 [ "${RELATCH_STORM_SECS:-0}" -ge 600 ] || left_out "storms of ten minutes" "RELATCH_STORM_SECS=600"
 [ "${RELATCH_EXPLORE:-}" = full ] || left_out "each world of a name to its end" "RELATCH_EXPLORE=full cargo run --profile checked -p explore"
-left_out "the rules of a name, taken out one at a time" "cargo run --profile checked -p explore -- mutants"
+left_out "rules and lines of scripts, taken out one at a time" "cargo run -p mutants"
 left_out "a storm on sentinels" "RELATCH_STORM_ON=sentinel cargo test --features embedded --test it storm::no_two -- --nocapture"
 left_out "every lock on Redis 6.2, 8.2 and Valkey 9.1, and on a cluster over TLS" "tests/matrix.sh"
 

@@ -10,7 +10,11 @@ use super::{
 
 impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn ask(&mut self, mut who: Waiting<W>, cx: &mut Cx<'_, '_, W, S>) {
-        if self.tenant.hold().is_some_and(|hold| hold.owner == who.owner) {
+        if let Some(hold) = self.tenant.hold().filter(|hold| hold.owner == who.owner) {
+            // However fast the server is: two branches of one task that ask in one turn are to find each other asking.
+            if hold.is_asked_for() {
+                return cx.fail(who.waiter, Failure::AskedTwice);
+            }
             return self.nest(who, cx);
         }
         if self.client != Client::Open {

@@ -33,7 +33,7 @@ use super::{
         release::Why,
         tenant::Tenant,
         ticket::Ticket,
-        untaken::Untaken,
+        untaken::{Origin, Untaken},
     },
     patience::WantOf,
 };
@@ -257,7 +257,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
         let share = S::of(&who.waiter);
         let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, now);
-        (hold.old, hold.grown, hold.tried) = (copies.lost(), repeated, true);
+        (hold.old, hold.grown, hold.origin) = (copies.lost(), repeated, Origin::Tried);
         hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);
         cx.log(LogEvent::Granted(who.id));

@@ -25,6 +25,7 @@ use super::{
         release::Why,
         slice::Turn,
         tenant::Tenant,
+        untaken::Origin,
     },
 };
 
@@ -76,7 +77,9 @@ impl<W, S: Share<W>> Name<W, S> {
     fn said_of_loss(&self, hold: &Hold<W, S>, cause: Cause, held: Duration) -> LogEvent {
         match cause {
             // Its lease was short, and it kept nobody out.
-            Cause::Expired if hold.is_offered() && hold.tried && self.queue.is_empty() => LogEvent::TooLate,
+            Cause::Expired if hold.is_offered() && hold.origin != Origin::Given && self.queue.is_empty() => {
+                LogEvent::TooLate
+            }
             Cause::Expired if hold.is_offered() => LogEvent::Untaken,
             Cause::Expired if hold.was_to_end() => LogEvent::RanOut { held },
             cause => LogEvent::Ended { end: End::Lost(cause), held },

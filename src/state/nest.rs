@@ -57,7 +57,8 @@ impl<W, S: Share<W>> Name<W, S> {
         } else if counting.again.is_some_and(|again| now < again) {
             return;
         } else if before.is_none() && resting && counting.telling.is_empty() {
-            // The next of those that rest will tell.
+            // The next of those that rest will tell. What is due by now would stay so.
+            counting.again = None;
             return;
         } else if before.is_none_or(|told| count < told) {
             counting.again = None;

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use relatch::{Client, EmbeddedStore, Error, LockGuard, LostCause, Owner, Result};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
@@ -43,6 +44,25 @@ fn worked() -> Duration {
 
 fn is_invalid<T>(result: Result<T>, named: &str) -> bool {
     matches!(result, Err(Error::Invalid { what, .. }) if what == named)
+}
+
+/// It answers in the poll that asks, and hides no mistake that a server would show.
+#[tokio::test(start_paused = true)]
+async fn two_branches_of_one_task_that_ask_in_one_turn_are_told_so_as_over_a_server() {
+    let client = client(&EmbeddedStore::new()).await;
+    let lock = client.lock("a");
+    for _ in 0..3 {
+        let (first, second) = tokio::join!(lock.lock(), lock.lock());
+        assert!(is_invalid(second, "owner"));
+        let first = first.expect("a free lock");
+        assert_eq!(lock.lock().await.expect("nests").hold_count(), 2);
+        first.unlock().await.expect("a hold of ours");
+    }
+    // Whoever gives up what it asked for asks for it no longer.
+    for _ in 0..3 {
+        assert!(lock.lock().now_or_never().is_none());
+        lock.lock().await.expect("a free lock").unlock().await.expect("a hold of ours");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ use super::{
     loss::Loss,
     raising::{Extension, Renewal},
     ticket::Ticket,
+    untaken::Origin,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,8 +55,7 @@ pub(crate) struct Hold<W, S> {
     pub(crate) grown: bool,
     /// Old copies of its acquire that may run.
     pub(crate) old: Lost,
-    /// Its owner tried for it: nobody of this process gave it away.
-    pub(crate) tried: bool,
+    pub(crate) origin: Origin,
     /// Its name was told to somebody else, who could release the next owner's by it.
     pub(crate) shown: bool,
     /// Most have neither.
@@ -99,7 +99,7 @@ impl<W, S> Hold<W, S> {
             probe: false,
             grown: false,
             old: Lost::None,
-            tried: false,
+            origin: Origin::Given,
             shown: false,
             said: None,
             loss: None,
@@ -245,7 +245,7 @@ impl<W, S> Hold<W, S> {
 
     /// The next owner takes it over as it stands, number and deadline and all.
     pub(crate) fn passed_to(&mut self, owner: Owner, share: S, first: Ticket, now: Instant) {
-        (self.owner, self.share, self.taken, self.tried) = (owner, share, now, false);
+        (self.owner, self.share, self.taken, self.origin) = (owner, share, now, Origin::Given);
         (self.tickets, self.counting) = (OneOrMany::One(first), None);
         self.noted(Note::Unused);
     }

@@ -25,7 +25,23 @@ impl Untaken {
     }
 }
 
+/// How its owner came by a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// Somebody of this process gave it away.
+    Given,
+    /// It tried for it, and did not come for it yet.
+    Tried,
+    /// The same, and it came.
+    Taken,
+}
+
 impl<W, S> Hold<W, S> {
+    /// Whether its owner still asks for it, as far as that owner knows: it tried, and has not heard of the grant.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.origin == Origin::Tried
+    }
+
     /// Whether nobody came for it yet.
     pub(crate) fn is_offered(&self) -> bool {
         let tickets = self.tickets.as_slice();
@@ -48,6 +64,9 @@ impl<W, S> Hold<W, S> {
 
     /// The first of its owner's comes for it: it has it from now on.
     pub(crate) fn taken_at(&mut self, now: Instant) {
+        if self.origin == Origin::Tried {
+            self.origin = Origin::Taken;
+        }
         if self.is_offered() {
             self.taken = now;
             self.tickets.as_mut_slice().iter_mut().for_each(|ticket| ticket.given = now);

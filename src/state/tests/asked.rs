@@ -42,6 +42,32 @@ fn an_owner_that_asks_twice_at_a_time_is_refused() {
     assert_eq!(it.nests("again", 2, 12), twice("again"));
 }
 
+/// A server may be so fast that the grant is there before a second branch of the same task asks.
+#[test]
+fn an_owner_asks_until_it_comes_for_what_it_tried_for_and_nests_from_then_on() {
+    let mut it = Story::new();
+    it.nobody_comes = true;
+    it.locks("a", 1);
+    assert_eq!(it.answered(2, OURS), [granted("a", 1)]);
+    assert_eq!(it.nests("again", 1, 11), [failed("again", Failure::AskedTwice)]);
+    assert!(it.take(1));
+    assert_eq!(it.nests("inner", 1, 12), [send(3, 1, nested(2))]);
+    // Nobody comes for the inner one before the outer one is over.
+    it.answered(3, Answer::Granted { holds: 2, fence: None });
+    it.dropped(1);
+    assert_eq!(it.nests("innermost", 1, 13), [], "behind the count that is told");
+}
+
+/// It waited, and was given what another task had: its wait is over, whoever polls it.
+#[test]
+fn an_owner_nests_in_what_it_was_given() {
+    let mut it = Story::new().held();
+    it.nobody_comes = true;
+    it.locks("b", 2);
+    assert_eq!(it.dropped(1), [offered("b", 2)]);
+    assert_eq!(it.nests("inner", 2, 12), [send(3, 1, nested(2))]);
+}
+
 #[test]
 fn contended_is_said_once_an_acquisition() {
     let mut it = Story::new();

@@ -141,3 +141,22 @@ fn a_count_for_which_the_server_has_no_room_is_told_again_later_and_nobody_waits
     assert!(it.is_held(1));
     assert_eq!(it.tick_at(2_000), [send(5, 1, told)]);
 }
+
+/// Whoever looks after the name would look again and again.
+#[test]
+fn a_count_that_one_who_rests_will_tell_is_not_due_before_that_one_asks_again() {
+    let mut it = Story::new().held();
+    it.chance = u16::MAX;
+    it.nests("inner", 1, 11);
+    it.answered(3, TWO);
+    assert_eq!(it.unlocks("inner", 11), [send(4, 1, Verb::Release { holds: 1, note: Note::Unused })]);
+    it.silent(4);
+    let told_again = it.wakes_at.expect("after a pause");
+    it.ms += 5;
+    assert_eq!(it.nests("innermost", 1, 12), [send(5, 1, nested(2))]);
+    it.silent(5);
+    assert_eq!(it.tick_at(told_again), []);
+    let asks_again = it.wakes_at.expect("after its own pause");
+    assert_eq!(asks_again, told_again + 5);
+    assert_eq!(it.tick_at(asks_again), [send(6, 1, nested(2))]);
+}

@@ -24,8 +24,6 @@ pub(crate) enum Task {
     /// `ids` are worlds.
     Worlds,
     Fair,
-    /// `ids` are mutants.
-    Mutants,
 }
 
 impl Args {
@@ -54,14 +52,13 @@ impl Args {
                     read.ids.push(args.next().ok_or("--trace needs the name of a world")?);
                 }
                 "fair" if read.ids.is_empty() => read.task = Task::Fair,
-                "mutants" if read.ids.is_empty() => read.task = Task::Mutants,
                 other => read.ids.push(other.to_owned()),
             }
         }
         let is_unknown = |id: &&String| explore::all().iter().all(|named| named.id != **id);
         match read.ids.iter().find(is_unknown) {
-            Some(id) if read.task != Task::Mutants => Err(format!("there is no world {id}")),
-            _ => Ok(read),
+            Some(id) => Err(format!("there is no world {id}")),
+            None => Ok(read),
         }
     }
 }

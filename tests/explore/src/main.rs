@@ -7,7 +7,6 @@
 //!     --threads N          2 if nothing is said
 //!     --trace ID           this world, and each world on the way to what is found as it is
 //! explore fair             fixed latencies: how often is a far process overtaken
-//! explore mutants [NAME…]  takes out one rule of the state after another, and prints which world misses it
 //! ```
 //!
 //! `RELATCH_EXPLORE=full` explores each world to its end, or to its cap where it has one, however long that takes, and whatever
@@ -24,7 +23,6 @@ mod explore;
 mod args;
 #[cfg(test)]
 mod harness;
-mod mutants;
 #[cfg(test)]
 mod other_search;
 #[cfg(test)]
@@ -60,10 +58,6 @@ fn main() -> ExitCode {
             print!("{}", explore::fair::table());
             true
         }
-        Task::Mutants => mutants::run(&args.ids).unwrap_or_else(|error| {
-            eprintln!("the mutants cannot be run: {error}");
-            false
-        }),
     };
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
