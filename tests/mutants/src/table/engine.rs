@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "try-over-makes-room",
         fault: "a try that is over keeps its place among those of its client",
-        file: "src/engine/tries.rs",
+        file: "src/engine/in_turn.rs",
         old: "        turns.under_way -= 1;\n        if turns.waiting.is_empty()",
         new: "        if turns.waiting.is_empty()",
         by: By::Simulation(Simulation::One),
