@@ -41,8 +41,7 @@ impl<W, S: Share<W>> Name<W, S> {
         cx.ended(hold.share.clone(), End::Lost(cause), self.said_of_loss(&hold, cause, now - hold.taken));
         if let Some(mut counting) = hold.counting.take() {
             counting.take_waiters().into_iter().for_each(|(waiter, _)| cx.tell(waiter, Told::Lost(cause)));
-            // They go on as fresh acquisitions, before everybody else.
-            counting.take_nested().for_each(|who| self.goes_first(who, cx));
+            self.outer_gone(counting.take_nested().collect(), cx);
         }
         hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));
         let may_be_there = matches!(cause, Cause::Expired | Cause::Forced);

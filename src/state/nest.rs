@@ -9,7 +9,7 @@ use super::{
     effect::{Cause, Failure, LogEvent, Share, Told},
     env::one_more,
     id::{CommandId, Id, Owner},
-    name::Name,
+    name::{Client, Name},
     parts::{
         counting::{CountChange, CountCommand, Counting, Nested},
         queue::Waiting,
@@ -161,6 +161,15 @@ impl<W, S: Share<W>> Name<W, S> {
                 }
             }
         }
+    }
+
+    /// The outer hold is gone. The oldest goes on as a fresh acquisition, before everybody else; those of its owner beside it ask for
+    /// what that one asks for, and would wait behind it for themselves. `nested`: the newest first.
+    pub(crate) fn outer_gone(&mut self, mut nested: Vec<Waiting<W>>, cx: &mut Cx<'_, '_, W, S>) {
+        let Some(oldest) = nested.pop() else { return };
+        let beside = if self.client == Client::Open { Failure::AskedTwice } else { Failure::Closed };
+        self.goes_first(oldest, cx);
+        nested.into_iter().rev().for_each(|who| cx.fail(who.waiter, beside));
     }
 
     /// A nested acquisition came to nothing, by its caller's will.

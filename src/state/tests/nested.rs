@@ -68,6 +68,30 @@ fn where_the_outer_hold_is_gone_it_goes_on_as_a_fresh_acquisition_before_all_oth
     assert_eq!(it.unlocks("a", 1), [tell("a", Told::Lost(Cause::Gone))]);
 }
 
+/// They would wait for themselves, behind the first of them.
+#[test]
+fn of_several_whose_outer_hold_is_gone_one_goes_on_and_the_others_ask_twice() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    it.nests("beside", 1, 12);
+    it.nests("and beside", 1, 13);
+    let twice = |who| failed(who, Failure::AskedTwice);
+    assert_eq!(it.answered(3, Answer::Gone), [twice("beside"), twice("and beside"), send(5, 4, FRESH)]);
+    assert_eq!(it.answered(5, OURS), [granted("inner", 11)]);
+    assert_eq!(it.nests("innermost", 1, 14), [send(6, 4, nested(2))]);
+}
+
+/// A client that ends lets nobody in.
+#[test]
+fn of_several_whose_outer_hold_is_gone_while_the_client_ends_all_are_told_that() {
+    let mut it = Story::new().held();
+    it.nests("inner", 1, 11);
+    it.nests("beside", 1, 12);
+    let closed = |who| failed(who, Failure::Closed);
+    it.on(Event::Ending);
+    assert_eq!(it.answered(3, Answer::Gone), [closed("inner"), closed("beside")]);
+}
+
 #[test]
 fn a_single_try_ends_with_its_fault_and_others_are_asked_again() {
     let mut it = Story::new().held();
