@@ -1,5 +1,5 @@
-//! Does what a name decided: its effects in their order, by one performer at a time, and outside of every mutex. It decides
-//! nothing.
+//! Does what a name decided: its effects in their order, by one performer at a time. What may call somebody's code is done
+//! outside of every mutex. It decides nothing.
 
 use std::{
     cell::RefCell,
