@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, Subscription},
-    state::{self, Expired, HoldNumber, Instant, Shape, Succession},
+    state::{self, Expired, HoldNumber, Instant, Shape, Succession, ThinVec},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -48,7 +48,7 @@ pub(crate) struct Entry {
 pub(super) struct State {
     pub(super) name: Name,
     /// What is to be done, once whoever performs comes to it.
-    pub(super) outbox: Vec<Effect>,
+    pub(super) outbox: ThinVec<Effect>,
     /// Somebody does what was decided: in order, so one at a time.
     pub(super) performing: bool,
     /// Taken out of the registry: look the name up again.
@@ -66,7 +66,7 @@ impl Entry {
     pub(super) fn new(number: u64, client: Weak<dyn Client>, era: u64, protocol: Arc<dyn Protocol>) -> Self {
         let state = State {
             name: Name::default(),
-            outbox: Vec::new(),
+            outbox: ThinVec::default(),
             performing: false,
             dead: false,
             listening: Listening::default(),
@@ -145,7 +145,7 @@ impl Scheduled {
 #[derive(Default)]
 pub(super) struct Listening {
     pub(super) number: u32,
-    pub(super) subscription: Option<Subscription>,
+    pub(super) subscription: Option<Box<Subscription>>,
 }
 
 /// One number that is watched for, and until when.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::replying::Replying;
 use crate::{
     backend::{Dispatch, Fault},
-    state::{Answer, CommandId, ThinVec},
+    state::{Answer, CommandId, OneOrMany, ThinVec},
 };
 
 /// Nobody polls them, and none was woken.
@@ -35,9 +35,8 @@ pub(super) struct Polling(AtomicU8);
 
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// Mostly there is one, or none: a list has no room then.
-    #[expect(clippy::vec_box, reason = "a flight is large, and few names have one at a time")]
-    pub(super) all: Vec<Box<Flight>>,
+    /// Few names have one at a time, which takes no room where there is none.
+    pub(super) all: OneOrMany<Box<Flight>>,
     /// They are out of the list while they are polled: these are to be withdrawn once they are back.
     pub(super) withdrawn: ThinVec<CommandId>,
 }
@@ -77,9 +76,16 @@ pub(super) struct Tried {
 impl UnderWay {
     /// The first of those that were given up, where there are too many to wait for them all.
     pub(super) fn one_too_many(&mut self) -> Option<Flight> {
-        let mut given_up = self.all.iter().enumerate().filter(|(_, flight)| flight.given_up).map(|(at, _)| at);
-        let first = given_up.next()?;
-        (GIVEN_UP <= given_up.count()).then(|| *self.all.remove(first))
+        let given_up = self.all.as_slice().iter().filter(|flight| flight.given_up).count();
+        if given_up <= GIVEN_UP {
+            return None;
+        }
+        self.all.take_first(|flight| flight.given_up).map(|flight| *flight)
+    }
+
+    /// Takes it out.
+    pub(super) fn take(&mut self, command: CommandId) -> Option<Box<Flight>> {
+        self.all.take_first(|flight| flight.command == command)
     }
 }
 

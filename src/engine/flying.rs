@@ -6,7 +6,6 @@
 //! (it may wake itself until something else runs), it gets a task after all.
 
 use std::{
-    mem,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -24,7 +23,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, FaultKind},
-    state::{self, Answer, CommandId, Published},
+    state::{self, Answer, CommandId, OneOrMany, Published},
 };
 
 impl EntryRef {
@@ -62,36 +61,38 @@ impl EntryRef {
     /// What was not sent is not sent any more.
     pub(super) fn withdraw(&self, command: CommandId) {
         let mut under_way = self.entry.flights.lock();
-        let Some(at) = under_way.all.iter().position(|flight| flight.command == command) else {
+        let mut all = under_way.all.as_mut_slice().iter_mut();
+        let Some(flight) = all.find(|flight| flight.command == command) else {
             if !self.entry.polling.is_asleep() {
                 under_way.withdrawn.push(command);
             }
             return;
         };
-        let flight = &mut under_way.all[at];
+        let (sent, tried) = (flight.sent, flight.tried);
         if let Replying::Acknowledged { so_far, .. } = &flight.reply
             && let Some(attempt) = so_far.withdraw()
         {
             // It was answered, and nobody waits for replicas any more.
-            let Flight { tried, sent, .. } = *under_way.all.remove(at);
+            let over = under_way.take(command);
             drop(under_way);
+            drop(over);
             let answer = Ok(answer_of_attempt(attempt));
             return self.landed(Landed { command, answer, tried, sent });
         }
         if flight.dispatch.as_ref().is_some_and(|dispatch| dispatch.withdraw()) {
-            let Flight { tried, sent, .. } = *under_way.all.remove(at);
+            let over = under_way.take(command);
             drop(under_way);
+            drop(over);
             let fault = Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent");
             return self.landed(Landed { command, answer: Err(fault), tried, sent });
         }
         if let Replying::Lengthen(_) = flight.reply {
             // Nobody asks what it left.
-            let flight = under_way.all.remove(at);
+            let over = under_way.take(command);
             drop(under_way);
-            return drop(flight);
+            return drop(over);
         }
-        flight.given_up = true;
-        let (sent, tried) = (flight.sent, flight.tried.take());
+        (flight.given_up, flight.tried) = (true, None);
         let too_many = under_way.one_too_many();
         drop(under_way);
         // It left, and nobody waits for it any longer.
@@ -109,20 +110,20 @@ impl EntryRef {
         let flights = &self.entry.flights;
         let waker = Waker::from(Arc::clone(&self.entry));
         let cx = &mut Context::from_waker(&waker);
-        let mut all = mem::take(&mut flights.lock().all);
-        let mut landed = Vec::new();
-        all.retain_mut(|flight| match flight.reply.poll(cx) {
-            Poll::Ready(answer) => {
-                landed.push(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
-                false
+        let all = flights.lock().all.take();
+        let (mut landed, mut stay) = (Vec::new(), OneOrMany::None);
+        for mut flight in all {
+            match flight.reply.poll(cx) {
+                Poll::Ready(answer) => {
+                    landed.push(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
+                }
+                Poll::Pending => stay.push(flight),
             }
-            Poll::Pending => true,
-        });
+        }
         let withdrawn = {
             let mut under_way = flights.lock();
-            let later = mem::take(&mut under_way.all);
-            all.extend(later);
-            under_way.all = all;
+            under_way.all.take().for_each(|later| stay.push(later));
+            under_way.all = stay;
             under_way.withdrawn.take()
         };
         self.slept();

@@ -23,7 +23,7 @@ impl EntryRef {
         let protocol = &self.entry.protocol;
         let listener = Arc::new(EntryListener { engine, entry, number });
         let subscription = self.engine.line().subscribe(protocol.key(), protocol.channel(), listener);
-        let before = self.entry.lock().listening.subscription.replace(subscription);
+        let before = self.entry.lock().listening.subscription.replace(Box::new(subscription));
         drop(before);
     }
 

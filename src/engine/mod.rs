@@ -1,6 +1,7 @@
 //! The engine: does what the names decide, for every primitive. It knows none of them.
 //!
-//! What is decided about a name is in `src/state`; here nothing is. From above to below, so that no file needs one above it:
+//! What is decided about a name is in `src/state`; here nothing is. What users hold comes first, what all else stands on last; no
+//! file needs one that needs it.
 //!
 //! | what is done | file |
 //! | --- | --- |

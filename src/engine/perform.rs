@@ -1,5 +1,5 @@
-//! Does what a name decided: its effects in their order, by one performer at a time, and outside of every mutex. It decides
-//! nothing.
+//! Does what a name decided: its effects in their order, by one performer at a time. What may call somebody's code is done
+//! outside of every mutex. It decides nothing.
 
 use std::{
     cell::RefCell,
@@ -22,7 +22,7 @@ use super::{
     reap::CrowdedOut,
     tenure::{Answered, Tenure},
 };
-use crate::state::{Env, LogEvent, Told};
+use crate::state::{End, Env, Instant, LogEvent, Told};
 
 thread_local! {
     /// Lists that nobody uses just now: most changes are done by whoever makes them.
@@ -66,9 +66,9 @@ impl EntryRef {
         // Under the mutex: for a name no time comes before another that it knows.
         let moment = self.engine.clock().moment();
         if state.performing {
-            let mut outbox = mem::take(&mut state.outbox);
+            let mut outbox = state.outbox.take();
             let out = self.with_env(moment, None, |env| change(&mut state, env, &mut outbox));
-            state.outbox = outbox;
+            state.outbox = outbox.into();
             return out;
         }
         let mut effects = spare();
@@ -98,13 +98,8 @@ impl EntryRef {
                     let fault = if let Told::Failed(_) = answer { state.fault.clone() } else { None };
                     told.tell(waiter, Answered { told: answer, fault });
                 }
-                Effect::Ended(share, end) => {
-                    share.finish(end.into());
-                    if share.is_watched() {
-                        told.ends.push(share);
-                    }
-                }
-                Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
+                Effect::Ended(share, end) => told.ended(share, end),
+                Effect::WakeAt(at) => self.is_due(at),
                 _ => {}
             }
         }
@@ -119,7 +114,7 @@ impl EntryRef {
             }
             let mut state = self.entry.lock();
             // Mostly there is none ever.
-            effects.append(&mut mem::take(&mut state.outbox));
+            effects.append(&mut state.outbox.take());
             if round.landed.is_empty() {
                 if effects.is_empty() {
                     state.performing = false;
@@ -165,20 +160,21 @@ impl EntryRef {
             Effect::Ended(share, end) => {
                 let said = round.said.take();
                 unless_it_panics(|| said.into_iter().for_each(|said| log::ended(self, &share, said)));
-                share.finish(end.into());
-                if share.is_watched() {
-                    round.told.ends.push(share);
-                }
+                round.told.ended(share, end);
             }
             Effect::Listen => drop(unless_it_panics(|| self.listen())),
             Effect::Unlisten => drop(unless_it_panics(|| self.unlisten())),
-            Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
+            Effect::WakeAt(at) => self.is_due(at),
             // Its owner comes with the end itself.
             Effect::Log(event @ (LogEvent::Ended { .. } | LogEvent::RanOut { .. } | LogEvent::Untaken)) => {
                 round.said = Some(event);
             }
             Effect::Log(event) => drop(unless_it_panics(|| log::emit(self, event))),
         }
+    }
+
+    fn is_due(&self, at: Instant) {
+        self.engine.schedule().put(at, &self.entry);
     }
 
     /// What follows from any change: one that has nothing more to do is looked at again once it has nothing to remember either,
@@ -193,7 +189,7 @@ impl EntryRef {
             if !state.dead {
                 let now = instant(moment.date, moment.slept);
                 let at = state.name.remembers_until(self.engine.state_settings()).unwrap_or(now);
-                self.engine.schedule().put(at.max(now + REST), &self.entry);
+                self.is_due(at.max(now + REST));
             }
         }
         drop(state);
@@ -218,6 +214,13 @@ impl WhoIsTold {
         }
         if waiter.is_watched() {
             self.over.push(waiter);
+        }
+    }
+
+    fn ended(&mut self, share: Arc<Tenure>, end: End) {
+        share.finish(end.into());
+        if share.is_watched() {
+            self.ends.push(share);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The futures that users hold. One does nothing before its first poll; how it goes on then is in `progress.rs`, and where it
-//! is for several locks in `gather.rs`.
+//! is for several locks in `gathering.rs`.
 
 use std::{
     fmt,

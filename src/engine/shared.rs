@@ -1,5 +1,5 @@
 //! What all primitives of one client share: its settings, its counter, its entries by name, and its end. What happens at
-//! one name is in `entry.rs`.
+//! one name is in `entry_ref.rs`.
 
 use std::{
     collections::HashSet,

@@ -29,11 +29,12 @@ use super::{
         copies::Copies,
         gate::Gate,
         hold::Hold,
+        origin::Origin,
         queue::Waiting,
         release::Why,
         tenant::Tenant,
         ticket::Ticket,
-        untaken::{Origin, Untaken},
+        untaken::Untaken,
     },
     patience::WantOf,
 };

@@ -22,10 +22,10 @@ use super::{
         gate::Gate,
         hold::Hold,
         loss::{Loss, Remains},
+        origin::Origin,
         release::Why,
         slice::Turn,
         tenant::Tenant,
-        untaken::Origin,
     },
 };
 

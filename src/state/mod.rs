@@ -157,7 +157,11 @@ pub(crate) use self::{
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
-    parts::{contender::TryPlace, hold::Hold, list::ThinVec},
+    parts::{
+        contender::TryPlace,
+        hold::Hold,
+        list::{OneOrMany, ThinVec},
+    },
     renewal::Raises,
     wish::{Lease, Patience, Wish},
 };

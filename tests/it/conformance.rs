@@ -651,7 +651,7 @@ fn the_suite_is_stamped_over_every_primitive_that_can_be_acquired() {
 fn who_looks_for_a_method_of_redisson_finds_ours() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine");
     let read = |file: &str| fs::read_to_string(root.join(file)).expect("it is text");
-    let requests = read("request.rs") + &read("guard.rs");
+    let requests = read("request.rs") + &read("guard_lasts.rs");
     let (_, reentrant) =
         primitives().into_iter().find(|(path, _)| path.ends_with("reentrant.rs")).expect("it is there");
     let on_the_lock = [

@@ -23,9 +23,9 @@ use super::{
     counting::Counting,
     list::{OneOrMany, ThinVec},
     loss::Loss,
+    origin::Origin,
     raising::{Extension, Renewal},
     ticket::Ticket,
-    untaken::Origin,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -73,6 +73,12 @@ pub(crate) struct ThinVec<T>(
     #[expect(clippy::box_collection, reason = "a word where there is none")] Option<Box<Vec<T>>>,
 );
 
+impl<T> From<Vec<T>> for ThinVec<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self((!items.is_empty()).then(|| Box::new(items)))
+    }
+}
+
 impl<T> Default for ThinVec<T> {
     fn default() -> Self {
         Self(None)

@@ -13,6 +13,7 @@ pub(crate) mod list;
 pub(crate) mod loss;
 pub(crate) mod lost;
 pub(crate) mod old_copies;
+pub(crate) mod origin;
 pub(crate) mod owners;
 pub(crate) mod queue;
 pub(crate) mod raising;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     super::{deadline::Instant, env::Settings},
     hold::Hold,
+    origin::Origin,
     ticket::Guard,
 };
 
@@ -23,17 +24,6 @@ impl Untaken {
         let (first, next) = settings.turns;
         if self == Self::First { first } else { next }
     }
-}
-
-/// How its owner came by a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Origin {
-    /// Somebody of this process gave it away.
-    Given,
-    /// It tried for it, and did not come for it yet.
-    Tried,
-    /// The same, and it came.
-    Taken,
 }
 
 impl<W, S> Hold<W, S> {

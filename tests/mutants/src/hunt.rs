@@ -20,7 +20,10 @@ const WORLD_SECS: u64 = 60;
 
 /// So many seeds of a simulation are tried at most, and for so long.
 const SEEDS: u64 = 2_000;
-const SIMULATION_SECS: u64 = 240;
+const SIMULATION_SECS: u64 = 120;
+
+/// Or for as long as this says.
+const SECS: &str = "RELATCH_SIM_SECS";
 
 /// A simulation is given so much more than it asks for: one of its seeds may stand still until that is noticed.
 const GRACE: Duration = Duration::from_secs(90);
@@ -96,13 +99,14 @@ fn broken(ran: &Ran, world: &str) -> Option<String> {
 }
 
 fn simulate(copy: &Copy, program: &Path, simulation: Simulation, seeds: u64) -> io::Result<Result<Found, String>> {
+    let secs = std::env::var(SECS).ok().and_then(|secs| secs.parse().ok()).unwrap_or(SIMULATION_SECS);
     let mut command = Command::new(program);
     command
         .args([simulation.test(), "--exact", "--nocapture"])
         .current_dir(&copy.folder)
         .env("RELATCH_SIM_SEEDS", seeds.to_string())
-        .env("RELATCH_SIM_SECS", SIMULATION_SECS.to_string());
-    let ran = run(command, Duration::from_secs(SIMULATION_SECS) + GRACE, &copy.folder)?;
+        .env(SECS, secs.to_string());
+    let ran = run(command, Duration::from_secs(secs) + GRACE, &copy.folder)?;
     let found = |seed: Option<u64>, how: &str| {
         let seed_of = seed.map_or_else(String::new, |seed| format!(", seed {seed}"));
         Ok(Ok(Found { by: format!("{}{seed_of}", simulation.called()), how: how.to_owned(), seed }))
@@ -143,7 +147,8 @@ fn measure(copy: &Copy, program: &Path) -> io::Result<Result<Found, String>> {
     if ran.ended == Ended::Killed {
         return Ok(Ok(Found { by: "distances".to_owned(), how: "goes on for ever".to_owned(), seed: None }));
     }
-    let failed = ran.said.lines().find_map(|line| line.strip_prefix("test distances::")?.strip_suffix(" ... FAILED"));
+    let failed =
+        ran.said.lines().find_map(|line| line.strip_prefix("test it::distances::")?.strip_suffix(" ... FAILED"));
     Ok(match failed {
         Some(test) => Ok(Found { by: "distances".to_owned(), how: format!("`{test}`"), seed: None }),
         None if ran.ended == Ended::Well => Err("all tests of turns pass".to_owned()),

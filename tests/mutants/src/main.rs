@@ -4,8 +4,11 @@
 //! mutants [NAME…]    these mutants, or all of them: those of the explorer first, which are soon found
 //!     --explored     those that the explorer must find
 //!     --simulated    those that a simulation must find
+//!     --scripts      those of scripts, for which little is built
 //!     --turns        those that the tests of distances must find
 //! ```
+//!
+//! `RELATCH_SIM_SECS` says for how long a simulation looks for one at most, in place of two minutes.
 //!
 //! What people read has no switch for this: a rule is taken out by a patch of text that must apply exactly once, to a file of the
 //! state, of the engine, of the backend, or to a script. The table that it prints is that of `tests/mutants.md`.
@@ -46,6 +49,7 @@ fn chosen(args: &[String]) -> Result<Vec<&'static Mutant>, String> {
     let is_asked = |mutant: &Mutant, arg: &str| match arg {
         "--explored" => matches!(mutant.by, By::Explorer(_)),
         "--simulated" => matches!(mutant.by, By::Simulation(_)),
+        "--scripts" => mutant.is_of_script(),
         "--turns" => matches!(mutant.by, By::Distances),
         name => mutant.name == name,
     };

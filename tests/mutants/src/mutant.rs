@@ -38,10 +38,10 @@ impl Simulation {
     /// The test that is this simulation.
     pub(crate) fn test(self) -> &'static str {
         match self {
-            Self::One => "simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be",
-            Self::Nodes => "simulation::whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be",
+            Self::One => "it::simulation::whatever_befalls_the_clients_of_a_store_nothing_is_seen_that_must_not_be",
+            Self::Nodes => "it::simulation::whatever_befalls_the_nodes_of_a_store_too_nothing_is_seen_that_must_not_be",
             Self::Fleet => {
-                "simulation::jobs::whatever_befalls_a_fleet_that_does_a_job_nothing_is_seen_that_must_not_be"
+                "it::simulation::jobs::whatever_befalls_a_fleet_that_does_a_job_nothing_is_seen_that_must_not_be"
             }
         }
     }

@@ -1,19 +1,15 @@
-//! The simulation without all the other tests, so that it is soon built anew.
-#![allow(dead_code, reason = "what it stands on is made for many tests more")]
+//! The simulation without all the other tests, so that it is soon built anew. What judges it is the storm's.
+#![allow(dead_code, unused_imports, reason = "what it stands on is made for many tests more")]
 
-mod harness {
-    #[path = "../../../it/harness/either.rs"]
-    pub(crate) mod either;
-    #[path = "../../../it/harness/random.rs"]
-    pub(crate) mod random;
+#[path = "../../it"]
+mod it {
+    pub(crate) mod harness;
+    pub(crate) mod kept;
+    pub(crate) mod simulation;
+    pub(crate) mod storm;
 }
-mod storm {
-    #[path = "../../../it/storm/checker.rs"]
-    pub(crate) mod checker;
-    #[path = "../../../it/storm/counter.rs"]
-    pub(crate) mod counter;
-    #[path = "../../../it/storm/log.rs"]
-    pub(crate) mod log;
-}
-#[path = "../../it/simulation.rs"]
-mod simulation;
+
+use it::{harness, kept, simulation, storm};
+
+/// None of these tests is another process.
+const ROLES: &[harness::process::Role] = &[];

@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watched-end-keeps-note",
         fault: "an end that had no answer is repeated as that of an attempt that never began",
-        file: "src/state/parts/copies.rs",
+        file: "src/state/parts/old_copies.rs",
         old: "Verb::Release { holds: 0, note: old.note }",
         new: "Verb::Release { holds: 0, note: Note::Unused }",
         by: By::Simulation(Simulation::Fleet),

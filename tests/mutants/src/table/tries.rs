@@ -110,7 +110,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "old-copies-are-reaped",
         fault: "what an old copy of an acquire leaves stays for its whole lease",
-        file: "src/state/parts/copies.rs",
+        file: "src/state/parts/old_copies.rs",
         old: "        if lost.is_none() {\n            return;",
         new: "        if lost.is_none() || lease > Duration::ZERO {\n            return;",
         by: By::Explorer(&["rb6r"]),
@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "only-same-link-has-run",
         fault: "an answer on one link counts for copies that left on another",
-        file: "src/state/parts/copies.rs",
+        file: "src/state/parts/old_copies.rs",
         old: ".filter(|old| old.lost == Lost::On(link));",
         new: ".filter(|old| old.lost != Lost::None || link.0 > 0);",
         by: By::Explorer(&["rb6r", "rc1r", "rb5r"]),
