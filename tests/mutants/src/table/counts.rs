@@ -7,8 +7,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "nested-in-lost-goes-on",
         fault: "whoever nests while the hold is lost waits for an answer that never comes",
         file: "src/state/loss.rs",
-        old: "            counting.take_nested().for_each(|who| self.goes_first(who, cx));\n",
-        new: "",
+        old: "            self.outer_gone(counting.take_nested().collect(), cx);\n",
+        new: "            counting.take_nested().for_each(drop);\n",
         by: By::Explorer(&["rf4s", "rc3"]),
     },
     Mutant {

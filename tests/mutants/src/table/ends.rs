@@ -39,8 +39,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "pass-keeps-deadline",
         fault: "a pass begins a new lease that the server knows nothing of",
         file: "src/state/end.rs",
-        old: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n",
-        new: "        hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n        hold.deadline = now + hold.lease;\n",
+        old: "    hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n",
+        new: "    hold.passed_to(owner, share.clone(), Ticket::new(id, &wish, now, now), now);\n    hold.deadline = now + cx.env.settings.watchdog;\n",
         by: By::Explorer(&["m3"]),
     },
     Mutant {
@@ -56,7 +56,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a hold that is passed to a waiter that was dropped stays for nobody",
         file: "src/state/undo.rs",
         old: "            return self.end_ticket(id, waiter, cx);",
-        new: "            if self.is_offered() {\n                return;\n            }\n            return self.end_ticket(id, waiter, cx);",
+        new: "            if self.tenant.hold().is_some_and(|hold| hold.is_offered()) {\n                return;\n            }\n            return self.end_ticket(id, waiter, cx);",
         by: By::Explorer(&["rb3p"]),
     },
     Mutant {
@@ -151,8 +151,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "first-come-first-served",
         fault: "the last of the local queue is served first",
         file: "src/state/parts/queue.rs",
-        old: "let next = waiters.waiting.pop_front();",
-        new: "let next = waiters.waiting.pop_back();",
+        old: "waiters.waiting.pop_front()?",
+        new: "waiters.waiting.pop_back()?",
         by: By::Simulation(Simulation::One),
     },
 ];

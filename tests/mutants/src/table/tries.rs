@@ -1,6 +1,6 @@
 //! Rules of tries: what their answers mean, what wakes them, and what is left of those that nobody wants.
 
-use crate::mutant::{By, Mutant};
+use crate::mutant::{By, Mutant, Simulation};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "src/state/attempt.rs",
         old: "        contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Sent };\n        match answer {",
         new: "        match answer {",
-        by: By::Explorer(&["m5", "n5", "re1t", "q1"]),
+        by: By::Simulation(Simulation::One),
     },
     Mutant {
         name: "uncertain-is-released",
