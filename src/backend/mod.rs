@@ -32,7 +32,7 @@ mod slot;
 mod to_error;
 
 pub(crate) use call::{Arg, Call, Polled, Value};
-pub(crate) use dispatch::Dispatch;
+pub(crate) use dispatch::{Dispatch, Way};
 pub(crate) use fault::{Befell, Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
 pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};

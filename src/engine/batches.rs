@@ -23,7 +23,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    backend::{self, Dispatch, Pending},
+    backend::{self, Dispatch, Pending, Way},
     state::{Answer, Chance, Command, Fault, Instant, Published, Verb},
 };
 
@@ -97,8 +97,8 @@ impl Due {
         self.note(self.entry.lock().name.wants(self.command.id, now))
     }
 
-    fn leaves(&self, place: &EntryRef, era: u64) -> bool {
-        self.note(place.leaves(self.command.id, era))
+    fn leaves(&self, place: &EntryRef, way: Way) -> bool {
+        self.note(place.leaves(self.command.id, way))
     }
 
     fn note(&self, wanted: bool) -> bool {
@@ -163,7 +163,7 @@ fn within(engine: &Arc<Engine>, first: &Due, lease: Duration, holds: &[Due]) -> 
 
 fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatch> {
     let (engine, asked): (Weak<Engine>, _) = (Arc::downgrade(engine), Arc::clone(asked));
-    Dispatch::new(move |era| {
+    Dispatch::new(move |way| {
         let Some(mut engine) = engine.upgrade() else { return false };
         let now = engine.now();
         // All of them are looked at first: a name that says that a command leaves counts on it.
@@ -174,7 +174,7 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
         let mut leaves = false;
         for due in &asked.holds {
             let place = EntryRef { engine, entry: Arc::clone(&due.entry) };
-            leaves |= due.leaves(&place, era);
+            leaves |= due.leaves(&place, way);
             engine = place.engine;
         }
         leaves

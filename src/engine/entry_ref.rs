@@ -12,7 +12,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    backend::Line,
+    backend::{Line, Way},
     state::{Chance, CommandId, Env, Era, Id, Instant, Link, Server},
 };
 
@@ -60,10 +60,10 @@ impl EntryRef {
         read(&self.entry.lock().name, now)
     }
 
-    /// Asked right before a command leaves, in this era: whether it is still wanted.
-    pub(super) fn leaves(&self, command: CommandId, era: u64) -> bool {
+    /// Asked right before a command leaves, on this way: whether it is still wanted.
+    pub(super) fn leaves(&self, command: CommandId, way: Way) -> bool {
         let mut state = self.entry.lock();
-        self.with_env(self.engine.clock().moment(), Some(era), |env| state.name.leaves(command, env))
+        self.with_env(self.engine.clock().moment(), Some(way), |env| state.name.leaves(command, env))
     }
 
     /// Takes what was offered, or it is over by now.
@@ -75,12 +75,12 @@ impl EntryRef {
         self.change(|name, env, effects| name.take(id, env, effects))
     }
 
-    /// The world at this moment, as the name sees it. `era`: which servers answer, where that is known.
-    pub(super) fn with_env<R>(&self, moment: Moment, era: Option<u64>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
+    /// The world at this moment, as the name sees it. `way`: that of what leaves, if it is asked for that.
+    pub(super) fn with_env<R>(&self, moment: Moment, way: Option<Way>, work: impl FnOnce(&mut Env<'_>) -> R) -> R {
         let engine = &*self.engine;
         work(&mut Env {
             now: instant(moment.date, moment.slept),
-            server: &Seen { place: self, moment, era },
+            server: &Seen { place: self, moment, way },
             chance: Chance::Fresh(&|| engine.chance().of_65_536()),
             shape: self.entry.shape,
             settings: engine.state_settings(),
@@ -112,7 +112,7 @@ impl EntryRef {
 struct Seen<'a> {
     place: &'a EntryRef,
     moment: Moment,
-    era: Option<u64>,
+    way: Option<Way>,
 }
 
 impl Seen<'_> {
@@ -127,11 +127,11 @@ impl Seen<'_> {
 
 impl Server for Seen<'_> {
     fn link(&self) -> Link {
-        Link(self.line().link(self.key()))
+        Link(self.way.map_or_else(|| self.line().link(self.key()), |way| way.link))
     }
 
     fn era(&self) -> Era {
-        Era(self.era.unwrap_or_else(|| self.line().era(self.key())))
+        Era(self.way.map_or_else(|| self.line().era(self.key()), |way| way.era))
     }
 
     fn last_answer(&self) -> Instant {

@@ -14,7 +14,7 @@ use super::{
     replying::Replying,
 };
 use crate::{
-    backend::Dispatch,
+    backend::{Dispatch, Way},
     state::{self, Answer, Command, Raises, Verb},
 };
 
@@ -91,11 +91,12 @@ impl EntryRef {
     /// Asks the name when the backend asks.
     fn dispatch(&self, command: state::CommandId) -> Arc<Dispatch> {
         let place = self.clone();
-        Dispatch::new(move |era| place.leaves(command, era))
+        Dispatch::new(move |way| place.leaves(command, way))
     }
 
     fn leaves_now(&self, command: state::CommandId) -> bool {
-        self.leaves(command, self.engine.line().era(self.entry.protocol.key()))
+        let (line, key) = (self.engine.line(), self.entry.protocol.key());
+        self.leaves(command, Way { era: line.era(key), link: line.link(key) })
     }
 }
 

@@ -75,9 +75,12 @@ impl<W, S: Share<W>> Name<W, S> {
         });
         if taken {
             self.untaken = Untaken::First;
+            // From now on it is renewed.
+            self.keep(cx);
+        } else {
+            // Those who wait have their turn, where it ran out just now.
+            self.follow(cx);
         }
-        // From now on it is renewed.
-        self.keep(cx);
         debug_assert_eq!(self.check(cx.env), Ok(()));
         taken
     }

@@ -20,7 +20,7 @@ use super::{
     line::is_elsewhere,
     server::{Hearing, Server},
 };
-use crate::backend::{Dispatch, Fault, FaultKind, Heard, Pending, RoundTrip};
+use crate::backend::{Dispatch, Fault, FaultKind, Heard, Pending, RoundTrip, Way};
 
 /// The server, the link to it, and the record.
 pub(super) struct World {
@@ -52,6 +52,8 @@ pub(super) struct Inside {
     policy: Option<Policy>,
     record: Vec<Sent>,
     pub(super) link: u64,
+    /// What is asked for now takes another way than all that follows.
+    pub(super) apart: bool,
     /// Here, and elsewhere.
     pub(super) last_answer: [Instant; 2],
     /// The last change was elsewhere, where this name is not.
@@ -69,6 +71,7 @@ impl World {
             policy: None,
             record: Vec::new(),
             link: 1,
+            apart: false,
             last_answer: [Instant::now(); 2],
             elsewhere: None,
             round_trip: Some(RoundTrip::default()),
@@ -200,6 +203,12 @@ impl World {
         self.inside().round_trip = trip.map(|trip| RoundTrip { usual: trip, longest: trip, shortest: trip });
     }
 
+    fn way(&self) -> Way {
+        let inside = self.inside();
+        let way = Way { era: *self.eras.borrow(), link: inside.link };
+        if inside.apart { way.apart() } else { way }
+    }
+
     pub(super) fn new_link(&self) {
         self.inside().link += 1;
     }
@@ -245,7 +254,8 @@ impl World {
                 let linked = async { world.linked.subscribe().wait_for(|linked| *linked).await.map(drop) };
                 let _ = timeout_at(deadline, linked).await.map_err(|_| fault(FaultKind::Dropped))?;
             }
-            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.leaves(*world.eras.borrow())) {
+            let way = world.way();
+            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.leaves(way)) {
                 return Err(fault(FaultKind::Withdrawn));
             }
             sent.at = Instant::now();

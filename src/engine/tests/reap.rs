@@ -131,6 +131,20 @@ async fn a_try_whose_release_had_to_take_another_link_is_watched_for() {
     bench.nothing_is_left("a").await;
 }
 
+/// As on a cluster, where a node that gives a slot away sends it on to the next one: a release there may come before it.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_took_a_way_of_its_own_is_watched_for() {
+    let bench = Bench::new();
+    let (world, lock) = (&bench.world, bench.lock("a"));
+    world.next(Verb::Acquire, [Fate::Lost]);
+    world.inside().apart = true;
+    assert!(timeout(MS, lock.try_lock().lease(LEASE)).await.is_err());
+    world.inside().apart = false;
+    sleep(LEASE).await;
+    assert!(world.sent(Verb::Release).len() >= 3, "{:?}", world.sent(Verb::Release));
+    bench.nothing_is_left("a").await;
+}
+
 /// It knows over which link it left, whoever polled it then.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_left_from_the_line_is_watched_for_only_where_its_link_was_replaced_since() {

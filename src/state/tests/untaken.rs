@@ -171,3 +171,18 @@ fn an_owner_has_it_since_it_came_for_it() {
     it.unlocks("b", 2);
     assert_eq!(it.logged.last(), Some(&LogEvent::Ended { end: End::Over, held: 200 * MS }));
 }
+
+/// Whoever comes may be the first to see that it came too late.
+#[test]
+fn one_that_comes_later_than_its_bound_leaves_the_turn_to_those_who_wait() {
+    let mut it = Story::new();
+    it.nobody_comes = true;
+    let wish = Wish { lease: Lease::Watchdog, max_hold: Some(500 * MS), patience: Patience::ForEver };
+    it.asks("a", 1, wish);
+    assert_eq!(it.answered(2, OURS), [granted("a", 1)]);
+    it.locks("b", 2);
+    it.nobody_comes = false;
+    it.ms = 2_000;
+    assert!(!it.take(1));
+    assert_eq!(it.answered(5, OURS), [granted("b", 2)], "it was called, and tried");
+}

@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
         mpsc,
     },
     task::{Context, Poll, Waker},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     backend::{
-        Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Polled, RoundTrip, Value,
+        Answer, Arg, Backend, Call, Dispatch, Fault, FaultKind, Heard, Line, Listener, Polled, RoundTrip, Value, Way,
         slot::slot,
     },
     chance::Chance,
@@ -288,24 +288,25 @@ async fn what_finds_its_slot_elsewhere_is_asked_again_whether_it_leaves_and_take
     for wanted in [true, false] {
         let bench = Bench::of_nodes(2);
         assert!(bench.store.with(|network| network.set_conditions(None, Weather::fair().request_delay(way..=way))));
-        let (asked, asked_in) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
-        let (answer, era) = (Arc::clone(&asked), Arc::clone(&asked_in));
-        let dispatch = Dispatch::new(move |now| {
-            era.store(now, Ordering::Relaxed);
+        let (asked, takes) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Way::default())));
+        let (answer, way_of) = (Arc::clone(&asked), Arc::clone(&takes));
+        let dispatch = Dispatch::new(move |way| {
+            *way_of.lock().expect("no panic") = way;
             answer.load(Ordering::Relaxed)
         });
+        let taken = || *takes.lock().expect("no panic");
         let (line, eras) = (&bench.link, bench.link.eras());
         let (before, elsewhere) = (line.link("a"), line.link("b"));
         let mut under_way = bench.acquire("x", Some(&dispatch));
         assert!(poll(&mut under_way).is_pending());
-        assert_eq!(asked_in.load(Ordering::Relaxed), line.era("a"));
+        assert_eq!(taken(), Way { era: line.era("a"), link: before });
         bench.store.with(|network| network.migrate(moving, Duration::ZERO));
         let after = line.link("a");
         assert_eq!((line.era("a"), *eras.borrow(), line.link("b")), (after, after, elsewhere));
         assert!(after > before.max(elsewhere));
         asked.store(wanted, Ordering::Relaxed);
         sleep(way + MS).await;
-        assert_eq!(asked_in.load(Ordering::Relaxed), after);
+        assert_eq!(taken(), Way::over(after));
         if wanted {
             assert!(under_way.await.is_ok());
         } else {

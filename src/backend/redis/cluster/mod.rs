@@ -49,7 +49,9 @@ use super::{
 };
 use crate::backend::{
     self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish,
-    Replicas, Rights, RoundTrip, Subscription, Value, dispatch::Dispatches, slot::slot,
+    Replicas, Rights, RoundTrip, Subscription, Value,
+    dispatch::{Dispatches, Way},
+    slot::slot,
 };
 
 /// Nodes are asked for so long whether they know sharded channels; where that is left open, the others decide for those that do not
@@ -135,7 +137,7 @@ async fn publish_kind(routes: &Arc<Routes>, wanted: ShardedPubSub, within: Durat
 }
 
 impl Cluster {
-    fn node_of(&self, call: &Call<'_>) -> Option<(Arc<Node>, u64)> {
+    fn node_of(&self, call: &Call<'_>) -> Option<(Arc<Node>, Way)> {
         self.0.node_of(slot(call.keys.first()?.as_bytes()))
     }
 
@@ -200,7 +202,7 @@ impl Backend for Cluster {
 
     fn run_many(&self, calls: &[Call<'_>], within: Duration) -> Pending<Vec<Result<Value, Fault>>> {
         self.0.uses();
-        let mut pipelines: Vec<(Arc<Node>, u64, Vec<usize>)> = Vec::new();
+        let mut pipelines: Vec<(Arc<Node>, Way, Vec<usize>)> = Vec::new();
         let mut answers: Vec<Result<Value, Fault>> = Vec::with_capacity(calls.len());
         for (at, call) in calls.iter().enumerate() {
             answers.push(Err(self.0.nobody()));

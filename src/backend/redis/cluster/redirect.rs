@@ -154,7 +154,7 @@ impl Journey {
                     let endpoint = self.routes.to_be_used(endpoint);
                     self.go_on_to(&endpoint, left).await?;
                     let member = self.routes.asks(self.slot, &endpoint)?;
-                    (member, self.routes.since(self.slot))
+                    (member, self.routes.since(self.slot).apart())
                 }
                 NextHop::Again(pause) | NextHop::Parted(pause) => {
                     if let NextHop::Again(_) = next {

@@ -22,7 +22,7 @@ use super::{
     views::Layout,
 };
 use crate::backend::{
-    Fault, Listener, Publish, Subscription,
+    Fault, Listener, Publish, Subscription, Way,
     redis::{
         address::Target,
         aim::{Aim, RefreshTrigger},
@@ -141,16 +141,16 @@ impl Routes {
         map.slots.era(slot).max(map.node_number(slot))
     }
 
-    /// The era of its way, beside that of the node's link.
-    pub(super) fn since(&self, slot: u16) -> u64 {
-        self.map().slots.era(slot)
+    /// The numbers of its way, beside that of the node's link.
+    pub(super) fn since(&self, slot: u16) -> Way {
+        self.map().since(slot)
     }
 
     /// The same, and to whom it is sent.
-    pub(super) fn node_of(&self, slot: u16) -> Option<(Arc<Node>, u64)> {
+    pub(super) fn node_of(&self, slot: u16) -> Option<(Arc<Node>, Way)> {
         let map = self.map();
         let member = map.nodes.at(map.slots.owner(slot)?)?;
-        Some((Arc::clone(&member.node), map.slots.era(slot)))
+        Some((Arc::clone(&member.node), map.since(slot)))
     }
 
     pub(super) fn with_map<T>(&self, look: impl FnOnce(&Slots, &Nodes) -> T) -> T {
@@ -374,6 +374,10 @@ impl Map {
             before.is_asked();
         }
         news
+    }
+
+    fn since(&self, slot: u16) -> Way {
+        Way { era: self.slots.era(slot), link: self.slots.link(slot) }
     }
 
     /// The number of the owner's link; zero where there is none.
