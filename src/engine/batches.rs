@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     backend::{self, Dispatch, Pending},
-    state::{Answer, Chance, Command, Fault, Instant, Published, Verb},
+    state::{self, Answer, Chance, CommandId, Fault, Instant, Published},
 };
 
 /// At most so many keys go into one call: the server does nothing else while its script runs.
@@ -48,7 +48,9 @@ pub(super) enum Ask {
 /// A hold whose life is to be raised.
 pub(super) struct Due {
     pub(super) entry: Arc<Entry>,
-    command: Command,
+    command: CommandId,
+    number: HoldNumber,
+    pub(super) lease: Duration,
     /// It is over by then, unless something moves that meanwhile.
     deadline: Instant,
     /// It was when the call left last.
@@ -70,21 +72,23 @@ pub(super) struct Called {
 }
 
 impl Due {
-    pub(super) fn new(entry: Arc<Entry>, command: Command, deadline: Instant) -> Self {
-        Self { entry, command, deadline, wanted: AtomicBool::new(true) }
+    pub(super) fn new(
+        entry: Arc<Entry>,
+        (command, number): (CommandId, state::HoldNumber),
+        lease: Duration,
+        deadline: Instant,
+    ) -> Self {
+        Self { entry, command, number: HoldNumber(number.0), lease, deadline, wanted: AtomicBool::new(true) }
     }
 
     /// For another call.
     pub(super) fn again(&self) -> Self {
-        Self::new(Arc::clone(&self.entry), self.command, self.deadline)
+        Self { entry: Arc::clone(&self.entry), wanted: AtomicBool::new(true), ..*self }
     }
 
-    pub(super) fn number(&self) -> HoldNumber {
-        HoldNumber(self.command.number.0)
-    }
-
-    pub(super) fn lease(&self) -> Duration {
-        if let Verb::Renew { lease } = self.command.verb { lease } else { Duration::ZERO }
+    /// Where it stands in line.
+    pub(super) fn place(&self) -> (Instant, HoldNumber) {
+        (self.deadline, self.number)
     }
 
     /// Whether it was wanted, as far as anybody asked.
@@ -93,11 +97,11 @@ impl Due {
     }
 
     fn is_wanted_at(&self, now: Instant) -> bool {
-        self.note(self.entry.lock().name.wants(self.command.id, now))
+        self.note(self.entry.lock().name.wants(self.command, now))
     }
 
     fn leaves(&self, place: &Place, era: u64) -> bool {
-        self.note(place.leaves(self.command.id, era))
+        self.note(place.leaves(self.command, era))
     }
 
     fn note(&self, wanted: bool) -> bool {
@@ -114,7 +118,7 @@ impl Due {
             Ok(Renewal::Gone) => Ok(Answer::Gone),
             Err(fault) => Err(fault_of(&fault)),
         };
-        let event = Event::Answered { command: self.command.id, answer };
+        let event = Event::Answered { command: self.command, answer };
         place.change(|name, env, effects| {
             env.chance = Chance::Drawn(chance);
             name.on(event, env, effects);
@@ -140,7 +144,7 @@ pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
         Ask::Look => (LOOK, engine.settings().command_timeout),
         Ask::Renew { lease } => (lease, within(engine, first, lease, &asked.holds)),
     };
-    let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number())).collect();
+    let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
     let answers = first.entry.protocol.renew(&calls, lease, within, &while_all_are_wanted(engine, &asked));
     Box::pin(async move {
         let answers = AssertUnwindSafe(answers).catch_unwind().await;

@@ -20,7 +20,7 @@ use super::{
     shared::instant,
     tenure::{Answered, Tenure},
 };
-use crate::state::{Env, LogEvent, Told};
+use crate::state::{Env, LogEvent, Raises, Told};
 
 thread_local! {
     /// Lists that nobody uses just now: most changes are done by whoever makes them.
@@ -88,7 +88,11 @@ impl Place {
 
     /// The first of them that call nobody's code, under the mutex that keeps their order.
     fn does_at_once(&self, effects: &mut Vec<Effect>, state: &mut State, told: &mut WhoIsTold) {
-        let is_ours = |effect: &Effect| matches!(effect, Effect::Tell(..) | Effect::Ended(..) | Effect::WakeAt(_));
+        let is_ours = |effect: &Effect| match effect {
+            Effect::Tell(..) | Effect::Ended(..) | Effect::WakeAt(_) => true,
+            Effect::Renew(_, raises) => !matches!(raises, Raises::Longer { .. }),
+            _ => false,
+        };
         let others = effects.iter().position(|effect| !is_ours(effect));
         for effect in effects.drain(..others.unwrap_or(effects.len())) {
             match effect {
@@ -103,6 +107,7 @@ impl Place {
                     }
                 }
                 Effect::WakeAt(at) => self.engine.schedule().put(at, &self.entry),
+                Effect::Renew(command, raises) => self.engine.renewals().push(&self.entry, command, raises),
                 _ => {}
             }
         }
@@ -147,6 +152,11 @@ impl Place {
         match effect {
             Effect::Send(command) => {
                 if let Some(landed) = self.send(command, moment) {
+                    round.landed.push(landed);
+                }
+            }
+            Effect::Renew(command, raises) => {
+                if let Some(landed) = self.renew(command, raises, moment) {
                     round.landed.push(landed);
                 }
             }

@@ -2,7 +2,9 @@
 //! and what its answer means, each name decides by itself; how a call is made is in `batches.rs`.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,27 +15,57 @@ use tokio::sync::Notify;
 use super::{
     HoldNumber, RenewalGroup,
     batches::{Ask, BATCH, Batch, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
-    entry::{Entry, Event, Place},
+    clock::Moment,
+    entry::{Entry, Place},
+    flights::Landed,
     shared::Engine,
 };
 use crate::{
     backend::Pending,
-    state::{Command, Fault, Instant, Raises, Verb},
+    state::{Command, Instant, Raises, Verb},
 };
 
 /// What names have decided to ask for, until the driver takes it.
-#[derive(Debug, Default)]
 pub(crate) struct Renewals {
-    decided: Mutex<Vec<(Arc<Entry>, Command)>>,
+    decided: Mutex<Vec<(Due, Way)>>,
+    watchdog: Duration,
     /// There is something to take.
     pub(super) more: Notify,
 }
 
+/// How a renewal goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The watchdog's, in line.
+    Fresh,
+    /// The same, of one that failed before.
+    Again,
+    /// At once.
+    Apart(Ask),
+}
+
 impl Renewals {
-    /// For the driver to send: a [`Verb::Renew`].
-    pub(super) fn push(&self, entry: &Arc<Entry>, command: Command) {
+    pub(super) fn new(watchdog: Duration) -> Self {
+        Self { decided: Mutex::default(), watchdog, more: Notify::new() }
+    }
+
+    /// For the driver to send. It may be asked for under an entry's mutex.
+    pub(super) fn push(&self, entry: &Arc<Entry>, command: Command, raises: Raises) {
+        let Verb::Renew { lease } = command.verb else { return };
+        let (deadline, way) = match raises {
+            Raises::Watched { deadline, again } if lease == self.watchdog => {
+                (deadline, if again { Way::Again } else { Way::Fresh })
+            }
+            Raises::Fixed { deadline, as_taken: true } => (deadline, Way::Apart(Ask::Look)),
+            Raises::Watched { deadline, .. } | Raises::Fixed { deadline, .. } => {
+                (deadline, Way::Apart(Ask::Renew { lease }))
+            }
+            // What somebody waits for leaves by itself.
+            Raises::Longer { .. } => return,
+        };
+        let due = Due::new(Arc::clone(entry), (command.id, command.number), lease, deadline);
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        decided.push((Arc::clone(entry), command));
+        decided.push((due, way));
         let is_first = decided.len() == 1;
         drop(decided);
         if is_first {
@@ -41,13 +73,33 @@ impl Renewals {
         }
     }
 
-    fn take(&self) -> Vec<(Arc<Entry>, Command)> {
-        std::mem::take(&mut *self.decided.lock().unwrap_or_else(PoisonError::into_inner))
+    /// `taken` is empty, and its room is used next.
+    fn take(&self, taken: &mut Vec<(Due, Way)>) {
+        std::mem::swap(&mut *self.decided.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }
 }
 
-/// In the order in which their holds are over.
-type Waiting = BTreeMap<(Instant, HoldNumber), Due>;
+/// Those that wait for a place. They are put in order when one has its turn: those whose holds are over first stand last.
+#[derive(Default)]
+struct Waiting(Vec<Due>);
+
+impl Waiting {
+    /// Whose hold is over first.
+    fn first(&self) -> Option<(Instant, HoldNumber)> {
+        self.0.last().map(Due::place)
+    }
+
+    fn sort(&mut self) {
+        // Mostly they stand so already, and one look is all.
+        self.0.sort_by_key(|due| Reverse(due.place()));
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Due> {
+        let mut taken = self.0.split_off(self.0.len().saturating_sub(count));
+        taken.reverse();
+        taken
+    }
+}
 
 /// The watchdog's renewals of one node. Those whose holds would be lost first go first.
 #[derive(Default)]
@@ -60,15 +112,20 @@ struct Line {
 
 impl Line {
     fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.again.is_empty()
+        self.fresh.0.is_empty() && self.again.0.is_empty()
     }
 
-    /// The next ones to go.
+    fn sort(&mut self) {
+        self.fresh.sort();
+        self.again.sort();
+    }
+
+    /// The next ones to go, of those that are in order.
     fn take(&mut self) -> Vec<Due> {
-        let first = |waiting: &Waiting| waiting.keys().next().copied();
-        let again = first(&self.again).is_some_and(|again| first(&self.fresh).is_none_or(|fresh| again < fresh));
-        let waiting = if again { &mut self.again } else { &mut self.fresh };
-        std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
+        let (fresh, again) = (self.fresh.first(), self.again.first());
+        let again_first = again.is_some_and(|again| fresh.is_none_or(|fresh| again < fresh));
+        let waiting = if again_first { &mut self.again } else { &mut self.fresh };
+        waiting.take(BATCH)
     }
 }
 
@@ -76,6 +133,8 @@ impl Line {
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<RenewalGroup, Line>,
+    /// Room for what is taken.
+    taken: Vec<(Due, Way)>,
     under_way: FuturesUnordered<Pending<Called>>,
 }
 
@@ -92,43 +151,28 @@ impl Lines {
 
     /// How many the last of the batches that leave next lacks.
     pub(super) fn missing(&self) -> usize {
-        let waiting: usize = self.lines.values().map(|line| line.fresh.len()).sum();
+        let waiting: usize = self.lines.values().map(|line| line.fresh.0.len()).sum();
         waiting.next_multiple_of(BATCH) - waiting
     }
 
     /// Takes what names have decided on. The watchdog's renewals stand in line; all else is sent at once, one call a group and
     /// lease.
     pub(super) fn line_up(&mut self, engine: &Arc<Engine>) {
-        let watchdog = engine.settings().watchdog_timeout;
+        engine.renewals().take(&mut self.taken);
         // In an order that does not change from run to run.
         let mut apart: BTreeMap<(RenewalGroup, Ask), Vec<Due>> = BTreeMap::new();
-        for (entry, command) in engine.renewals().take() {
-            let Verb::Renew { lease } = command.verb else { continue };
-            let group = entry.protocol.renewal_group();
-            let raises = entry.lock().name.raises(command.id, watchdog);
-            match raises {
-                Raises::Watched { deadline, again } if lease == watchdog => {
-                    let line = self.lines.entry(group).or_default();
-                    let waiting = if again { &mut line.again } else { &mut line.fresh };
-                    let due = Due::new(entry, command, deadline);
-                    waiting.insert((deadline, due.number()), due);
-                }
-                Raises::Watched { deadline, .. } | Raises::Fixed { deadline, .. } => {
-                    let looks = matches!(raises, Raises::Fixed { as_taken: true, .. });
-                    let ask = if looks { Ask::Look } else { Ask::Renew { lease } };
-                    apart.entry((group, ask)).or_default().push(Due::new(entry, command, deadline));
-                }
-                // What somebody waits for left at once.
-                Raises::Longer { .. } | Raises::Nothing => {
-                    let place = Place { engine: Arc::clone(engine), entry };
-                    place.on(Event::Answered { command: command.id, answer: Err(Fault::WITHDRAWN) });
-                }
+        for (due, way) in self.taken.drain(..) {
+            let group = due.entry.protocol.renewal_group();
+            match way {
+                Way::Fresh => self.lines.entry(group).or_default().fresh.0.push(due),
+                Way::Again => self.lines.entry(group).or_default().again.0.push(due),
+                Way::Apart(ask) => apart.entry((group, ask)).or_default().push(due),
             }
         }
         for ((_, ask), mut holds) in apart {
             // One alone is asked for what is left of it: that mends a key that somebody stripped of its TTL.
             let ask = match &holds[..] {
-                [alone] if ask == Ask::Look => Ask::Renew { lease: alone.lease() },
+                [alone] if ask == Ask::Look => Ask::Renew { lease: alone.lease },
                 _ => ask,
             };
             while !holds.is_empty() {
@@ -143,6 +187,9 @@ impl Lines {
     pub(super) fn send(&mut self, engine: &Arc<Engine>) {
         let ask = Ask::Renew { lease: engine.settings().watchdog_timeout };
         for (&group, line) in &mut self.lines {
+            if line.under_way < UNDER_WAY {
+                line.sort();
+            }
             while line.under_way < UNDER_WAY && !line.is_empty() {
                 line.under_way += 1;
                 self.under_way.push(call(engine, Batch { holds: line.take(), ask, line: Some(group) }));
@@ -192,6 +239,23 @@ impl Lines {
             self.lines.entry(group).or_default().under_way += 1;
         }
         self.under_way.push(call(engine, batch));
+    }
+}
+
+impl Place {
+    /// What is answered at once is handed back.
+    pub(super) fn renew(&self, command: Command, raises: Raises, moment: Moment) -> Option<Landed> {
+        if let Raises::Longer { since } = raises {
+            return self.lengthen(command, since, moment);
+        }
+        self.engine.renewals().push(&self.entry, command, raises);
+        None
+    }
+}
+
+impl fmt::Debug for Renewals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Renewals").finish_non_exhaustive()
     }
 }
 

@@ -11,10 +11,11 @@ use super::{
     flights::{Landed, Replying, Sending, Tried},
     renew::time_left,
     replicas::{Acknowledging, known},
+    shared::instant,
 };
 use crate::{
     backend::Dispatch,
-    state::{self, Answer, Command, Raises, Verb},
+    state::{self, Answer, Command, Verb},
 };
 
 impl Place {
@@ -30,19 +31,8 @@ impl Place {
                 let reply = protocol.acquire(number, lease, holds, &dispatch);
                 (Some(dispatch), Replying::Acquire(reply))
             }
-            Verb::Renew { lease } => {
-                let watchdog = self.engine.settings().watchdog_timeout;
-                let raises = self.entry.lock().name.raises(id, watchdog);
-                let Raises::Longer { since } = raises else {
-                    self.engine.renewals().push(&self.entry, command);
-                    return None;
-                };
-                // Somebody waits for it: it goes by itself.
-                let dispatch = self.dispatch(id);
-                let within = time_left(&self.engine, since);
-                let reply = protocol.renew(&[(&**protocol.key(), number)], lease, within, &dispatch);
-                (Some(dispatch), Replying::Lengthen(reply))
-            }
+            // Of what nothing else is said.
+            Verb::Renew { .. } => return self.lengthen(command, instant(moment.date, moment.slept), moment),
             // The end of a hold is wanted whatever happens, and leaves whenever it can. Other ends are asked about.
             Verb::Release { holds: 0, note } => (None, Replying::Release(protocol.release(number, 0, note_of(note)))),
             _ if !self.leaves_now(id) => {
@@ -62,6 +52,20 @@ impl Place {
             }
         };
         self.fly(Sending { command: id, dispatch, reply, tried: None }, moment.now)
+    }
+
+    /// A longer lease. Somebody waits for it, and has since then: it goes by itself.
+    pub(super) fn lengthen(&self, command: Command, since: state::Instant, moment: Moment) -> Option<Landed> {
+        let Command { id, number, verb } = command;
+        let Verb::Renew { lease } = verb else { return None };
+        let protocol = &self.entry.protocol;
+        let dispatch = self.dispatch(id);
+        let within = time_left(&self.engine, since);
+        let reply = protocol.renew(&[(&**protocol.key(), HoldNumber(number.0))], lease, within, &dispatch);
+        self.fly(
+            Sending { command: id, dispatch: Some(dispatch), reply: Replying::Lengthen(reply), tried: None },
+            moment.now,
+        )
     }
 
     /// A try that has its turn among those of its client.

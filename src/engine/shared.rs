@@ -146,7 +146,7 @@ impl Engine {
             tells: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
             seen: Seen::default(),
-            renewals: Arc::default(),
+            renewals: Arc::new(Renewals::new(settings.watchdog_timeout)),
             state_settings: state_settings(&settings),
         });
         if engine.home.runtime().is_ok() {

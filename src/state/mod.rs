@@ -61,8 +61,8 @@
 //! whether commands are still wanted at the moment of sending; [`take`](name::Name::take), by one to whom a hold was offered;
 //! [`attach`](name::Name::attach) and [`unlockable`](name::Name::unlockable), by an owner that gave its guard up;
 //! [`give_away`](name::Name::give_away), by one that gives its hold to whoever knows its number. Whoever sends
-//! renewals of many names together asks [`raises`](name::Name::raises) what one is for, [`wants`](name::Name::wants) whether its hold
-//! is over, and [`renews_by`](name::Name::renews_by) whether it would go along.
+//! renewals of many names together is told with each what it [`Raises`], and asks [`wants`](name::Name::wants) whether its hold is
+//! over, and [`renews_by`](name::Name::renews_by) whether it would go along.
 //!
 //! # Where is it?
 //!
@@ -150,7 +150,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use self::parts::copies::WATCHED;
 pub(crate) use self::{
-    command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
+    command::{Answer, Command, Fault, FaultKind, Note, Published, Raises, Verb},
     deadline::{Instant, LeaseRequest, margin},
     effect::{Cause, Effect, End, Failure, Log, LogEvent, Share, Told},
     env::{Chance, Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
@@ -158,6 +158,5 @@ pub(crate) use self::{
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
     parts::{contender::TryPlace, hold::Hold, list::Seldom},
-    renewal::Raises,
     wish::{Lease, Patience, Wish},
 };

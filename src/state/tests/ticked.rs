@@ -39,17 +39,13 @@ fn a_hold_that_goes_along_or_stays_is_looked_at_again_in_time() {
 }
 
 #[test]
-fn what_a_renewal_is_for_is_known_until_it_is_over() {
-    let raises = |it: &Story, id| it.name.raises(CommandId(id), LEASE);
+fn a_renewal_says_what_it_is_for() {
     let deadline = Instant::from_nanos(30_881_812_500);
     let mut it = Story::new().held();
-    assert_eq!(raises(&it, 3), Raises::Nothing);
     it.tick_at(11_000);
-    assert_eq!(raises(&it, 3), Raises::Watched { deadline, again: false });
+    assert_eq!(it.raises, Some(Raises::Watched { deadline, again: false }));
     it.silent(3);
-    assert_eq!((raises(&it, 3), raises(&it, 4)), (Raises::Nothing, Raises::Watched { deadline, again: true }));
-    it.dropped(1);
-    assert_eq!(raises(&it, 4), Raises::Nothing);
+    assert_eq!(it.raises, Some(Raises::Watched { deadline, again: true }));
 }
 
 #[test]
