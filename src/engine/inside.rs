@@ -34,9 +34,6 @@ pub(super) const RELEASES_OF_WHO_WAS_PASSED_OVER: usize = 3;
 /// Who stands in line needs none but its own.
 pub(super) const TASKS_IN_LINE: usize = 1;
 
-/// The next one is due a third of the lease after the last one left.
-pub(super) const RENEWALS_KEEP_TO_THE_GRANT: bool = false;
-
 /// What nobody came for is asked for again.
 pub(super) const WHAT_NOBODY_TOOK_IS_LOOKED_FOR: bool = false;
 

@@ -73,7 +73,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Raises::Fixed { deadline, as_taken: !hold.grown && kept_back.is_none() }
         };
         let command = cx.renew(hold.number, request.lease, raises);
-        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, faults }));
+        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, decided: now, faults }));
     }
 
     /// Whether the answer was for a renewal.
@@ -81,7 +81,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return false };
         let Renewal::Sent(renewing) = &hold.renewal else { return false };
-        let Renewing { command, request, faults } = **renewing;
+        let Renewing { command, request, decided, faults } = **renewing;
         if command != id {
             return false;
         }
@@ -95,7 +95,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Ok(Answer::Gone) => self.lose(Cause::Gone, cx),
             Ok(_) => {
                 if hold.watched() {
-                    hold.renewed(request, now)
+                    hold.renewed(request, decided, now)
                 } else {
                     hold.raised(request, now)
                 }

@@ -33,9 +33,34 @@ fn a_hold_that_goes_along_or_stays_is_looked_at_again_in_time() {
     it.on(Event::RenewAlong { by: at(10_999) });
     assert_eq!(it.wakes_at, Some(11_000));
     it.on(Event::RenewAlong { by: at(11_000) });
-    assert_eq!(it.wakes_at, Some(30_881), "its deadline");
+    assert_eq!(it.wakes_at, Some(11_000), "a third after this one, which goes at once");
+    it.wakes_at = None;
     it.answered(3, RENEWED);
-    assert_eq!(it.wakes_at, Some(11_000));
+    assert_eq!(it.wakes_at, None, "it stays so");
+    assert_eq!(it.tick_at(11_000), [send(4, 1, Verb::Renew { lease: LEASE })]);
+}
+
+#[test]
+fn one_whose_renewal_is_under_way_for_a_third_is_looked_at_again_at_its_deadline() {
+    let mut it = Story::new().held();
+    it.tick_at(11_000);
+    assert_eq!(it.wakes_at, Some(21_000));
+    assert_eq!(it.tick_at(21_000), []);
+    assert_eq!(it.wakes_at, Some(30_881));
+    it.ms = 22_000;
+    assert_eq!(it.answered(3, RENEWED), [send(4, 1, Verb::Renew { lease: LEASE })], "the next is due");
+}
+
+/// Else a look at the instant that was asked for would find nothing to do.
+#[test]
+fn the_next_renewal_is_due_a_third_after_the_last_was_decided_on_wherever_that_stood_in_line() {
+    let mut it = Story::new().held().waiting();
+    it.tick_at(11_000);
+    it.ms = 11_005;
+    assert!(it.leaves(3));
+    it.ms = 11_010;
+    it.answered(3, RENEWED);
+    assert_eq!(it.tick_at(21_000), [send(4, 1, Verb::Renew { lease: LEASE })]);
 }
 
 #[test]
