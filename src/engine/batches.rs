@@ -16,10 +16,11 @@ use futures_util::FutureExt;
 
 use super::{
     HoldNumber, Renewal, RenewalGroup,
+    clock::Moment,
     convert::fault_of,
     entry::{Entry, Event, Place},
     foreign::panicked,
-    shared::Engine,
+    shared::{Engine, instant},
 };
 use crate::{
     backend::{self, Dispatch, Pending},
@@ -100,8 +101,8 @@ impl Due {
         self.note(self.entry.lock().name.wants(self.command, now))
     }
 
-    fn leaves(&self, place: &Place, era: u64) -> bool {
-        self.note(place.leaves(self.command, era))
+    fn leaves(&self, place: &Place, moment: Moment, era: u64) -> bool {
+        self.note(place.leaves_at(self.command, moment, era))
     }
 
     fn note(&self, wanted: bool) -> bool {
@@ -168,7 +169,9 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
     let (engine, asked): (Weak<Engine>, _) = (Arc::downgrade(engine), Arc::clone(asked));
     Dispatch::asked_in(move |era| {
         let Some(mut engine) = engine.upgrade() else { return false };
-        let now = engine.now();
+        // One reading for all: a lease that counts from a little earlier than its sending is never too long.
+        let moment = engine.clock().moment();
+        let now = instant(moment.date, moment.slept);
         // All of them are looked at first: a name that says that a command leaves counts on it.
         let over = asked.holds.iter().filter(|due| !due.is_wanted_at(now)).count();
         if over > 0 {
@@ -177,7 +180,7 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
         let mut leaves = false;
         for due in &asked.holds {
             let place = Place { engine, entry: Arc::clone(&due.entry) };
-            leaves |= due.leaves(&place, era);
+            leaves |= due.leaves(&place, moment, era);
             engine = place.engine;
         }
         leaves

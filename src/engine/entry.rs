@@ -161,8 +161,13 @@ impl Place {
 
     /// Asked right before a command leaves, in this era: whether it is still wanted.
     pub(super) fn leaves(&self, command: CommandId, era: u64) -> bool {
+        self.leaves_at(command, self.engine.clock().moment(), era)
+    }
+
+    /// The same of one of many that leave together, by a reading for all of them.
+    pub(super) fn leaves_at(&self, command: CommandId, moment: Moment, era: u64) -> bool {
         let mut state = self.entry.lock();
-        self.with_env(self.engine.clock().moment(), Some(era), |env| state.name.leaves(command, env))
+        self.with_env(moment, Some(era), |env| state.name.leaves(command, env))
     }
 
     /// Takes what was offered, or it is over by now.

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    FutureExt,
+    stream::{FuturesUnordered, StreamExt},
+};
 use tokio::sync::Notify;
 
 use super::{
@@ -75,6 +78,8 @@ impl Renewals {
 
     /// `taken` is empty, and its room is used next.
     fn take(&self, taken: &mut Vec<(Due, Way)>) {
+        // What was said of these is done with. It comes first: of whatever comes from now on it is said anew.
+        let _ = self.more.notified().now_or_never();
         std::mem::swap(&mut *self.decided.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }
 }
