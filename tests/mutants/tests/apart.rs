@@ -1,5 +1,5 @@
 //! The tests of distances without all the others.
-#![allow(dead_code, unused_imports, reason = "what they stand on is made for many tests more")]
+#![allow(dead_code, unexpected_cfgs, unused_imports, reason = "what they stand on is made for many tests more")]
 
 #[path = "../../it"]
 mod it {

@@ -1,5 +1,5 @@
 //! The simulation without all the other tests, so that it is soon built anew. What judges it is the storm's.
-#![allow(dead_code, unused_imports, reason = "what it stands on is made for many tests more")]
+#![allow(dead_code, unexpected_cfgs, unused_imports, reason = "what it stands on is made for many tests more")]
 
 #[path = "../../it"]
 mod it {

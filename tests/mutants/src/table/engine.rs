@@ -55,8 +55,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "withdrawn-stays",
         fault: "a command whose caller has left is sent all the same",
         file: "src/backend/dispatch.rs",
-        old: "        if !(self.wanted)(era) {\n            return false;\n        }",
-        new: "        if !(self.wanted)(era) {\n            return true;\n        }",
+        old: "        if !(self.wanted)(way) {\n            return false;",
+        new: "        if !(self.wanted)(way) {\n            return true;",
         by: By::Simulation(Simulation::One),
     },
     Mutant {

@@ -39,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "taken-is-renewed",
         fault: "a hold that was taken is not renewed before something else happens",
         file: "src/state/on.rs",
-        old: "        // From now on it is renewed.\n        self.keep(cx);\n",
+        old: "            // From now on it is renewed.\n            self.keep(cx);\n",
         new: "",
         by: By::Explorer(&["m2"]),
     },
