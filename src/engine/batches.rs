@@ -5,26 +5,26 @@
 use std::{
     future::ready,
     panic::AssertUnwindSafe,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use futures_util::FutureExt;
 
 use super::{
-    HoldNumber, Renewal, RenewalGroup,
+    Renewal, RenewalGroup,
+    clock::Moment,
+    compact_instant::instant,
     convert::fault_of,
-    entry::{Entry, Event},
+    entry::Event,
     entry_ref::EntryRef,
     foreign::panicked,
+    renewals::{BatchVerb, Due},
     shared::Engine,
 };
 use crate::{
     backend::{self, Dispatch, Pending, Way},
-    state::{Answer, Chance, Command, Fault, Instant, Published, Verb},
+    state::{Answer, Chance, Fault, Instant, Published},
 };
 
 /// At most so many keys go into one call: the server does nothing else while its script runs.
@@ -36,25 +36,6 @@ pub(super) const UNDER_WAY: usize = 32;
 
 /// The lease of a renewal that raises none: it only asks whether the hold is there.
 const LOOK: Duration = Duration::ZERO;
-
-/// What a call asks for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum BatchVerb {
-    /// Whether holds are there.
-    Look,
-    /// What a name repeats by itself.
-    Renew { lease: Duration },
-}
-
-/// A hold whose life is to be raised.
-pub(super) struct Due {
-    pub(super) entry: Arc<Entry>,
-    command: Command,
-    /// It is over by then, unless something moves that meanwhile.
-    deadline: Instant,
-    /// It was when the call left last.
-    wanted: AtomicBool,
-}
 
 /// Holds that are asked for together.
 pub(super) struct Batch {
@@ -71,34 +52,17 @@ pub(super) struct Called {
 }
 
 impl Due {
-    pub(super) fn new(entry: Arc<Entry>, command: Command, deadline: Instant) -> Self {
-        Self { entry, command, deadline, wanted: AtomicBool::new(true) }
-    }
-
-    /// For another call.
-    pub(super) fn again(&self) -> Self {
-        Self::new(Arc::clone(&self.entry), self.command, self.deadline)
-    }
-
-    pub(super) fn number(&self) -> HoldNumber {
-        self.command.number
-    }
-
-    pub(super) fn lease(&self) -> Duration {
-        if let Verb::Renew { lease } = self.command.verb { lease } else { Duration::ZERO }
-    }
-
     /// Whether it was wanted, as far as anybody asked.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
     fn is_wanted_at(&self, now: Instant) -> bool {
-        self.note(self.entry.lock().name.wants(self.command.id, now))
+        self.note(self.entry.lock().name.wants(self.command, now))
     }
 
-    fn leaves(&self, place: &EntryRef, way: Way) -> bool {
-        self.note(place.leaves(self.command.id, way))
+    fn leaves(&self, place: &EntryRef, moment: Moment, way: Way) -> bool {
+        self.note(place.leaves_at(self.command, moment, way))
     }
 
     fn note(&self, wanted: bool) -> bool {
@@ -115,7 +79,7 @@ impl Due {
             Ok(Renewal::Gone) => Ok(Answer::Gone),
             Err(fault) => Err(fault_of(&fault)),
         };
-        let event = Event::Answered { command: self.command.id, answer };
+        let event = Event::Answered { command: self.command, answer };
         place.change(|name, env, effects| {
             env.chance = Chance::Drawn(chance);
             name.on(event, env, effects);
@@ -141,7 +105,7 @@ pub(super) fn call(engine: &Arc<Engine>, asked: Batch) -> Pending<Called> {
         BatchVerb::Look => (LOOK, engine.settings().command_timeout),
         BatchVerb::Renew { lease } => (lease, within(engine, first, lease, &asked.holds)),
     };
-    let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number())).collect();
+    let calls: Vec<_> = asked.holds.iter().map(|due| (&**due.entry.protocol.key(), due.number)).collect();
     let answers = first.entry.protocol.renew(&calls, lease, within, &while_all_are_wanted(engine, &asked));
     Box::pin(async move {
         let answers = AssertUnwindSafe(answers).catch_unwind().await;
@@ -165,7 +129,9 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
     let (engine, asked): (Weak<Engine>, _) = (Arc::downgrade(engine), Arc::clone(asked));
     Dispatch::new(move |way| {
         let Some(mut engine) = engine.upgrade() else { return false };
-        let now = engine.now();
+        // One reading for all: a lease that counts from a little earlier than its sending is never too long.
+        let moment = engine.clock().moment();
+        let now = instant(moment.date, moment.slept);
         // All of them are looked at first: a name that says that a command leaves counts on it.
         let over = asked.holds.iter().filter(|due| !due.is_wanted_at(now)).count();
         if over > 0 {
@@ -174,7 +140,7 @@ fn while_all_are_wanted(engine: &Arc<Engine>, asked: &Arc<Batch>) -> Arc<Dispatc
         let mut leaves = false;
         for due in &asked.holds {
             let place = EntryRef { engine, entry: Arc::clone(&due.entry) };
-            leaves |= due.leaves(&place, way);
+            leaves |= due.leaves(&place, moment, way);
             engine = place.engine;
         }
         leaves

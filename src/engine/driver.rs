@@ -115,8 +115,11 @@ impl Driver {
         // It counts what the machine slept: whatever that made due is among them.
         let now = engine.now();
         each(engine, self.schedule.take_due(now), |place| {
-            place.on(Event::Tick);
-            if place.entry.lock().name.is_done() {
+            let done = place.change(|name, env, effects| {
+                name.on(Event::Tick, env, effects);
+                name.is_done()
+            });
+            if done {
                 engine.forget(&place.entry);
             }
         });
@@ -132,12 +135,16 @@ impl Driver {
     fn next(&self, engine: &Engine) -> Option<time::Instant> {
         let due = self.schedule.next().map(|at| engine.tokio(at));
         let next = due.into_iter().chain(self.eras.next()).min()?;
-        Some(self.next_early(engine).into_iter().fold(next.min(self.check), time::Instant::min))
+        let next = next.min(self.check);
+        Some(self.next_early(engine, next).into_iter().fold(next, time::Instant::min))
     }
 
-    /// When a whole batch could leave early, while nothing that is due waits.
-    fn next_early(&self, engine: &Engine) -> Option<time::Instant> {
-        let last = self.schedule.by(BATCH).filter(|_| self.lines.is_empty())?;
+    /// When a whole batch could leave early, while nothing that is due waits, if that is before then.
+    fn next_early(&self, engine: &Engine, before: time::Instant) -> Option<time::Instant> {
+        if before <= self.spread || !self.lines.is_empty() {
+            return None;
+        }
+        let last = self.schedule.by(BATCH)?;
         let early = engine.tokio(last).checked_sub(ahead(engine));
         Some(early.map_or(self.spread, |early| early.max(self.spread)))
     }

@@ -62,8 +62,13 @@ impl EntryRef {
 
     /// Asked right before a command leaves, on this way: whether it is still wanted.
     pub(super) fn leaves(&self, command: CommandId, way: Way) -> bool {
+        self.leaves_at(command, self.engine.clock().moment(), way)
+    }
+
+    /// The same of one of many that leave together, by a reading for all of them.
+    pub(super) fn leaves_at(&self, command: CommandId, moment: Moment, way: Way) -> bool {
         let mut state = self.entry.lock();
-        self.with_env(self.engine.clock().moment(), Some(way), |env| state.name.leaves(command, env))
+        self.with_env(moment, Some(way), |env| state.name.leaves(command, env))
     }
 
     /// Takes what was offered, or it is over by now.

@@ -22,7 +22,7 @@ use super::{
     reap::CrowdedOut,
     tenure::{Answered, Tenure},
 };
-use crate::state::{End, Env, Instant, LogEvent, Told};
+use crate::state::{End, Env, Instant, LogEvent, Raises, Told};
 
 thread_local! {
     /// Lists that nobody uses just now: most changes are done by whoever makes them.
@@ -90,7 +90,11 @@ impl EntryRef {
 
     /// The first of them that call nobody's code, under the mutex that keeps their order.
     fn does_at_once(&self, effects: &mut Vec<Effect>, state: &mut State, told: &mut WhoIsTold) {
-        let is_ours = |effect: &Effect| matches!(effect, Effect::Tell(..) | Effect::Ended(..) | Effect::WakeAt(_));
+        let is_ours = |effect: &Effect| match effect {
+            Effect::Tell(..) | Effect::Ended(..) | Effect::WakeAt(_) => true,
+            Effect::Renew(_, raises) => !matches!(raises, Raises::Longer { .. }),
+            _ => false,
+        };
         let others = effects.iter().position(|effect| !is_ours(effect));
         for effect in effects.drain(..others.unwrap_or(effects.len())) {
             match effect {
@@ -100,6 +104,7 @@ impl EntryRef {
                 }
                 Effect::Ended(share, end) => told.ended(share, end),
                 Effect::WakeAt(at) => self.is_due(at),
+                Effect::Renew(command, raises) => self.engine.renewals().push(&self.entry, command, raises),
                 _ => {}
             }
         }
@@ -144,6 +149,11 @@ impl EntryRef {
         match effect {
             Effect::Send(command) => {
                 if let Some(landed) = self.send(command, moment) {
+                    round.landed.push(landed);
+                }
+            }
+            Effect::Renew(command, raises) => {
+                if let Some(landed) = self.renew(command, raises, moment) {
                     round.landed.push(landed);
                 }
             }

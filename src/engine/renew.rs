@@ -1,24 +1,40 @@
 //! Which renewals go together, and in which order: one call of many names, so many calls of a node at a time. When one is due,
 //! and what its answer means, each name decides by itself; how a call is made is in `batches.rs`.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::{
     HoldNumber, RenewalGroup,
-    batches::{BATCH, Batch, BatchVerb, Called, Due, UNDER_WAY, call, is_refused, is_withdrawn},
-    entry::Event,
+    batches::{BATCH, Batch, Called, UNDER_WAY, call, is_refused, is_withdrawn},
     entry_ref::EntryRef,
+    renewals::{BatchVerb, Due, Leaves},
     shared::Engine,
 };
-use crate::{
-    backend::Pending,
-    state::{Fault, Instant, Raises, Verb},
-};
+use crate::{backend::Pending, state::Instant};
 
-/// In the order in which their holds are over.
-type Waiting = BTreeMap<(Instant, HoldNumber), Due>;
+/// Those that wait for a place. They are put in order when one has its turn: those whose holds are over first stand last.
+#[derive(Default)]
+struct Waiting(Vec<Due>);
+
+impl Waiting {
+    /// Whose hold is over first.
+    fn first(&self) -> Option<(Instant, HoldNumber)> {
+        self.0.last().map(Due::place)
+    }
+
+    fn sort(&mut self) {
+        // Mostly they stand so already, and one look is all.
+        self.0.sort_by_key(|due| Reverse(due.place()));
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Due> {
+        let mut taken = self.0.split_off(self.0.len().saturating_sub(count));
+        taken.reverse();
+        taken
+    }
+}
 
 /// The watchdog's renewals of one node. Those whose holds would be lost first go first.
 #[derive(Default)]
@@ -31,15 +47,20 @@ struct Line {
 
 impl Line {
     fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.again.is_empty()
+        self.fresh.0.is_empty() && self.again.0.is_empty()
     }
 
-    /// The next ones to go.
+    fn sort(&mut self) {
+        self.fresh.sort();
+        self.again.sort();
+    }
+
+    /// The next ones to go, of those that are in order.
     fn take(&mut self) -> Vec<Due> {
-        let first = |waiting: &Waiting| waiting.keys().next().copied();
-        let again = first(&self.again).is_some_and(|again| first(&self.fresh).is_none_or(|fresh| again < fresh));
-        let waiting = if again { &mut self.again } else { &mut self.fresh };
-        std::iter::from_fn(|| waiting.pop_first()).take(BATCH).map(|(_, due)| due).collect()
+        let (fresh, again) = (self.fresh.first(), self.again.first());
+        let again_first = again.is_some_and(|again| fresh.is_none_or(|fresh| again < fresh));
+        let waiting = if again_first { &mut self.again } else { &mut self.fresh };
+        waiting.take(BATCH)
     }
 }
 
@@ -47,6 +68,8 @@ impl Line {
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<RenewalGroup, Line>,
+    /// Room for what is taken.
+    taken: Vec<(Due, Leaves)>,
     under_way: FuturesUnordered<Pending<Called>>,
 }
 
@@ -63,43 +86,28 @@ impl Lines {
 
     /// How many the last of the batches that leave next lacks.
     pub(super) fn missing(&self) -> usize {
-        let waiting: usize = self.lines.values().map(|line| line.fresh.len()).sum();
+        let waiting: usize = self.lines.values().map(|line| line.fresh.0.len()).sum();
         waiting.next_multiple_of(BATCH) - waiting
     }
 
     /// Takes what names have decided on. The watchdog's renewals stand in line; all else is sent at once, one call a group and
     /// lease.
     pub(super) fn line_up(&mut self, engine: &Arc<Engine>) {
-        let watchdog = engine.settings().watchdog_timeout;
+        engine.renewals().take(&mut self.taken);
         // In an order that does not change from run to run.
         let mut apart: BTreeMap<(RenewalGroup, BatchVerb), Vec<Due>> = BTreeMap::new();
-        for (entry, command) in engine.renewals().take() {
-            let Verb::Renew { lease } = command.verb else { continue };
-            let group = entry.protocol.renewal_group();
-            let raises = entry.lock().name.raises(command.id, watchdog);
-            match raises {
-                Raises::Watched { deadline, again } if lease == watchdog => {
-                    let line = self.lines.entry(group).or_default();
-                    let waiting = if again { &mut line.again } else { &mut line.fresh };
-                    let due = Due::new(entry, command, deadline);
-                    waiting.insert((deadline, due.number()), due);
-                }
-                Raises::Watched { deadline, .. } | Raises::Fixed { deadline, .. } => {
-                    let looks = matches!(raises, Raises::Fixed { as_taken: true, .. });
-                    let ask = if looks { BatchVerb::Look } else { BatchVerb::Renew { lease } };
-                    apart.entry((group, ask)).or_default().push(Due::new(entry, command, deadline));
-                }
-                // What somebody waits for left at once.
-                Raises::Longer { .. } | Raises::Nothing => {
-                    let place = EntryRef { engine: Arc::clone(engine), entry };
-                    place.on(Event::Answered { command: command.id, answer: Err(Fault::WITHDRAWN) });
-                }
+        for (due, leaves) in self.taken.drain(..) {
+            let group = due.entry.protocol.renewal_group();
+            match leaves {
+                Leaves::InLine => self.lines.entry(group).or_default().fresh.0.push(due),
+                Leaves::InLineAgain => self.lines.entry(group).or_default().again.0.push(due),
+                Leaves::AtOnce(ask) => apart.entry((group, ask)).or_default().push(due),
             }
         }
         for ((_, ask), mut holds) in apart {
             // One alone is asked for what is left of it: that mends a key that somebody stripped of its TTL.
             let ask = match &holds[..] {
-                [alone] if ask == BatchVerb::Look => BatchVerb::Renew { lease: alone.lease() },
+                [alone] if ask == BatchVerb::Look => BatchVerb::Renew { lease: alone.lease },
                 _ => ask,
             };
             while !holds.is_empty() {
@@ -114,6 +122,9 @@ impl Lines {
     pub(super) fn send(&mut self, engine: &Arc<Engine>) {
         let ask = BatchVerb::Renew { lease: engine.settings().watchdog_timeout };
         for (&group, line) in &mut self.lines {
+            if line.under_way < UNDER_WAY {
+                line.sort();
+            }
             while line.under_way < UNDER_WAY && !line.is_empty() {
                 line.under_way += 1;
                 self.under_way.push(call(engine, Batch { holds: line.take(), ask, line: Some(group) }));

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     clock::Moment,
+    compact_instant::instant,
     entry::Event,
     entry_ref::EntryRef,
     flights::{Landed, Sending, Tried},
@@ -30,19 +31,8 @@ impl EntryRef {
                 let reply = protocol.acquire(number, lease, holds, &dispatch);
                 (Some(dispatch), Replying::Acquire(reply))
             }
-            Verb::Renew { lease } => {
-                let watchdog = self.engine.settings().watchdog_timeout;
-                let raises = self.entry.lock().name.raises(id, watchdog);
-                let Raises::Longer { since } = raises else {
-                    self.engine.renewals().push(&self.entry, command);
-                    return None;
-                };
-                // Somebody waits for it: it goes by itself.
-                let dispatch = self.dispatch(id);
-                let within = time_left(&self.engine, since);
-                let reply = protocol.renew(&[(&**protocol.key(), number)], lease, within, &dispatch);
-                (Some(dispatch), Replying::Lengthen(reply))
-            }
+            // Of what nothing else is said.
+            Verb::Renew { .. } => return self.lengthen(command, instant(moment.date, moment.slept), moment),
             // The end of a hold is wanted whatever happens, and leaves whenever it can. Other ends are asked about.
             Verb::Release { holds: 0, note } => (None, Replying::Release(protocol.release(number, 0, note))),
             _ if !self.leaves_now(id) => {
@@ -60,6 +50,29 @@ impl EntryRef {
             }
         };
         self.fly(Sending { command: id, dispatch, reply, tried: None }, moment.now)
+    }
+
+    /// A renewal, or a longer lease. What is answered at once is handed back.
+    pub(super) fn renew(&self, command: Command, raises: Raises, moment: Moment) -> Option<Landed> {
+        if let Raises::Longer { since } = raises {
+            return self.lengthen(command, since, moment);
+        }
+        self.engine.renewals().push(&self.entry, command, raises);
+        None
+    }
+
+    /// A longer lease. Somebody waits for it, and has since then: it goes by itself.
+    fn lengthen(&self, command: Command, since: state::Instant, moment: Moment) -> Option<Landed> {
+        let Command { id, number, verb } = command;
+        let Verb::Renew { lease } = verb else { return None };
+        let protocol = &self.entry.protocol;
+        let dispatch = self.dispatch(id);
+        let within = time_left(&self.engine, since);
+        let reply = protocol.renew(&[(&**protocol.key(), number)], lease, within, &dispatch);
+        self.fly(
+            Sending { command: id, dispatch: Some(dispatch), reply: Replying::Lengthen(reply), tried: None },
+            moment.now,
+        )
     }
 
     /// A try that has its turn among those of its client.

@@ -119,7 +119,7 @@ impl Engine {
             tells: AtomicBool::new(true),
             reaches: AtomicBool::new(true),
             seen: Seen::default(),
-            renewals: Arc::default(),
+            renewals: Arc::new(Renewals::new(settings.watchdog_timeout)),
             state_settings: state_settings(&settings),
         })
     }

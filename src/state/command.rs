@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::id::{CommandId, HoldNumber};
+use super::{
+    deadline::Instant,
+    id::{CommandId, HoldNumber},
+};
 
 /// One step of a sending. A sending may carry many, of this name and of others: each is asked for and answered by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +29,18 @@ pub(crate) enum Verb {
     Renew { lease: Duration },
     /// Free the key if this hold has it, whoever's it is.
     Force,
+}
+
+/// What a [`Verb::Renew`] is for, and until when its hold is believed in as things are where it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Raises {
+    /// A longer lease that somebody asked for, since then: one whose answer did not count is asked for within the time of the first.
+    Longer { since: Instant },
+    /// The watchdog's lease; `again`: the one before it had no answer.
+    Watched { deadline: Instant, again: bool },
+    /// What is left of fixed leases. `as_taken`: whatever server knows of the hold knows all of its lease, and it need only be
+    /// looked for.
+    Fixed { deadline: Instant, as_taken: bool },
 }
 
 /// What is said of a hold with its release, where that makes a difference to its primitive.

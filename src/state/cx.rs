@@ -1,8 +1,10 @@
 //! What an event is worked on with: the world, and where the effects go. Whatever is sent, told, ended or logged goes through
 //! here, so it can be counted here.
 
+use std::time::Duration;
+
 use super::{
-    command::{Command, Verb},
+    command::{Command, Raises, Verb},
     deadline::Instant,
     effect::{Effect, End, Failure, Log, LogEvent, Told},
     env::Env,
@@ -30,6 +32,13 @@ impl<'a, 'e, W, S> Cx<'a, 'e, W, S> {
     pub(crate) fn send(&mut self, number: HoldNumber, verb: Verb) -> CommandId {
         let id = CommandId((self.env.draw)());
         self.effects.push(Effect::Send(Command { id, number, verb }));
+        id
+    }
+
+    /// Raises the life of a hold.
+    pub(crate) fn renew(&mut self, number: HoldNumber, lease: Duration, raises: Raises) -> CommandId {
+        let id = CommandId((self.env.draw)());
+        self.effects.push(Effect::Renew(Command { id, number, verb: Verb::Renew { lease } }, raises));
         id
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    command::{Command, Fault, FaultKind},
+    command::{Command, Fault, FaultKind, Raises},
     deadline::Instant,
     id::{CommandId, HoldNumber, Id},
 };
@@ -19,6 +19,8 @@ pub(crate) enum Effect<W, S> {
     /// Ask [`Name::leaves`](super::name::Name::leaves) at the moment of sending. Commands of a name go out in order; several
     /// that follow one another may go in one sending.
     Send(Command),
+    /// The same of a [`Verb::Renew`](super::command::Verb::Renew), and what it is for.
+    Renew(Command, Raises),
     /// Nobody waits for its answer any more: if it has not left, it shall not.
     Withdraw(CommandId),
     /// One who waits is told. A grant that cannot be told comes back as `Event::Dropped`.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    command::{Answer, Fault, Verb},
+    command::{Answer, Fault, Raises},
     cx::Cx,
     deadline::{Instant, LeaseRequest},
     effect::{Cause, Effect, Failure, Share, Told},
@@ -34,7 +34,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let Some(request) = LeaseRequest::new(lease, hold.bound(), now).filter(fits) else {
             return cx.fail(waiter, Failure::BeyondBound);
         };
-        let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
+        let command = cx.renew(hold.number, request.lease, Raises::Longer { since: now });
         hold.extensions.push(Extension { command, request, again: false, waiter });
     }
 
@@ -68,7 +68,7 @@ impl<W, S: Share<W>> Name<W, S> {
             // What an earlier server did says nothing of this one, which is asked, too.
             Ok(_) if request.era != cx.env.server.era() => {
                 hold.is_answered(request, now);
-                let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
+                let command = cx.renew(hold.number, request.lease, Raises::Longer { since: request.sent });
                 hold.extensions.push(Extension { command, request, again: true, waiter });
             }
             Ok(Answer::Gone) => {

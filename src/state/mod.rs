@@ -61,8 +61,8 @@
 //! wanted at the moment of sending; [`take`](name::Name::take), by one to whom a hold was offered;
 //! [`attach`](name::Name::attach) and [`unlockable`](name::Name::unlockable), by an owner that gave its guard up;
 //! [`give_away`](name::Name::give_away), by one that gives its hold to whoever knows its number. Whoever sends
-//! renewals of many names together asks [`raises`](name::Name::raises) what one is for, [`wants`](name::Name::wants) whether its hold
-//! is over, and [`renews_by`](name::Name::renews_by) whether it would go along.
+//! renewals of many names together is told with each what it [`Raises`], and asks [`wants`](name::Name::wants) whether its hold is
+//! over, and [`renews_by`](name::Name::renews_by) whether it would go along.
 //!
 //! # Where is it?
 //!
@@ -150,7 +150,7 @@ mod wish;
 mod tests;
 
 pub(crate) use self::{
-    command::{Answer, Command, Fault, FaultKind, Note, Published, Verb},
+    command::{Answer, Command, Fault, FaultKind, Note, Published, Raises, Verb},
     deadline::{Instant, LeaseRequest},
     effect::{Cause, Effect, End, Failure, Log, LogEvent, Share, Told},
     env::{Chance, Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
@@ -162,7 +162,6 @@ pub(crate) use self::{
         hold::Hold,
         list::{OneOrMany, ThinVec},
     },
-    renewal::Raises,
     wish::{Lease, Patience, Wish},
 };
 #[cfg(test)]

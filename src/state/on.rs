@@ -213,7 +213,8 @@ impl<W, S: Share<W>> Name<W, S> {
             Tenant::Hold(hold) => {
                 let counting = hold.counting.as_ref().and_then(|counting| counting.due(env));
                 let untaken = hold.kept_untaken_until(env.settings, self.untaken);
-                soonest([Some(hold.deadline), hold.bound(), renewal, counting, untaken])
+                let after = hold.due_after(env.settings.watchdog, env.now);
+                soonest([Some(hold.deadline), hold.bound(), renewal.or(after), counting, untaken])
             }
         };
         let forgotten = self.lost.iter().filter_map(Hold::remembered_until).min();

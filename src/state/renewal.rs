@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    command::{Answer, Fault, Verb},
+    command::{Answer, Fault, Raises},
     cx::Cx,
     deadline::{Instant, LeaseRequest},
     effect::{Cause, LogEvent, Share},
@@ -16,39 +16,7 @@ use super::{
     },
 };
 
-/// What a [`Verb::Renew`] is for, and until when its hold is believed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Raises {
-    /// Nobody wants it any more.
-    Nothing,
-    /// A longer lease that somebody asked for, since then: one whose answer did not count is asked for within the time of the first.
-    Longer { since: Instant },
-    /// The watchdog's lease; `again`: the one before it had no answer.
-    Watched { deadline: Instant, again: bool },
-    /// What is left of fixed leases. `as_taken`: whatever server knows of the hold knows all of its lease, and it need only be
-    /// looked for.
-    Fixed { deadline: Instant, as_taken: bool },
-}
-
 impl<W, S> Name<W, S> {
-    /// What this command is for that is about to leave.
-    pub(crate) fn raises(&self, id: CommandId, watchdog: Duration) -> Raises {
-        let Some(hold) = self.tenant.hold() else { return Raises::Nothing };
-        let deadline = hold.deadline;
-        match &hold.renewal {
-            Renewal::Sent(renewing) if renewing.command == id => {
-                if hold.watched() {
-                    return Raises::Watched { deadline, again: renewing.faults > 0 };
-                }
-                Raises::Fixed { deadline, as_taken: !hold.grown && hold.kept_back(watchdog).is_none() }
-            }
-            _ => {
-                let extension = hold.extensions.iter().find(|extension| extension.command == id);
-                extension.map_or(Raises::Nothing, |extension| Raises::Longer { since: extension.request.sent })
-            }
-        }
-    }
-
     /// Whether this command is for a hold that is not over by now.
     pub(crate) fn wants(&self, id: CommandId, now: Instant) -> bool {
         self.live(now).is_some_and(|hold| {
@@ -88,8 +56,9 @@ impl<W, S: Share<W>> Name<W, S> {
         let Some(hold) = self.tenant.hold_mut() else { return };
         // A hold of fixed leases is only probed: for what is left, so that nothing grows. A key that somebody stripped of its
         // TTL gets the lease, so never less is asked for than the hold was promised.
-        let left = hold.kept_back(watchdog).unwrap_or(hold.deadline) - now;
-        let lease = if hold.watched() { watchdog.max(left) } else { left };
+        let (deadline, watched, kept_back) = (hold.deadline, hold.watched(), hold.kept_back(watchdog));
+        let left = kept_back.unwrap_or(deadline) - now;
+        let lease = if watched { watchdog.max(left) } else { left };
         let faults = if let Renewal::Retry { faults, .. } = hold.renewal { faults } else { 0 };
         hold.probe = false;
         let Some(request) = LeaseRequest::new(lease, hold.bound(), now) else {
@@ -98,8 +67,13 @@ impl<W, S: Share<W>> Name<W, S> {
             hold.renewal = Renewal::Retry { at, faults };
             return;
         };
-        let command = cx.send(hold.number, Verb::Renew { lease: request.lease });
-        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, faults }));
+        let raises = if watched {
+            Raises::Watched { deadline, again: faults > 0 }
+        } else {
+            Raises::Fixed { deadline, as_taken: !hold.grown && kept_back.is_none() }
+        };
+        let command = cx.renew(hold.number, request.lease, raises);
+        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, decided: now, faults }));
     }
 
     /// Whether the answer was for a renewal.
@@ -107,7 +81,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return false };
         let Renewal::Sent(renewing) = &hold.renewal else { return false };
-        let Renewing { command, request, faults } = **renewing;
+        let Renewing { command, request, decided, faults } = **renewing;
         if command != id {
             return false;
         }
@@ -121,7 +95,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Ok(Answer::Gone) => self.lose(Cause::Gone, cx),
             Ok(_) => {
                 if hold.watched() {
-                    hold.renewed(request, now)
+                    hold.renewed(request, decided, now)
                 } else {
                     hold.raised(request, now)
                 }

@@ -52,8 +52,7 @@ pub(super) struct Inside {
     policy: Option<Policy>,
     record: Vec<Sent>,
     pub(super) link: u64,
-    /// What is asked for now takes another way than all that follows.
-    pub(super) apart: bool,
+    pub(super) leaves_apart: bool,
     /// Here, and elsewhere.
     pub(super) last_answer: [Instant; 2],
     /// The last change was elsewhere, where this name is not.
@@ -71,7 +70,7 @@ impl World {
             policy: None,
             record: Vec::new(),
             link: 1,
-            apart: false,
+            leaves_apart: false,
             last_answer: [Instant::now(); 2],
             elsewhere: None,
             round_trip: Some(RoundTrip::default()),
@@ -110,9 +109,7 @@ impl World {
     /// Nothing goes wrong any more.
     pub(super) fn heal(&self) {
         let mut inside = self.inside();
-        inside.fates.clear();
-        inside.usual.clear();
-        inside.policy = None;
+        (inside.fates, inside.usual, inside.policy) = (HashMap::new(), HashMap::new(), None);
     }
 
     /// Another server answers for the names that are elsewhere.
@@ -204,9 +201,8 @@ impl World {
     }
 
     fn way(&self) -> Way {
-        let inside = self.inside();
-        let way = Way { era: *self.eras.borrow(), link: inside.link };
-        if inside.apart { way.apart() } else { way }
+        let (era, inside) = (*self.eras.borrow(), self.inside());
+        Way { era, link: if inside.leaves_apart { u64::MAX } else { inside.link } }
     }
 
     pub(super) fn new_link(&self) {
@@ -254,8 +250,7 @@ impl World {
                 let linked = async { world.linked.subscribe().wait_for(|linked| *linked).await.map(drop) };
                 let _ = timeout_at(deadline, linked).await.map_err(|_| fault(FaultKind::Dropped))?;
             }
-            let way = world.way();
-            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.leaves(way)) {
+            if dispatch.as_ref().is_some_and(|dispatch| !dispatch.leaves(world.way())) {
                 return Err(fault(FaultKind::Withdrawn));
             }
             sent.at = Instant::now();

@@ -137,9 +137,9 @@ async fn a_try_that_took_a_way_of_its_own_is_watched_for() {
     let bench = Bench::new();
     let (world, lock) = (&bench.world, bench.lock("a"));
     world.next(Verb::Acquire, [Fate::Lost]);
-    world.inside().apart = true;
+    world.inside().leaves_apart = true;
     assert!(timeout(MS, lock.try_lock().lease(LEASE)).await.is_err());
-    world.inside().apart = false;
+    world.inside().leaves_apart = false;
     sleep(LEASE).await;
     assert!(world.sent(Verb::Release).len() >= 3, "{:?}", world.sent(Verb::Release));
     bench.nothing_is_left("a").await;

@@ -156,7 +156,7 @@ impl Road {
     fn perform(&mut self, who: Who, effect: Effect<u64, ()>, now: Instant) {
         let (away, round_trip) = (self.away(who), self.round_trip(who));
         match effect {
-            Effect::Send(command) => {
+            Effect::Send(command) | Effect::Renew(command, _) => {
                 let mut none = || 0;
                 let wanted = self.names[who as usize]
                     .leaves(command.id, &env(now, &fixed_server(now, round_trip), &self.settings, &mut none));

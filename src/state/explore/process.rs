@@ -87,8 +87,8 @@ impl World {
     fn perform(&mut self, p: usize, effect: Effect<Waiter, ()>, now: Instant, run: &mut Run<'_>) {
         let process = self.process(p);
         match effect {
-            Effect::Send(command) if run.config.lag => process.outbox.push_back(command),
-            Effect::Send(command) => self.leave(p, command, run),
+            Effect::Send(command) | Effect::Renew(command, _) if run.config.lag => process.outbox.push_back(command),
+            Effect::Send(command) | Effect::Renew(command, _) => self.leave(p, command, run),
             Effect::Withdraw(command) => process.outbox.retain(|it| it.id != command),
             Effect::Tell(Waiter::Task(t), Told::Granted { id, .. }) => self.granted(p, t, id, now, run),
             Effect::Tell(Waiter::Task(t), Told::PassedOver) => {

@@ -3,7 +3,7 @@
 //! | date | what it says |
 //! | --- | --- |
 //! | `deadline` | until then its owner may believe in it: the sending of the last *answered* request + lease − margin |
-//! | `renewed` | when the last answered request for the watchdog was sent; the next is due a third of the watchdog later |
+//! | `renewed` | when the last answered request for the watchdog was decided on; the next is due a third of the watchdog later |
 //! | `reached` | how far the lease reaches by what was asked for: a bound may have kept it short |
 //! | `floor` | how far the fixed leases of its tickets were to reach, those of ended ones included |
 //! | `kept` | how long the server may keep it by anything that was *sent*, answered or not |
@@ -218,8 +218,8 @@ impl<W, S> Hold<W, S> {
     }
 
     /// The same for the watchdog: its next renewal counts from there.
-    pub(crate) fn renewed(&mut self, request: LeaseRequest, now: Instant) {
-        self.renewed = request.sent;
+    pub(crate) fn renewed(&mut self, request: LeaseRequest, decided: Instant, now: Instant) {
+        self.renewed = decided;
         self.raised(request, now);
     }
 
@@ -227,7 +227,7 @@ impl<W, S> Hold<W, S> {
     pub(crate) fn joined(&mut self, ticket: Ticket, request: LeaseRequest, now: Instant) {
         self.floor = self.floor.max(ticket.floor);
         if ticket.watched {
-            self.renewed(request, now)
+            self.renewed(request, request.sent, now)
         } else {
             self.raised(request, now)
         }
@@ -279,6 +279,13 @@ impl<W, S> Hold<W, S> {
             Renewal::Idle if at_once => Some(self.renewed),
             Renewal::Idle => Some(self.renewed + watchdog / 3),
         }
+    }
+
+    /// When the next renewal is due if the one under way is answered by then: whoever looks then need not be told once it is.
+    pub(crate) fn due_after(&self, watchdog: Duration, now: Instant) -> Option<Instant> {
+        let Renewal::Sent(renewing) = &self.renewal else { return None };
+        let due = renewing.decided + watchdog / 3;
+        (now < due && self.watched()).then_some(due)
     }
 
     /// What it was promised for last.

@@ -22,6 +22,8 @@ pub(crate) enum Renewal {
 pub(crate) struct Renewing {
     pub(crate) command: CommandId,
     pub(crate) request: LeaseRequest,
+    /// The next renewal is due a third of the watchdog after this, wherever this one stood in line.
+    pub(crate) decided: Instant,
     /// So many before it had no answer.
     pub(crate) faults: u8,
 }

@@ -82,6 +82,8 @@ struct Story {
     last_answer: Option<u64>,
     /// Commands that are to be sent stay here, instead of leaving at once.
     waits: Option<Vec<Command>>,
+    /// What the last renewal was for. Renewals are shown as any command that is sent.
+    raises: Option<Raises>,
     logged: Vec<LogEvent>,
     ended: Vec<End>,
     wakes_at: Option<u64>,
@@ -106,6 +108,7 @@ impl Story {
             chance: 0,
             last_answer: None,
             waits: None,
+            raises: None,
             logged: Vec::new(),
             ended: Vec::new(),
             wakes_at: None,
@@ -167,10 +170,11 @@ impl Story {
                 Effect::Tell(_, Told::Granted { id, .. }) if !std::mem::take(&mut by_others) => {
                     comes.push(id.0 - 1_000);
                 }
-                Effect::Send(command) => match &mut self.waits {
-                    Some(waits) => waits.push(*command),
-                    None => assert!(self.leaves(command.id.0), "{command:?} is not wanted"),
-                },
+                Effect::Send(command) => self.sends(*command),
+                Effect::Renew(command, raises) => {
+                    self.raises = Some(*raises);
+                    self.sends(*command);
+                }
                 Effect::Log(event) => self.logged.push(*event),
                 Effect::Ended(_, end) => self.ended.push(*end),
                 Effect::WakeAt(at) => self.wakes_at = Some(at.as_nanos() / 1_000_000),
@@ -186,11 +190,19 @@ impl Story {
                 Effect::Log(_) | Effect::WakeAt(_) | Effect::Ended(..) | Effect::Call(..) | Effect::Missed(_)
             )
         };
-        let mut shown: Effects = effects.into_iter().filter(|effect| !is_kept(effect)).collect();
+        let shows = |effect| if let Effect::Renew(command, _) = effect { Effect::Send(command) } else { effect };
+        let mut shown: Effects = effects.into_iter().filter(|effect| !is_kept(effect)).map(shows).collect();
         if !self.nobody_comes {
             shown.extend(called.into_iter().flat_map(|id| self.on(Event::Here { id })));
         }
         shown
+    }
+
+    fn sends(&mut self, command: Command) {
+        match &mut self.waits {
+            Some(waits) => waits.push(command),
+            None => assert!(self.leaves(command.id.0), "{command:?} is not wanted"),
+        }
     }
 
     fn leaves(&mut self, command: u64) -> bool {

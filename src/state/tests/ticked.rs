@@ -33,23 +33,44 @@ fn a_hold_that_goes_along_or_stays_is_looked_at_again_in_time() {
     it.on(Event::RenewAlong { by: at(10_999) });
     assert_eq!(it.wakes_at, Some(11_000));
     it.on(Event::RenewAlong { by: at(11_000) });
-    assert_eq!(it.wakes_at, Some(30_881), "its deadline");
+    assert_eq!(it.wakes_at, Some(11_000), "a third after this one, which goes at once");
+    it.wakes_at = None;
     it.answered(3, RENEWED);
-    assert_eq!(it.wakes_at, Some(11_000));
+    assert_eq!(it.wakes_at, None, "it stays so");
+    assert_eq!(it.tick_at(11_000), [send(4, 1, Verb::Renew { lease: LEASE })]);
 }
 
 #[test]
-fn what_a_renewal_is_for_is_known_until_it_is_over() {
-    let raises = |it: &Story, id| it.name.raises(CommandId(id), LEASE);
+fn one_whose_renewal_is_under_way_for_a_third_is_looked_at_again_at_its_deadline() {
+    let mut it = Story::new().held();
+    it.tick_at(11_000);
+    assert_eq!(it.wakes_at, Some(21_000));
+    assert_eq!(it.tick_at(21_000), []);
+    assert_eq!(it.wakes_at, Some(30_881));
+    it.ms = 22_000;
+    assert_eq!(it.answered(3, RENEWED), [send(4, 1, Verb::Renew { lease: LEASE })], "the next is due");
+}
+
+/// Else a look at the instant that was asked for would find nothing to do.
+#[test]
+fn the_next_renewal_is_due_a_third_after_the_last_was_decided_on_wherever_that_stood_in_line() {
+    let mut it = Story::new().held().waiting();
+    it.tick_at(11_000);
+    it.ms = 11_005;
+    assert!(it.leaves(3));
+    it.ms = 11_010;
+    it.answered(3, RENEWED);
+    assert_eq!(it.tick_at(21_000), [send(4, 1, Verb::Renew { lease: LEASE })]);
+}
+
+#[test]
+fn a_renewal_says_what_it_is_for() {
     let deadline = Instant::from_nanos(30_881_812_500);
     let mut it = Story::new().held();
-    assert_eq!(raises(&it, 3), Raises::Nothing);
     it.tick_at(11_000);
-    assert_eq!(raises(&it, 3), Raises::Watched { deadline, again: false });
+    assert_eq!(it.raises, Some(Raises::Watched { deadline, again: false }));
     it.silent(3);
-    assert_eq!((raises(&it, 3), raises(&it, 4)), (Raises::Nothing, Raises::Watched { deadline, again: true }));
-    it.dropped(1);
-    assert_eq!(raises(&it, 4), Raises::Nothing);
+    assert_eq!(it.raises, Some(Raises::Watched { deadline, again: true }));
 }
 
 #[test]
