@@ -2,7 +2,6 @@
 //! and what its answer means, each name decides by itself; how a call is made is in `batches.rs`.
 
 use std::{
-    cmp::Reverse,
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -84,25 +83,22 @@ impl Renewals {
     }
 }
 
-/// Those that wait for a place. They are put in order when one has its turn: those whose holds are over first stand last.
+/// Those that wait for a place, in the order in which their holds are over: there may be very many while a server is slow.
 #[derive(Default)]
-struct Waiting(Vec<Due>);
+struct Waiting(BTreeMap<(Instant, HoldNumber), Due>);
 
 impl Waiting {
-    /// Whose hold is over first.
-    fn first(&self) -> Option<(Instant, HoldNumber)> {
-        self.0.last().map(Due::place)
+    fn push(&mut self, due: Due) {
+        self.0.insert(due.place(), due);
     }
 
-    fn sort(&mut self) {
-        // Mostly they stand so already, and one look is all.
-        self.0.sort_by_key(|due| Reverse(due.place()));
+    /// Whose hold is over first.
+    fn first(&self) -> Option<(Instant, HoldNumber)> {
+        self.0.keys().next().copied()
     }
 
     fn take(&mut self, count: usize) -> Vec<Due> {
-        let mut taken = self.0.split_off(self.0.len().saturating_sub(count));
-        taken.reverse();
-        taken
+        std::iter::from_fn(|| self.0.pop_first()).take(count).map(|(_, due)| due).collect()
     }
 }
 
@@ -120,12 +116,7 @@ impl Line {
         self.fresh.0.is_empty() && self.again.0.is_empty()
     }
 
-    fn sort(&mut self) {
-        self.fresh.sort();
-        self.again.sort();
-    }
-
-    /// The next ones to go, of those that are in order.
+    /// The next ones to go.
     fn take(&mut self) -> Vec<Due> {
         let (fresh, again) = (self.fresh.first(), self.again.first());
         let again_first = again.is_some_and(|again| fresh.is_none_or(|fresh| again < fresh));
@@ -169,8 +160,8 @@ impl Lines {
         for (due, way) in self.taken.drain(..) {
             let group = due.entry.protocol.renewal_group();
             match way {
-                Way::Fresh => self.lines.entry(group).or_default().fresh.0.push(due),
-                Way::Again => self.lines.entry(group).or_default().again.0.push(due),
+                Way::Fresh => self.lines.entry(group).or_default().fresh.push(due),
+                Way::Again => self.lines.entry(group).or_default().again.push(due),
                 Way::Apart(ask) => apart.entry((group, ask)).or_default().push(due),
             }
         }
@@ -192,9 +183,6 @@ impl Lines {
     pub(super) fn send(&mut self, engine: &Arc<Engine>) {
         let ask = Ask::Renew { lease: engine.settings().watchdog_timeout };
         for (&group, line) in &mut self.lines {
-            if line.under_way < UNDER_WAY {
-                line.sort();
-            }
             while line.under_way < UNDER_WAY && !line.is_empty() {
                 line.under_way += 1;
                 self.under_way.push(call(engine, Batch { holds: line.take(), ask, line: Some(group) }));
