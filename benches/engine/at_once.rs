@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     backend::{
         Acknowledged, Answer, Dispatch, Fault, FaultKind, Line, Listener, Pending, Replicas, Reply, RoundTrip,
-        Subscription, Value,
+        Subscription, Value, Way,
     },
     chance::Chance,
     engine::{
@@ -162,7 +162,7 @@ impl AtOnce {
     fn answer(&self, number: i64, dispatch: Option<&Arc<Dispatch>>) -> Answer {
         let (server, dispatch) = (Arc::clone(&self.server), dispatch.map(Arc::clone));
         Reused::new(&ANSWERS, async move {
-            if dispatch.is_some_and(|dispatch| !dispatch.leaves(ERA)) {
+            if dispatch.is_some_and(|dispatch| !dispatch.leaves(Way::over(ERA))) {
                 return Err(Fault::of(FaultKind::Withdrawn, false, "it was withdrawn before it was sent"));
             }
             server.answers();
