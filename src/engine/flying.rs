@@ -10,6 +10,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::{
@@ -111,7 +112,8 @@ impl EntryRef {
         let waker = Waker::from(Arc::clone(&self.entry));
         let cx = &mut Context::from_waker(&waker);
         let all = flights.lock().all.take();
-        let (mut landed, mut stay) = (Vec::new(), OneOrMany::None);
+        // Mostly one is answered at a time.
+        let (mut landed, mut stay) = (SmallVec::<[Landed; 1]>::new(), OneOrMany::None);
         for mut flight in all {
             match flight.reply.poll(cx) {
                 Poll::Ready(answer) => {

@@ -40,6 +40,8 @@ pub(super) fn emit(place: &EntryRef, event: LogEvent) {
             owner = holder(place).map(tracing::field::display),
             "an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex"
         ),
+        // Whoever closed the client knows that it gives all up.
+        LogEvent::GaveUpRelease(_) if place.engine.is_closed() => {}
         LogEvent::GaveUpRelease(fault) => {
             let befell = place.entry.lock().fault.clone();
             let error = error_of(fault.into(), befell, place, Op::Release);

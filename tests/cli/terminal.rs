@@ -175,7 +175,7 @@ fn a_command_before_a_pager_stops_with_it_and_before_its_lock_ends() {
     let command = waiting.command();
     let script = format!(
         "set -m; {} {command} | cat; echo stopped; read line; fg >/dev/null; echo end",
-        run(&name, "--lease 6s")
+        run(&name, "--lease 12s")
     );
     let mut terminal = Terminal::with(&script);
     terminal.shows("began");
