@@ -62,7 +62,9 @@ impl EntryRef {
 
     /// Asked right before a command leaves, on this way: whether it is still wanted.
     pub(super) fn leaves(&self, command: CommandId, way: Way) -> bool {
-        self.leaves_at(command, self.engine.clock().moment(), way)
+        let mut state = self.entry.lock();
+        // Under the mutex, as for what happens to the name: what waited for that leaves later.
+        self.with_env(self.engine.clock().moment(), Some(way), |env| state.name.leaves(command, env))
     }
 
     /// The same of one of many that leave together, by a reading for all of them.
