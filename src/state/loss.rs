@@ -58,7 +58,8 @@ impl<W, S: Share<W>> Name<W, S> {
             self.old.say(hold.number, hold.note());
         }
         let remains = if may_be_there && !ends_now { Remains::Field } else { Remains::Nothing };
-        let until = now + hold.lease();
+        // Its last lease may have been a short rest that its bound left.
+        let until = now + hold.lease().max(cx.env.settings.watchdog);
         hold.loss = Some(Box::new(Loss { cause, remains, until }));
         let owner = hold.owner;
         if hold.granted() > 0 {

@@ -173,7 +173,8 @@ async fn a_detached_hold_ends_at_its_max_hold_and_says_so() {
         end.is_none()
     })
     .await;
-    assert_eq!(lost_by(&lock.unlock().owner(&owner).await), Some(LostCause::MaxHold));
+    let answer = lock.unlock().owner(&owner).await;
+    assert_eq!(lost_by(&answer), Some(LostCause::MaxHold), "{answer:?}");
     // It is gone for good: nothing renews it.
     lock.try_lock().await.expect("answers").expect("it is free").unlock().await.expect("releases");
 }

@@ -52,6 +52,24 @@ fn a_lost_one_is_remembered_for_a_lease_and_then_let_go() {
     assert_eq!(it.unlocks("a", 1), [tell("a", Told::NotHeld)]);
 }
 
+/// Its last renewal asked for no more than the 100 ms that its bound left.
+#[test]
+fn one_that_its_bound_cut_short_is_remembered_for_a_whole_lease() {
+    let mut it = Story::new();
+    it.asks("a", 1, Wish { lease: Lease::Watchdog, max_hold: Some(10_100 * MS), patience: Patience::ForEver });
+    it.answered(2, OURS);
+    detach(&mut it, 1);
+    it.tick_at(11_000);
+    it.answered(3, RENEWED);
+    it.tick_at(11_100);
+    assert_eq!(it.ended, [End::Lost(Cause::MaxHold)]);
+    it.answered(4, FREED);
+    assert_eq!(it.wakes_at, Some(41_100));
+    it.ms = 41_099;
+    assert_eq!(attach(&mut it, 1), Some(1));
+    assert_eq!(it.unlocks("a", 1), [tell("a", Told::Lost(Cause::MaxHold))]);
+}
+
 #[test]
 fn until_then_it_says_that_it_is_lost() {
     let mut it = Story::new().held_fixed();
