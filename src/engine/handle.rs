@@ -63,7 +63,7 @@ impl Handle {
     pub(super) fn attached(&self, owner: &Owner) -> Option<Share> {
         let place = self.engine.find(self.protocol.as_ref().ok()?.key())?;
         let number = state::Owner(owner.number());
-        let (id, tenure) = place.change(|name, env, _| name.attach(number, env.now))?;
+        let (id, tenure) = place.change(|name, _, _| name.attach(number))?;
         let waiter = Tenure::new(owner.clone(), None);
         Some(Share::new(place, tenure, waiter, id))
     }

@@ -119,16 +119,16 @@ impl<W, S> Name<W, S> {
     }
 
     /// Takes the newest detached ticket of an owner back: the guard that is made of it has this id.
-    pub(crate) fn attach(&mut self, owner: Owner, now: Instant) -> Option<(Id, S)>
+    pub(crate) fn attach(&mut self, owner: Owner) -> Option<(Id, S)>
     where
         S: Clone,
     {
-        self.take_detached(owner, Guard::Kept, now).map(|(id, share)| (id, share.clone()))
+        self.take_detached(owner, Guard::Kept).map(|(id, share)| (id, share.clone()))
     }
 
     /// What an owner may unlock who has no guard: its newest detached ticket, or one whose end is under way.
     pub(crate) fn unlockable(&mut self, owner: Owner, now: Instant) -> Unlockable {
-        if let Some((id, _)) = self.take_detached(owner, Guard::Unlocked, now) {
+        if let Some((id, _)) = self.take_detached(owner, Guard::Unlocked) {
             return Unlockable::Ticket(id);
         }
         let handing = if let Tenant::HandingOver(going) = &self.tenant { Some(&going.ending) } else { None };
@@ -144,10 +144,11 @@ impl<W, S> Name<W, S> {
         Unlockable::Nothing { guards: hold.map_or(0, Hold::granted) }
     }
 
-    /// The newest detached ticket of an owner, of a live hold before a lost one. Nobody else gets it, too.
-    fn take_detached(&mut self, owner: Owner, by: Guard, now: Instant) -> Option<(Id, &S)> {
-        let live = self.tenant.hold_mut().filter(|hold| hold.over(now).is_none());
-        live.into_iter().chain(self.lost.iter_mut()).filter(|hold| hold.owner == owner).find_map(|hold| {
+    /// The newest detached ticket of an owner, of a live hold before a lost one. Nobody else gets it, too. A hold whose time is
+    /// over, and that nobody has looked at since, is as good as a lost one: the next event finds it so.
+    fn take_detached(&mut self, owner: Owner, by: Guard) -> Option<(Id, &S)> {
+        let latest = self.tenant.hold_mut();
+        latest.into_iter().chain(self.lost.iter_mut()).filter(|hold| hold.owner == owner).find_map(|hold| {
             let mut newest = hold.tickets.as_mut_slice().iter_mut().rev();
             let ticket = newest.find(|ticket| ticket.guard == Guard::Detached)?;
             ticket.guard = by;

@@ -24,9 +24,8 @@ impl World {
 
     /// What was lost and forgotten meanwhile cannot be attached to.
     pub(crate) fn attach(&mut self, p: usize, t: u8) {
-        let now = self.now_of(p);
         let process = self.process(p);
-        let attached = process.name.attach(Owner(u64::from(t) + 1), now);
+        let attached = process.name.attach(Owner(u64::from(t) + 1));
         let task = &mut process.tasks[usize::from(t)];
         task.detached.pop();
         task.guards.extend(attached.map(|(id, ())| id));

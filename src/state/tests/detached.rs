@@ -7,8 +7,7 @@ fn detach(it: &mut Story, id: u64) {
 }
 
 fn attach(it: &mut Story, owner: u64) -> Option<u64> {
-    let now = it.now();
-    it.name.attach(Owner(owner), now).map(|(id, _)| id.0 - 1_000)
+    it.name.attach(Owner(owner)).map(|(id, _)| id.0 - 1_000)
 }
 
 #[test]
@@ -76,6 +75,25 @@ fn until_then_it_says_that_it_is_lost() {
     detach(&mut it, 1);
     it.tick_at(31_000);
     assert_eq!(attach(&mut it, 1), Some(1));
+    assert_eq!(it.unlocks("a", 1), [send(3, 1, FREE), tell("a", Told::Lost(Cause::Expired))]);
+}
+
+/// Its time is over, and the runtime is late to wake us.
+#[test]
+fn one_whose_end_nobody_has_seen_says_so_to_whoever_asks_first() {
+    let over = || {
+        let mut it = Story::new().held_fixed();
+        detach(&mut it, 1);
+        it.ms = 31_000;
+        it
+    };
+    let mut it = over();
+    assert_eq!(unlockable(&mut it, 1), Unlockable::Ticket(Id(1_001)));
+    assert_eq!(it.unlocks("a", 1), [send(3, 1, FREE), tell("a", Told::Lost(Cause::Expired))]);
+    assert_eq!(unlockable(&mut it, 1), Unlockable::Nothing { guards: 0 });
+    let mut it = over();
+    assert_eq!(attach(&mut it, 1), Some(1));
+    assert!(!it.is_held(1));
     assert_eq!(it.unlocks("a", 1), [send(3, 1, FREE), tell("a", Told::Lost(Cause::Expired))]);
 }
 

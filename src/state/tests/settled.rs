@@ -57,8 +57,7 @@ fn a_ticket_that_was_given_up_stays_so_and_the_terms_of_others_stay() {
     it.on(Event::Detached { id: Id(1_001) });
     settle(&mut it, FIXED, None);
     assert_eq!(it.tick_at(11_000), [send(4, 1, Verb::Renew { lease: LEASE })], "the inner one is under the watchdog");
-    let now = it.now();
-    assert_eq!(it.name.attach(Owner(1), now).map(|(id, _)| id), Some(Id(1_001)));
+    assert_eq!(it.name.attach(Owner(1)).map(|(id, _)| id), Some(Id(1_001)));
 }
 
 #[test]
