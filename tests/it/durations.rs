@@ -172,9 +172,13 @@ async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() 
         (DAY * 365, "31536000000"),
     ];
     for (lease, told) in whole {
-        let guard = lock.lock().lease(lease).await.expect("a free lock");
+        let answer = lock.lock().lease(lease).await;
         assert_eq!(asked_lease(&proxy), told, "{lease:?}");
-        guard.unlock().await.ok();
+        // A short lease may be over before a busy machine hears that it was given.
+        assert!(answer.is_ok() || lease < LOOK, "{lease:?}: {answer:?}");
+        if let Ok(guard) = answer {
+            guard.unlock().await.ok();
+        }
     }
     for (lease, told) in whole {
         let guard = lock.lock().await.expect("a free lock");
@@ -183,7 +187,7 @@ async fn a_part_of_a_millisecond_of_a_lease_reaches_the_server_as_a_whole_one() 
         guard.unlock().await.expect("a hold of ours is released");
     }
     // The watchdog's own, first asked for and then renewed.
-    for (timeout, told) in [(MS * 99 + NS, "100"), (MS * 100 + ASKED[3], "102")] {
+    for (timeout, told) in [(MS * 1799 + NS, "1800"), (MS * 1800 + ASKED[3], "1802")] {
         let proxy = Proxy::to(&server);
         let client = Client::builder().url(proxy.url()).watchdog_timeout(timeout).connect().await.expect("connects");
         let guard = client.lock("watched").lock().await.expect("a free lock");
