@@ -13,7 +13,7 @@ use tracing::{
     Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
-    subscriber::{DefaultGuard, NoSubscriber},
+    subscriber::{DefaultGuard, Interest, NoSubscriber},
 };
 
 /// While there is only one subscriber, `tracing` asks the thread that comes by an event first whether anybody wants it,
@@ -126,6 +126,12 @@ impl Recorder {
 }
 
 impl Subscriber for Recorder {
+    /// Asked of every recorder, on the thread of whoever comes by an event first or makes a subscriber: that may be another test's,
+    /// and nobody is to work for this one there.
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         (self.asked)(metadata);
         true
