@@ -17,9 +17,13 @@ use crate::harness::{
 const MS: Duration = Duration::from_millis(1);
 /// How long a look may take on a busy machine.
 const LOOK: Duration = Duration::from_secs(10);
+/// A busy machine renews it in time.
+const WATCHDOG: Duration = Duration::from_millis(1_200);
+/// A lease, or a bound, that is waited out. It is not over before a busy machine hears that it was given.
+const SHORT: Duration = Duration::from_millis(300);
 
 async fn connect(server: &Server) -> Client {
-    Client::builder().url(server.url()).watchdog_timeout(MS * 300).connect().await.expect("connects")
+    Client::builder().url(server.url()).watchdog_timeout(WATCHDOG).connect().await.expect("connects")
 }
 
 /// The events about one lock, in order.
@@ -68,7 +72,7 @@ async fn a_contended_lock_says_so_once_and_how_long_it_waited() {
     // One tries at the server, again and again; the other stands behind it.
     let waiting = owners.clone().map(|owner| tokio::spawn(client.lock(&name).lock().owner(&owner)));
     // The holder's watchdog renews meanwhile, so the waiter's own look at the end of a lease is one more busy answer.
-    tokio::time::sleep(MS * 400).await;
+    tokio::time::sleep(WATCHDOG + MS * 100).await;
     held.unlock().await.expect("a hold of ours is released");
     for waiting in waiting {
         let guard = waiting.await.expect("no panic").expect("it became free");
@@ -81,7 +85,7 @@ async fn a_contended_lock_says_so_once_and_how_long_it_waited() {
         let steps: Vec<_> = said.iter().map(|said| &*said.what).collect();
         assert_eq!(steps, ["acquire", "contended", "acquired", "released"]);
         assert!(said.iter().all(|said| said.level == Level::DEBUG));
-        assert!(milliseconds(&said[2], "waited_ms") >= 380, "{said:?}");
+        assert!(milliseconds(&said[2], "waited_ms") >= WATCHDOG.as_millis(), "{said:?}");
     }
     // An answer of "somebody else has it" is a contended acquisition too, and has no other event.
     let held = holder.lock(&name).lock().await.expect("free again");
@@ -116,8 +120,8 @@ async fn every_loss_is_one_warning_with_its_cause_and_how_long_it_was_held() {
     let client = connect(server).await;
     let [expired, gone, forced, bounded, closed] = [(); 5].map(|()| unique_name());
     let mut guards = Vec::new();
-    guards.push((client.lock(&expired).lock().lease(MS * 50).await.expect("a free lock"), LostCause::Expired));
-    guards.push((client.lock(&bounded).lock().max_hold(MS * 50).await.expect("a free lock"), LostCause::MaxHold));
+    guards.push((client.lock(&expired).lock().lease(SHORT).await.expect("a free lock"), LostCause::Expired));
+    guards.push((client.lock(&bounded).lock().max_hold(SHORT).await.expect("a free lock"), LostCause::MaxHold));
     guards.push((client.lock(&gone).lock().await.expect("a free lock"), LostCause::Gone));
     guards.push((client.lock(&forced).lock().await.expect("a free lock"), LostCause::Forced));
     let _: () = redis::AsyncCommands::del(&mut server.async_connection().await, &gone).await.expect("DEL answers");
@@ -151,7 +155,7 @@ async fn a_detached_hold_that_ends_with_its_fixed_lease_is_no_warning() {
     let [planned, renewed] = [(); 2].map(|()| unique_name());
     let lock = client.lock(&planned);
     let asked = Instant::now();
-    let guard = lock.lock().lease(MS * 50).await.expect("a free lock");
+    let guard = lock.lock().lease(SHORT).await.expect("a free lock");
     let answered = asked.elapsed();
     let owner = guard.detach();
     eventually_async(LOOK, async || story(&traces, &planned).len() == 2).await;
@@ -161,7 +165,7 @@ async fn a_detached_hold_that_ends_with_its_fixed_lease_is_no_warning() {
     assert_eq!(ended.field("owner"), owner.to_string());
     // It is over that long after it was asked for, and held from the answer on.
     let held = milliseconds(ended, "held_ms");
-    assert!(held + answered.as_millis() >= 40 && held < LOOK.as_millis(), "{held} ms, {answered:?}");
+    assert!(held + answered.as_millis() >= 290 && held < LOOK.as_millis(), "{held} ms, {answered:?}");
     // Whoever asks is told all the same.
     let error = lock.unlock().owner(&owner).await.expect_err("it is over");
     assert_eq!(error.to_string(), format!("lock \"{planned}\" was lost: its lease is over"));
@@ -180,9 +184,9 @@ async fn on_a_good_path_nothing_is_above_debug_and_every_hold_has_its_end() {
     for name in &names {
         let lock = client.lock(name);
         let outer = lock.lock().await.expect("a free lock");
-        let inner = lock.try_lock().wait(MS).await.expect("ours").expect("ours");
+        let inner = lock.try_lock().wait(LOOK).await.expect("ours").expect("ours");
         inner.unlock().await.expect("a nested hold");
-        outer.extend(MS * 500).await.expect("a live hold");
+        outer.extend(WATCHDOG * 2).await.expect("a live hold");
         outer.unlock().await.expect("a hold of ours is released");
         // Passed on between two tasks, handed over to a fixed lease, dropped, detached.
         let holders = [client.mutex(name).lock(), client.mutex(name).lock().lease(LOOK), client.mutex(name).lock()];
@@ -223,7 +227,7 @@ async fn a_name_is_shown_escaped_and_short_by_every_event() {
         eventually_async(LOOK, async || story(&traces, &shown).contains(&"renewed".to_owned())).await;
         outer.unlock().await.expect("a nested hold");
         inner.unlock().await.expect("a hold of ours is released");
-        let lost = lock.lock().lease(MS * 30).await.expect("free again");
+        let lost = lock.lock().lease(SHORT).await.expect("free again");
         lost.lost().await;
         let forced = client.mutex(&name).lock().await.expect("free again");
         assert!(lock.force_unlock().await.expect("the server answers"));
