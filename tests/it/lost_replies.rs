@@ -25,7 +25,7 @@ use crate::{
 /// What must come comes within this.
 const SOON: Duration = Duration::from_secs(10);
 /// After this a command counts as unanswered.
-const COMMAND: Duration = Duration::from_millis(300);
+const COMMAND: Duration = Duration::from_millis(800);
 /// So many round trips of a link that came back may pass until what was given up is gone.
 const ROUND_TRIPS: usize = 2;
 
