@@ -92,16 +92,18 @@ async fn a_shard_that_stands_still_costs_the_others_nothing_and_its_holders_are_
     assert!(took < bound, "refused after {took:?}, where it was {bound:?} at most");
     println!("p50 and p99 {before:?} before, {during:?} with a shard that stands still");
     assert!(during.0 < before.0 * 2, "half: {before:?} before, {during:?} now");
-    let bound = lag.added_to(before.1 * 2 + NOISE);
+    let late = lag.added_to(Duration::ZERO);
+    let bound = before.1 * 2 + NOISE + late;
     assert!(during.1 < bound, "all but one in a hundred: {before:?} before, {during:?} now, {bound:?} at most");
-    assert!(told < WATCHDOG + SLACK, "told after {told:?}");
+    assert!(told < WATCHDOG + SLACK + late, "told after {told:?}, {late:?}");
     // Theirs were renewed meanwhile, for longer than they would last, and are released and waited for.
     assert!(frozen.elapsed() > WATCHDOG * 2);
     assert!(elsewhere.iter().all(|guard| guard.is_held()) && theirs_there.is_held());
-    let freed = Instant::now();
+    let (lag, freed) = (Lag::watch(), Instant::now());
     theirs_there.unlock().await.expect("it is held");
     let entered = timeout(SOON, waiter).await.expect("it is woken").expect("no panic");
-    assert!(freed.elapsed() < SLACK, "after {:?}", freed.elapsed());
+    let took = freed.elapsed();
+    assert!(took < lag.added_to(SLACK), "after {took:?}");
     entered.unlock().await.expect("it is held");
 
     cluster.thaw("node0");
