@@ -24,8 +24,8 @@ use crate::{
 
 /// What must come comes within this.
 const SOON: Duration = Duration::from_secs(10);
-/// What is dropped is gone by then; two round trips take a hundredth of it.
-const GONE: Duration = Duration::from_secs(1);
+/// What is dropped is gone by then; two round trips take a hundredth of it, and what was sent in vain is sent again later.
+const GONE: Duration = Duration::from_millis(2_500);
 /// No acquisition here takes more polls.
 const POLLS: usize = 50;
 
