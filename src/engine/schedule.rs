@@ -1,7 +1,8 @@
 //! When each entry has to be looked at: the driver's list of instants. What is to be seen there, and done, is not known here.
 
 use std::{
-    collections::BTreeMap,
+    cmp::Ordering as Order,
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -16,14 +17,39 @@ use crate::state::Instant;
 /// When each entry has to be looked at: each stands in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    instants: Mutex<BTreeMap<Standing, Arc<Entry>>>,
+    instants: Mutex<BTreeSet<Standing>>,
     /// There is something to look at before all that was known.
     pub(super) sooner: Notify,
     ended: AtomicBool,
 }
 
-/// Of those that are looked at together the oldest entry is first.
-type Standing = (Instant, u64);
+/// An entry and when it is looked at. Of those that are looked at together the oldest is first.
+#[derive(Debug)]
+struct Standing {
+    at: Instant,
+    entry: Arc<Entry>,
+}
+
+impl Ord for Standing {
+    fn cmp(&self, other: &Self) -> Order {
+        // Mostly the instants say it, and no entry has to be read.
+        self.at.cmp(&other.at).then_with(|| self.entry.number.cmp(&other.entry.number))
+    }
+}
+
+impl PartialOrd for Standing {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Standing {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Standing {}
 
 impl Schedule {
     /// The entry is looked at then, unless it is looked at sooner.
@@ -37,9 +63,14 @@ impl Schedule {
         if before.is_some_and(|before| before <= at) || self.has_ended() {
             return;
         }
-        let first = instants.first_key_value().is_none_or(|(&(first, _), _)| at < first);
-        let known = before.and_then(|before| instants.remove(&(before, entry.number)));
-        instants.insert((at, entry.number), known.unwrap_or_else(|| Arc::clone(entry)));
+        let first = instants.first().is_none_or(|first| at < first.at);
+        let mut standing = Standing { at, entry: Arc::clone(entry) };
+        if let Some(before) = before {
+            standing.at = before;
+            instants.remove(&standing);
+            standing.at = at;
+        }
+        instants.insert(standing);
         entry.scheduled.set(Some(at));
         drop(instants);
         if first {
@@ -48,12 +79,13 @@ impl Schedule {
     }
 
     /// It is not looked at any more.
-    pub(super) fn remove(&self, entry: &Entry) {
+    pub(super) fn remove(&self, entry: &Arc<Entry>) {
         let mut instants = self.lock();
-        let known = entry.scheduled.get().and_then(|at| instants.remove(&(at, entry.number)));
+        if let Some(at) = entry.scheduled.get() {
+            // Whoever asks for this has it, too: it is not the last that is dropped here.
+            instants.remove(&Standing { at, entry: Arc::clone(entry) });
+        }
         entry.scheduled.set(None);
-        drop(instants);
-        drop(known);
     }
 
     /// Ends the driver, which leaves nothing to look at.
@@ -81,10 +113,11 @@ impl Schedule {
 
     /// The same for so many of them.
     pub(super) fn take_first(&self, count: usize, until: Instant) -> Vec<Arc<Entry>> {
-        let mut taken = Vec::new();
+        // Mostly there are as many, where so many are asked for.
+        let mut taken = Vec::with_capacity(if count == usize::MAX { 0 } else { count });
         let mut instants = self.lock();
-        while let Some(first) = instants.first_entry().filter(|first| taken.len() < count && first.key().0 <= until) {
-            let entry = first.remove();
+        while taken.len() < count && instants.first().is_some_and(|first| first.at <= until) {
+            let Some(Standing { entry, .. }) = instants.pop_first() else { break };
             entry.scheduled.set(None);
             taken.push(entry);
         }
@@ -94,19 +127,20 @@ impl Schedule {
     /// The first of those that are looked at by then. They stay where they are.
     pub(super) fn first(&self, count: usize, until: Instant) -> Vec<Arc<Entry>> {
         let instants = self.lock();
-        instants.range(..=(until, u64::MAX)).take(count).map(|(_, entry)| Arc::clone(entry)).collect()
+        let by_then = instants.iter().take(count).take_while(|standing| standing.at <= until);
+        by_then.map(|standing| Arc::clone(&standing.entry)).collect()
     }
 
     /// When so many of them will have been looked at.
     pub(super) fn by(&self, count: usize) -> Option<Instant> {
-        self.lock().keys().nth(count - 1).map(|&(at, _)| at)
+        self.lock().iter().nth(count - 1).map(|standing| standing.at)
     }
 
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Standing, Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Standing>> {
         self.instants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
