@@ -1,6 +1,7 @@
 //! Commands of a name that were sent and not answered: a list, and whether somebody polls them. How that is done is in `flying.rs`.
 
 use std::{
+    iter::successors,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::replying::Replying;
 use crate::{
     backend::{Dispatch, Fault},
-    state::{Answer, CommandId, OneOrMany, ThinVec},
+    state::{Answer, CommandId, ThinVec},
 };
 
 /// Nobody polls them, and none was woken.
@@ -35,8 +36,7 @@ pub(super) struct Polling(AtomicU8);
 
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// Few names have one at a time, which takes no room where there is none.
-    pub(super) all: OneOrMany<Box<Flight>>,
+    pub(super) all: List,
     /// They are out of the list while they are polled: these are to be withdrawn once they are back.
     pub(super) withdrawn: ThinVec<CommandId>,
 }
@@ -63,6 +63,80 @@ pub(super) struct Flight {
     /// What was sent is waited for though the client was dropped.
     #[expect(dead_code, reason = "it is kept, and never looked at")]
     pub(super) client: Arc<dyn Send + Sync>,
+    /// What was sent after it.
+    pub(super) next: List,
+}
+
+/// Few names have any at a time, and then mostly one: a word where there is none, and no piece of memory but their own.
+#[derive(Default)]
+pub(super) struct List(Option<Box<Flight>>);
+
+impl List {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Flight> {
+        successors(self.0.as_deref(), |flight| flight.next.0.as_deref())
+    }
+
+    /// The first for which it is true.
+    pub(super) fn find(&mut self, is_it: impl Fn(&Flight) -> bool) -> Option<&mut Flight> {
+        let mut at = self.0.as_deref_mut();
+        while let Some(flight) = at {
+            if is_it(flight) {
+                return Some(flight);
+            }
+            at = flight.next.0.as_deref_mut();
+        }
+        None
+    }
+
+    /// Puts these behind all others.
+    pub(super) fn append(&mut self, mut last: Self) {
+        let mut at = &mut self.0;
+        while let Some(flight) = at {
+            at = &mut flight.next.0;
+        }
+        *at = last.0.take();
+    }
+
+    pub(super) fn push(&mut self, flight: Flight) {
+        self.append(Self(Some(Box::new(flight))));
+    }
+
+    /// Takes out each for which it is true; the others stay in their order.
+    pub(super) fn take_where(&mut self, mut is_it: impl FnMut(&mut Flight) -> bool) {
+        let mut at = &mut self.0;
+        while let Some(mut flight) = at.take() {
+            if is_it(&mut flight) {
+                *at = flight.next.0.take();
+            } else {
+                at = &mut at.insert(flight).next.0;
+            }
+        }
+    }
+
+    /// Takes out the first for which it is true; the others stay in their order.
+    fn take_first(&mut self, is_it: impl Fn(&Flight) -> bool) -> Option<Box<Flight>> {
+        let mut at = &mut self.0;
+        while at.as_ref().is_some_and(|flight| !is_it(flight)) {
+            at = &mut at.as_mut()?.next.0;
+        }
+        let mut taken = at.take()?;
+        *at = taken.next.0.take();
+        Some(taken)
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // One after the other, however many there are.
+        let mut next = self.0.take();
+        while let Some(mut flight) = next {
+            next = flight.next.0.take();
+        }
+    }
 }
 
 /// A try that was sent.
@@ -76,7 +150,7 @@ pub(super) struct Tried {
 impl UnderWay {
     /// The first of those that were given up, where there are too many to wait for them all.
     pub(super) fn one_too_many(&mut self) -> Option<Flight> {
-        let given_up = self.all.as_slice().iter().filter(|flight| flight.given_up).count();
+        let given_up = self.all.iter().filter(|flight| flight.given_up).count();
         if given_up <= GIVEN_UP {
             return None;
         }

@@ -6,6 +6,7 @@
 //! (it may wake itself until something else runs), it gets a task after all.
 
 use std::{
+    mem,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -18,13 +19,13 @@ use super::{
     distance::Distance,
     entry::{Client, Entry, Event},
     entry_ref::EntryRef,
-    flights::{Flight, Landed, Sending, TryOver},
+    flights::{Flight, Landed, List, Sending, TryOver},
     replying::Replying,
     shared::Engine,
 };
 use crate::{
     backend::{Fault, FaultKind},
-    state::{self, Answer, CommandId, OneOrMany, Published},
+    state::{self, Answer, CommandId, Published},
 };
 
 impl EntryRef {
@@ -46,8 +47,8 @@ impl EntryRef {
             }
         }
         let client = Arc::clone(&self.engine) as Arc<dyn Send + Sync>;
-        let flight = Flight { command, dispatch, reply, sent, tried, given_up: false, client };
-        flights.lock().all.push(Box::new(flight));
+        let flight = Flight { command, dispatch, reply, sent, tried, given_up: false, client, next: List::default() };
+        flights.lock().all.push(flight);
         if first {
             self.slept();
         } else if begins {
@@ -62,8 +63,7 @@ impl EntryRef {
     /// What was not sent is not sent any more.
     pub(super) fn withdraw(&self, command: CommandId) {
         let mut under_way = self.entry.flights.lock();
-        let mut all = under_way.all.as_mut_slice().iter_mut();
-        let Some(flight) = all.find(|flight| flight.command == command) else {
+        let Some(flight) = under_way.all.find(|flight| flight.command == command) else {
             if !self.entry.polling.is_asleep() {
                 under_way.withdrawn.push(command);
             }
@@ -111,21 +111,18 @@ impl EntryRef {
         let flights = &self.entry.flights;
         let waker = Waker::from(Arc::clone(&self.entry));
         let cx = &mut Context::from_waker(&waker);
-        let all = flights.lock().all.take();
+        let mut all = mem::take(&mut flights.lock().all);
         // Mostly one is answered at a time.
-        let (mut landed, mut stay) = (SmallVec::<[Landed; 1]>::new(), OneOrMany::None);
-        for mut flight in all {
-            match flight.reply.poll(cx) {
-                Poll::Ready(answer) => {
-                    landed.push(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
-                }
-                Poll::Pending => stay.push(flight),
-            }
-        }
+        let mut landed = SmallVec::<[Landed; 1]>::new();
+        all.take_where(|flight| {
+            let Poll::Ready(answer) = flight.reply.poll(cx) else { return false };
+            landed.push(Landed { command: flight.command, answer, tried: flight.tried, sent: flight.sent });
+            true
+        });
         let withdrawn = {
             let mut under_way = flights.lock();
-            under_way.all.take().for_each(|later| stay.push(later));
-            under_way.all = stay;
+            all.append(mem::take(&mut under_way.all));
+            under_way.all = all;
             under_way.withdrawn.take()
         };
         self.slept();
