@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::{Fault, Subscription},
-    state::{self, Expired, HoldNumber, Instant, Shape, Succession, ThinVec},
+    state::{self, Expired, HoldNumber, Instant, Shape, Succession},
 };
 
 pub(super) type Name = state::Name<Arc<Tenure>, Arc<Tenure>>;
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     /// In the order in which the client's entries were made.
     pub(super) number: u64,
     pub(crate) protocol: Arc<dyn Protocol>,
-    client: Weak<dyn Client>,
+    client: Arc<ClientRef>,
     pub(super) shape: Shape,
     state: Mutex<State>,
     /// When the driver looks at it.
@@ -47,33 +47,32 @@ pub(crate) struct Entry {
 /// What is behind the mutex.
 pub(super) struct State {
     pub(super) name: Name,
-    /// What is to be done, once whoever performs comes to it.
-    pub(super) outbox: ThinVec<Effect>,
     /// Somebody does what was decided: in order, so one at a time.
     pub(super) performing: bool,
     /// Taken out of the registry: look the name up again.
     pub(super) dead: bool,
-    pub(super) listening: Listening,
-    /// Its old copies among those of all names.
-    pub(super) watches: Watches,
-    /// What befell this name last, in words.
-    pub(super) fault: Option<Box<Fault>>,
     /// Of guards that are dropped at once there is nothing more to say.
     pub(super) dropped_at_once_told: bool,
+    /// What most names never have: a word is all that costs. Once there was some of it its room is kept.
+    seldom: Option<Box<Seldom>>,
+}
+
+/// What few names have beside their state.
+#[derive(Default)]
+pub(super) struct Seldom {
+    /// What is to be done, once whoever performs comes to it.
+    pub(super) outbox: Vec<Effect>,
+    pub(super) listening: Listening,
+    /// Its old copies among those of all names.
+    pub(super) watches: Vec<Watch>,
+    /// What befell this name last, in words.
+    fault: Option<Box<Fault>>,
 }
 
 impl Entry {
-    pub(super) fn new(number: u64, client: Weak<dyn Client>, era: u64, protocol: Arc<dyn Protocol>) -> Self {
-        let state = State {
-            name: Name::default(),
-            outbox: ThinVec::default(),
-            performing: false,
-            dead: false,
-            listening: Listening::default(),
-            watches: Watches::default(),
-            fault: None,
-            dropped_at_once_told: false,
-        };
+    pub(super) fn new(number: u64, client: Arc<ClientRef>, era: u64, protocol: Arc<dyn Protocol>) -> Self {
+        let state =
+            State { name: Name::default(), performing: false, dead: false, dropped_at_once_told: false, seldom: None };
         let shape = shape(&*protocol);
         Self {
             number,
@@ -90,7 +89,7 @@ impl Entry {
 
     #[cfg(test)]
     pub(super) fn client(&self) -> Option<Arc<dyn Client>> {
-        self.client.upgrade()
+        self.client.0.upgrade()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -115,12 +114,33 @@ fn shape(protocol: &dyn Protocol) -> Shape {
 }
 
 impl State {
+    pub(super) fn seldom(&mut self) -> &mut Seldom {
+        self.seldom.get_or_insert_default()
+    }
+
+    /// What there is of that.
+    pub(super) fn had_seldom(&mut self) -> Option<&mut Seldom> {
+        self.seldom.as_deref_mut()
+    }
+
+    /// What befell this name last, in words.
+    pub(super) fn fault(&self) -> Option<Box<Fault>> {
+        self.seldom.as_ref()?.fault.clone()
+    }
+
+    /// It is of no use any more.
+    pub(super) fn forgets_fault(&mut self) {
+        if let Some(seldom) = &mut self.seldom {
+            seldom.fault = None;
+        }
+    }
+
     /// There was no answer: what that is to the name, and in words for whoever is told of it.
     pub(super) fn befalls(&mut self, fault: Fault) -> state::Fault {
         let told = fault_of(&fault);
         // What nobody wanted any more says nothing of what was in the way.
         if told.kind != state::FaultKind::Withdrawn {
-            self.fault = Some(Box::new(fault));
+            self.seldom().fault = Some(Box::new(fault));
         }
         told
     }
@@ -151,12 +171,6 @@ pub(super) struct Listening {
 /// One number that is watched for, and until when.
 pub(super) type Watch = (Instant, HoldNumber);
 
-/// Those of one name that have a place in the list of all: most names never have any.
-#[derive(Default)]
-pub(super) struct Watches(
-    #[expect(clippy::box_collection, reason = "a word where there is none")] pub(super) Option<Box<Vec<Watch>>>,
-);
-
 /// An entry as the registry knows it: by its key, of which it has the only copy.
 pub(super) struct ByKey(pub(super) Arc<Entry>);
 
@@ -181,6 +195,9 @@ impl PartialEq for ByKey {
 
 impl Eq for ByKey {}
 
+/// Whose names they are, once for all of them: each has a word for it.
+pub(super) struct ClientRef(pub(super) Weak<dyn Client>);
+
 /// Whose name it is.
 pub(super) trait Client: Send + Sync {
     /// Something that was sent for this name is to be looked at.
@@ -194,7 +211,7 @@ pub(super) trait Client: Send + Sync {
 impl Wake for Entry {
     fn wake(self: Arc<Self>) {
         if self.polling.begin()
-            && let Some(client) = self.client.upgrade()
+            && let Some(client) = self.client.0.upgrade()
         {
             client.woken(self);
         }

@@ -15,7 +15,8 @@ use crate::{
 impl EntryRef {
     pub(super) fn listen(&self) {
         let number = {
-            let listening = &mut self.entry.lock().listening;
+            let mut state = self.entry.lock();
+            let listening = &mut state.seldom().listening;
             listening.number = listening.number.wrapping_add(1);
             listening.number
         };
@@ -23,13 +24,14 @@ impl EntryRef {
         let protocol = &self.entry.protocol;
         let listener = Arc::new(EntryListener { engine, entry, number });
         let subscription = self.engine.line().subscribe(protocol.key(), protocol.channel(), listener);
-        let before = self.entry.lock().listening.subscription.replace(Box::new(subscription));
+        let before = self.entry.lock().seldom().listening.subscription.replace(Box::new(subscription));
         drop(before);
     }
 
     pub(super) fn unlisten(&self) {
         let subscription = {
-            let listening = &mut self.entry.lock().listening;
+            let mut state = self.entry.lock();
+            let listening = &mut state.seldom().listening;
             listening.number = listening.number.wrapping_add(1);
             listening.subscription.take()
         };
@@ -58,7 +60,7 @@ impl Listener for EntryListener {
         };
         let place = EntryRef { engine, entry };
         place.perform_after(|state, env, effects| {
-            if state.listening.number == self.number {
+            if state.seldom().listening.number == self.number {
                 state.name.on(Event::Heard(heard), env, effects);
             }
         });

@@ -43,7 +43,7 @@ pub(super) fn emit(place: &EntryRef, event: LogEvent) {
         // Whoever closed the client knows that it gives all up.
         LogEvent::GaveUpRelease(_) if place.engine.is_closed() => {}
         LogEvent::GaveUpRelease(fault) => {
-            let befell = place.entry.lock().fault.clone();
+            let befell = place.entry.lock().fault();
             let error = error_of(fault.into(), befell, place, Op::Release);
             tracing::warn!(%lock, %error, "a release was given up: its lease ends the hold");
         }

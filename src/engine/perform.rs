@@ -66,9 +66,9 @@ impl EntryRef {
         // Under the mutex: for a name no time comes before another that it knows.
         let moment = self.engine.clock().moment();
         if state.performing {
-            let mut outbox = state.outbox.take();
+            let mut outbox = mem::take(&mut state.seldom().outbox);
             let out = self.with_env(moment, None, |env| change(&mut state, env, &mut outbox));
-            state.outbox = outbox.into();
+            state.seldom().outbox = outbox;
             return out;
         }
         let mut effects = spare();
@@ -99,7 +99,7 @@ impl EntryRef {
         for effect in effects.drain(..others.unwrap_or(effects.len())) {
             match effect {
                 Effect::Tell(waiter, answer) => {
-                    let fault = if let Told::Failed(_) = answer { state.fault.clone() } else { None };
+                    let fault = if let Told::Failed(_) = answer { state.fault() } else { None };
                     told.tell(waiter, Answered { told: answer, fault });
                 }
                 Effect::Ended(share, end) => told.ended(share, end),
@@ -119,7 +119,9 @@ impl EntryRef {
             }
             let mut state = self.entry.lock();
             // Mostly there is none ever.
-            effects.append(&mut state.outbox.take());
+            if let Some(seldom) = state.had_seldom() {
+                effects.append(&mut seldom.outbox);
+            }
             if round.landed.is_empty() {
                 if effects.is_empty() {
                     state.performing = false;
@@ -160,7 +162,7 @@ impl EntryRef {
             Effect::Withdraw(command) => self.withdraw(command),
             Effect::Tell(waiter, told) => {
                 let failed = matches!(told, Told::Failed(_));
-                let fault = if failed { self.entry.lock().fault.clone() } else { None };
+                let fault = if failed { self.entry.lock().fault() } else { None };
                 round.told.tell(waiter, Answered { told, fault });
             }
             Effect::Call(_, tenure) => {
@@ -195,7 +197,7 @@ impl EntryRef {
             self.engine.settled.notify_waiters();
         }
         if state.name.is_done() {
-            state.fault = None;
+            state.forgets_fault();
             if !state.dead {
                 let now = instant(moment.date, moment.slept);
                 let at = state.name.remembers_until(self.engine.state_settings()).unwrap_or(now);

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -28,12 +29,12 @@ pub(super) struct CrowdedOut {
 impl Watched {
     /// Makes the list say what this name watches for now, and tells who has to go for that. Under the entry's mutex.
     pub(super) fn follow(&self, state: &mut State, entry: &Arc<Entry>) -> Vec<CrowdedOut> {
-        let (name, mine) = (&state.name, &mut state.watches.0);
-        if mine.is_none() && name.old.is_empty() {
+        let watches_any = state.had_seldom().is_some_and(|seldom| !seldom.watches.is_empty());
+        if !watches_any && state.name.old.is_empty() {
             return Vec::new();
         }
-        let now: Vec<Watch> = name.old.watched().collect();
-        let before = mine.take().map(|mine| *mine).unwrap_or_default();
+        let now: Vec<Watch> = state.name.old.watched().collect();
+        let before = mem::take(&mut state.seldom().watches);
         let mut crowded_out = Vec::new();
         if before != now {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +46,7 @@ impl Watched {
                 crowded_out.push(CrowdedOut { entry, number });
             }
         }
-        *mine = Some(Box::new(now)).filter(|now| !now.is_empty());
+        state.seldom().watches = now;
         crowded_out
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak, atomic::Ordering};
 
 use super::{
     Protocol,
-    entry::{ByKey, Client, Entry, Event, State},
+    entry::{ByKey, Client, ClientRef, Entry, Event, State},
     entry_ref::EntryRef,
     kinds::{in_use_as_another, in_use_with_other_options},
     shared::Engine,
@@ -24,8 +24,12 @@ impl Engine {
             return place;
         }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let client: Weak<dyn Client> = Arc::<Self>::downgrade(self);
-        let made = Arc::new(Entry::new(number, client, self.line().era(protocol.key()), Arc::clone(protocol)));
+        let client = self.of_entries.get_or_init(|| {
+            let client: Weak<dyn Client> = Arc::<Self>::downgrade(self);
+            Arc::new(ClientRef(client))
+        });
+        let made =
+            Arc::new(Entry::new(number, Arc::clone(client), self.line().era(protocol.key()), Arc::clone(protocol)));
         // Another may have made one meanwhile: that one stays.
         let entry = Arc::clone(&self.entries.entry(ByKey(made)).or_default().key().0);
         let place = EntryRef { engine: Arc::clone(self), entry };

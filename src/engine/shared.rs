@@ -24,7 +24,7 @@ use super::{
     clock::Moment,
     compact_instant::{CompactInstant, instant, millis, nanos},
     dropped_at_once::DroppedAtOnce,
-    entry::{ByKey, Entry},
+    entry::{ByKey, ClientRef, Entry},
     home::Home,
     queued::Queued,
     reap::Watched,
@@ -57,6 +57,8 @@ pub(crate) struct Engine {
     pub(super) alarm: OnceLock<Alarms>,
     chance: Chance,
     pub(super) entries: DashMap<ByKey, ()>,
+    /// What they know this client by, once there is one.
+    pub(super) of_entries: OnceLock<Arc<ClientRef>>,
     /// Entries that were made so far.
     pub(super) made: AtomicU64,
     schedule: Arc<Schedule>,
@@ -99,6 +101,7 @@ impl Engine {
             alarm: OnceLock::new(),
             chance,
             entries: DashMap::new(),
+            of_entries: OnceLock::new(),
             made: AtomicU64::new(0),
             schedule: Arc::default(),
             numbers: AtomicU64::new(1),
