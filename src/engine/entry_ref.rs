@@ -122,6 +122,11 @@ struct Seen<'a> {
     way: Option<Way>,
 }
 
+/// As much of a number that is counted up with each link as a name keeps: no process ever has more of them.
+fn low(number: u64) -> u32 {
+    number as u32
+}
+
 impl Seen<'_> {
     fn line(&self) -> &dyn Line {
         self.place.engine.line()
@@ -134,11 +139,11 @@ impl Seen<'_> {
 
 impl Server for Seen<'_> {
     fn link(&self) -> Link {
-        Link(self.way.map_or_else(|| self.line().link(self.key()), |way| way.link))
+        Link(low(self.way.map_or_else(|| self.line().link(self.key()), |way| way.link)))
     }
 
     fn era(&self) -> Era {
-        Era(self.way.map_or_else(|| self.line().era(self.key()), |way| way.era))
+        Era(low(self.way.map_or_else(|| self.line().era(self.key()), |way| way.era)))
     }
 
     fn last_answer(&self) -> Instant {

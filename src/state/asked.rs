@@ -6,7 +6,7 @@ use super::{
     deadline::Instant,
     id::{HoldNumber, Owner},
     name::Name,
-    parts::{contender::Stage, raising::Renewal, tenant::Tenant},
+    parts::{contender::Stage, tenant::Tenant},
 };
 
 impl<W, S> Name<W, S> {
@@ -42,12 +42,12 @@ impl<W, S> Name<W, S> {
                 matches!(contender.stage, Stage::Sleeping { .. } | Stage::Gated { .. } | Stage::Called { .. })
             }
             Tenant::Hold(hold) => {
-                let renews = matches!(hold.renewal, Renewal::Sent(_)) || !hold.extensions.is_empty();
-                !renews && !hold.probe && hold.counting.as_ref().is_none_or(|counting| counting.is_quiet())
+                let renews = hold.renewal.sent().is_some() || !hold.extensions().is_empty();
+                !renews && !hold.probe && hold.counted().is_none_or(|counting| counting.is_quiet())
             }
             Tenant::HandingOver(_) => false,
         };
-        tenant && self.releases.is_empty() && !self.old.holds_back() && self.forcing.is_empty()
+        tenant && self.releases.is_empty() && !self.old.holds_back() && self.releases.forced().is_empty()
     }
 
     /// The number and the tickets of the live hold.

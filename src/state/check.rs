@@ -13,13 +13,13 @@ impl<W, S: Share<W>> Name<W, S> {
         let must = |is_so: bool, what| if is_so { Ok(()) } else { Err(what) };
         must(!self.is_stuck(), "somebody waits and nobody tries or holds")?;
         must(!self.listens_for_nobody(), "subscribed for nobody")?;
-        let remembered = self.lost.iter().all(|hold| hold.granted() > 0 && hold.loss.is_some());
+        let remembered = self.lost.iter().all(|hold| hold.granted() > 0 && hold.loss().is_some());
         must(remembered, "a lost hold without tickets")?;
         match &self.tenant {
             Tenant::Nobody => {}
             Tenant::Hold(hold) => {
                 must(hold.count() > 0, "a hold without tickets")?;
-                must(hold.loss.is_none(), "a live hold that is lost")?;
+                must(hold.loss().is_none(), "a live hold that is lost")?;
                 let in_time = |ticket: &Ticket| hold.taken <= ticket.given;
                 must(hold.tickets.as_slice().iter().all(in_time), "a turn that began before it was given")?;
                 must(!self.is_released(hold.number), "a live hold is being released")?;

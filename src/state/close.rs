@@ -38,7 +38,7 @@ impl<W, S: Share<W>> Name<W, S> {
     /// Nobody works under a hold that was offered and not taken, or while there are others missing.
     fn leave_untaken(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.is_unused()) else { return };
-        let nested = hold.counting.as_mut().map(|counting| counting.take_nested().collect::<Vec<_>>());
+        let nested = hold.counted_mut().map(|counting| counting.take_nested().collect::<Vec<_>>());
         nested.into_iter().flatten().for_each(|who| cx.fail(who.waiter, Failure::Closed));
         self.end_hold(None, None, cx);
     }

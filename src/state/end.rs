@@ -56,7 +56,7 @@ impl<W, S: Share<W>> Name<W, S> {
         cx.ended(hold.share.clone(), End::Over, said);
         let told = hold.told();
         tell_of_count(hold, cx);
-        let extensions = hold.extensions.take();
+        let extensions = hold.take_extensions();
         let (turn, mut next) = self.next_owner(cx);
         let Tenant::Hold(hold) = &mut self.tenant else { return };
         // It stays where it is.
@@ -125,11 +125,11 @@ fn pass<W, S: Share<W>>(hold: &mut Hold<W, S>, next: Waiting<W>, cx: &mut Cx<'_,
 /// Those are told who wait for something of a hold that is over by the will of its owner.
 pub(crate) fn tell_of_end<W, S>(hold: &mut Hold<W, S>, cx: &mut Cx<'_, '_, W, S>) {
     tell_of_count(hold, cx);
-    hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
+    hold.take_extensions().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
 }
 
 fn tell_of_count<W, S>(hold: &mut Hold<W, S>, cx: &mut Cx<'_, '_, W, S>) {
-    if let Some(counting) = &mut hold.counting {
+    if let Some(counting) = hold.counted_mut() {
         counting.take_waiters().into_iter().for_each(|(waiter, left)| cx.tell(waiter, Told::StillHeld(left)));
     }
 }

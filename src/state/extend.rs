@@ -27,7 +27,7 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn extend(&mut self, id: Id, lease: Duration, beyond: Beyond, waiter: W, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut().filter(|hold| hold.has(id)) else {
-            let lost = self.lost.iter().find(|hold| hold.has(id)).and_then(|hold| hold.loss.as_ref());
+            let lost = self.lost.iter().find(|hold| hold.has(id)).and_then(|hold| hold.loss());
             return cx.tell(waiter, lost.map_or(Told::NotHeld, |loss| Told::Lost(loss.cause)));
         };
         let fits = |request: &LeaseRequest| beyond == Beyond::Cut || !request.cut;
@@ -35,7 +35,7 @@ impl<W, S: Share<W>> Name<W, S> {
             return cx.fail(waiter, Failure::BeyondBound);
         };
         let command = cx.renew(hold.number, request.lease, Raises::Longer { since: now });
-        hold.extensions.push(Extension { command, request, again: false, waiter });
+        hold.extends(Extension { command, request, again: false, waiter });
     }
 
     /// Nobody waits for this extension any more: what may come of it is on the server alone.
@@ -46,7 +46,7 @@ impl<W, S: Share<W>> Name<W, S> {
         effects: &mut Vec<Effect<W, S>>,
     ) {
         let Some(hold) = self.tenant.hold_mut() else { return };
-        if let Some(extension) = hold.extensions.take_first(|extension| is_it(&extension.waiter)) {
+        if let Some(extension) = hold.take_extension(|extension| is_it(&extension.waiter)) {
             Cx::new(env, effects).withdraw(extension.command);
         }
     }
@@ -60,7 +60,7 @@ impl<W, S: Share<W>> Name<W, S> {
     ) -> bool {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return false };
-        let Some(extension) = hold.extensions.take_first(|extension| extension.command == command) else {
+        let Some(extension) = hold.take_extension(|extension| extension.command == command) else {
             return false;
         };
         let Extension { request, again, waiter, .. } = extension;
@@ -69,7 +69,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Ok(_) if request.era != cx.env.server.era() => {
                 hold.is_answered(request, now);
                 let command = cx.renew(hold.number, request.lease, Raises::Longer { since: request.sent });
-                hold.extensions.push(Extension { command, request, again: true, waiter });
+                hold.extends(Extension { command, request, again: true, waiter });
             }
             Ok(Answer::Gone) => {
                 cx.tell(waiter, Told::Lost(Cause::Gone));

@@ -41,7 +41,7 @@ impl<W, S: Share<W>> Name<W, S> {
         if forcing.commands.is_empty() {
             return cx.tell(forcing.waiter, Told::Forced(false));
         }
-        self.forcing.push(forcing);
+        self.releases.force(forcing);
     }
 
     /// What was seen may be a hold that nobody here knows to have yet: its grant is worth nothing when it comes.
@@ -67,7 +67,7 @@ impl<W, S: Share<W>> Name<W, S> {
         cx: &mut Cx<'_, '_, W, S>,
     ) -> bool {
         let of_it = |forcing: &Forcing<W>| forcing.commands.as_slice().contains(&command);
-        let Some(mut forcing) = self.forcing.take_first(of_it) else { return false };
+        let Some(mut forcing) = self.releases.take_forced(of_it) else { return false };
         forcing.commands.take_first(|its| *its == command);
         if let Some(ours) = forcing.ours.take_if(|ours| ours.command == command) {
             self.forced_out(ours, answer, cx);
@@ -79,7 +79,7 @@ impl<W, S: Share<W>> Name<W, S> {
                 if forcing.commands.is_empty() {
                     cx.tell(forcing.waiter, Told::Forced(forcing.freed));
                 } else {
-                    self.forcing.push(forcing);
+                    self.releases.force(forcing);
                 }
             }
         }

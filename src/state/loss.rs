@@ -39,11 +39,11 @@ impl<W, S: Share<W>> Name<W, S> {
         let now = cx.now();
         let turn = self.turn_of_lost(cx);
         cx.ended(hold.share.clone(), End::Lost(cause), self.said_of_loss(&hold, cause, now - hold.taken));
-        if let Some(mut counting) = hold.counting.take() {
+        if let Some(mut counting) = hold.take_counting() {
             counting.take_waiters().into_iter().for_each(|(waiter, _)| cx.tell(waiter, Told::Lost(cause)));
             self.outer_gone(counting.take_nested().collect(), cx);
         }
-        hold.extensions.take().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));
+        hold.take_extensions().into_iter().for_each(|extension| cx.tell(extension.waiter, Told::Lost(cause)));
         let may_be_there = matches!(cause, Cause::Expired | Cause::Forced);
         // At its bound it ends for everybody. Under one that nobody took nobody works yet.
         let ends_now = cause == Cause::MaxHold || may_be_there && hold.is_offered();
@@ -60,7 +60,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let remains = if may_be_there && !ends_now { Remains::Field } else { Remains::Nothing };
         // Its last lease may have been a short rest that its bound left.
         let until = now + hold.lease().max(cx.env.settings.watchdog);
-        hold.loss = Some(Box::new(Loss { cause, remains, until }));
+        hold.is_lost(Loss { cause, remains, until });
         let owner = hold.owner;
         if hold.granted() > 0 {
             self.lost.push(hold);
@@ -90,7 +90,7 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn end_lost_ticket(&mut self, id: Id, waiter: Option<W>, cx: &mut Cx<'_, '_, W, S>) {
         let Some(hold) = self.lost.iter_mut().find(|hold| hold.has(id)) else { return };
         let last = hold.tickets.take_first(|ticket| ticket.id == id);
-        let cause = hold.loss.as_ref().map_or(Cause::Gone, |loss| loss.cause);
+        let cause = hold.loss().map_or(Cause::Gone, |loss| loss.cause);
         let is_last = hold.granted() == 0;
         let answers = cx.env.shape.expired == Expired::IsReleased && cause == Cause::Expired && hold.is_to_release();
         let mut told = None;

@@ -157,11 +157,7 @@ pub(crate) use self::{
     event::{Beyond, Event, Heard},
     id::{CommandId, Era, HoldNumber, Id, Link, Owner},
     name::{Name, Unlockable},
-    parts::{
-        contender::TryPlace,
-        hold::Hold,
-        list::{OneOrMany, ThinVec},
-    },
+    parts::{contender::TryPlace, hold::Hold, list::ThinVec},
     wish::{Lease, Patience, Wish},
 };
 #[cfg(test)]

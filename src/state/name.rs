@@ -2,19 +2,16 @@
 
 use super::{
     deadline::{Instant, LeaseRequest},
-    effect::Told,
     env::{Env, Grants, Settings},
     id::{CommandId, HoldNumber, Id, Link, Owner},
     parts::{
         contender::{Stage, Trouble},
         counting::CountChange,
-        forcing::Forcing,
         hold::Hold,
         list::ThinVec,
         old_copies::OldCopies,
         queue::Queue,
-        raising::Renewal,
-        release::Release,
+        releases::Releases,
         slice::Slice,
         subscription::Subscription,
         tenant::Tenant,
@@ -22,15 +19,6 @@ use super::{
         untaken::Untaken,
     },
 };
-
-/// An end that nobody waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Unclaimed<W, S> {
-    /// What became of it.
-    Known(Told<S>),
-    /// Its release was given up: it is asked for once more.
-    GivenUp(Box<Release<W>>),
-}
 
 /// One name in one process. `W` is whoever waits for an answer, `S` what the guards of one owner share: neither is ever
 /// looked at.
@@ -40,16 +28,14 @@ pub(crate) struct Name<W, S> {
     pub(crate) queue: Queue<W>,
     /// Lost holds that still have tickets.
     pub(crate) lost: ThinVec<Hold<W, S>>,
-    pub(crate) releases: Vec<Release<W>>,
-    /// Ends of which whoever began them may ask again.
-    pub(crate) unclaimed: ThinVec<(Id, Unclaimed<W, S>)>,
+    /// Releases that are not answered, and what stands beside them.
+    pub(crate) releases: Releases<W, S>,
     pub(crate) old: OldCopies,
     pub(crate) slice: Slice,
     /// Whether somebody came for the last turn that was given.
     pub(crate) untaken: Untaken,
     pub(crate) subscription: Subscription,
     pub(crate) trouble: Option<Box<Trouble>>,
-    pub(crate) forcing: ThinVec<Forcing<W>>,
     /// When the runtime was asked to wake us.
     pub(crate) armed: Option<Instant>,
     pub(crate) client: Client,
@@ -61,14 +47,12 @@ impl<W, S> Default for Name<W, S> {
             tenant: Tenant::Nobody,
             queue: Queue::default(),
             lost: ThinVec::default(),
-            releases: Vec::new(),
-            unclaimed: ThinVec::default(),
+            releases: Releases::default(),
             old: OldCopies::default(),
             slice: Slice::default(),
             untaken: Untaken::First,
             subscription: Subscription::default(),
             trouble: None,
-            forcing: ThinVec::default(),
             armed: None,
             client: Client::Open,
         }
@@ -84,7 +68,7 @@ impl<W, S> Name<W, S> {
             release.copies.leaves(env.server.link());
             return true;
         }
-        let forces = self.forcing.iter().any(|forcing| forcing.commands.as_slice().contains(&command));
+        let forces = self.releases.forced().iter().any(|forcing| forcing.commands.as_slice().contains(&command));
         if forces || self.old.asks(command) {
             return true;
         }
@@ -138,7 +122,7 @@ impl<W, S> Name<W, S> {
             return Unlockable::UnderWay(id);
         }
         let hold = self.tenant.hold().filter(|hold| hold.owner == owner && hold.over(now).is_none());
-        if hold.and_then(|hold| hold.counting.as_ref()).is_some_and(|counting| counting.unlocked) {
+        if hold.and_then(Hold::counted).is_some_and(|counting| counting.unlocked) {
             return Unlockable::Untold;
         }
         Unlockable::Nothing { guards: hold.map_or(0, Hold::granted) }
@@ -166,7 +150,7 @@ impl<W, S> Name<W, S> {
         let tenant = match &self.tenant {
             Tenant::Nobody => false,
             Tenant::Contender(contender) => contender.who.id == id,
-            Tenant::Hold(hold) => hold.counting.as_ref().is_some_and(|counting| counting.nests(id)),
+            Tenant::Hold(hold) => hold.counted().is_some_and(|counting| counting.nests(id)),
             Tenant::HandingOver(going) => going.is_for(id),
         };
         tenant || self.queue.waits(id)
@@ -185,13 +169,13 @@ impl<W, S> Name<W, S> {
     /// Nothing is left to send: what the end of a client waits for.
     pub(crate) fn is_settled(&self) -> bool {
         let asks = matches!(self.tenant, Tenant::Contender(_) | Tenant::HandingOver(_));
-        !asks && self.releases.is_empty() && !self.old.holds_back() && self.forcing.is_empty()
+        !asks && self.releases.is_empty() && !self.old.holds_back() && self.releases.forced().is_empty()
     }
 
     /// Nothing is left to do.
     pub(crate) fn is_done(&self) -> bool {
         let nobody = self.tenant.is_nobody() && self.queue.is_empty() && self.lost.is_empty();
-        nobody && self.unclaimed.is_empty() && self.is_settled() && self.old.is_empty()
+        nobody && self.releases.unclaimed().is_empty() && self.is_settled() && self.old.is_empty()
     }
 
     /// Until when it remembers whose turn it was, unless an answer tells more of that.
@@ -229,23 +213,22 @@ pub(crate) enum Unlockable {
 
 /// A command of the live hold is about to leave: a renewal, an extension or one that changes its count.
 fn hold_command_leaves<W, S>(hold: &mut Hold<W, S>, command: CommandId, env: &Env<'_>) -> bool {
-    let counting = hold.counting.as_mut().and_then(|counting| counting.command.as_mut());
-    let mut raises: Option<&mut LeaseRequest> = None;
-    if let Renewal::Sent(renewing) = &mut hold.renewal
-        && renewing.command == command
-    {
-        raises = Some(&mut renewing.request);
-    } else if let Some(extension) = hold.extensions.iter_mut().find(|extension| extension.command == command) {
-        raises = Some(&mut extension.request);
-    } else if let Some(count) = counting.filter(|count| count.id == command) {
-        match &mut count.what {
-            CountChange::Up { request, .. } => raises = Some(request),
-            CountChange::Down { .. } => return true,
+    let leaves = |request: &mut LeaseRequest| {
+        request.leaves(env.now, env.server.era());
+        *request
+    };
+    let request = if let Some(renewing) = hold.renewal.sent_mut().filter(|renewing| renewing.command == command) {
+        leaves(&mut renewing.request)
+    } else if let Some(extension) = hold.extension_mut(|extension| extension.command == command) {
+        leaves(&mut extension.request)
+    } else {
+        let counting = hold.counted_mut().and_then(|counting| counting.command.as_mut());
+        match counting.filter(|count| count.id == command).map(|count| &mut count.what) {
+            Some(CountChange::Up { request, .. }) => leaves(request),
+            Some(CountChange::Down { .. }) => return true,
+            None => return false,
         }
-    }
-    let Some(request) = raises else { return false };
-    request.leaves(env.now, env.server.era());
-    let request = *request;
+    };
     hold.leaves(request);
     true
 }

@@ -19,7 +19,7 @@ use super::{
 
 impl<W, S: Share<W>> Name<W, S> {
     fn counting(&mut self) -> Option<&mut Counting<W>> {
-        self.tenant.hold_mut()?.counting.as_deref_mut()
+        self.tenant.hold_mut()?.counted_mut()
     }
 
     /// Takes part in the hold: from now on it does not end.
@@ -32,11 +32,11 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn send_count(&mut self, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return };
-        if hold.counting.is_none() {
+        if hold.counted().is_none() {
             return;
         }
         let (number, count, bound, left) = (hold.number, hold.count(), hold.bound(), hold.deadline - now);
-        let Some(counting) = &mut hold.counting else { return };
+        let Some(counting) = hold.counted_mut() else { return };
         if counting.command.is_some() {
             return;
         }

@@ -13,7 +13,6 @@ use super::{
         hold::Hold,
         old_copies::OfOldCopy,
         queue::Waiting,
-        raising::Renewal,
         release::Why,
         subscription::Voice,
         tenant::Tenant,
@@ -171,8 +170,8 @@ impl<W, S: Share<W>> Name<W, S> {
             if hold.is_offered() {
                 hold.tickets.as_mut_slice().iter_mut().for_each(|ticket| ticket.guard = Guard::Outdated);
             }
-            if let Renewal::Retry { .. } = hold.renewal {
-                hold.renewal = Renewal::Idle;
+            if hold.renewal.retry().is_some() {
+                hold.renewal.rests();
             }
         }
     }
@@ -211,7 +210,7 @@ impl<W, S: Share<W>> Name<W, S> {
             Tenant::Contender(_) => self.contender_due(env),
             Tenant::HandingOver(going) => going.due(),
             Tenant::Hold(hold) => {
-                let counting = hold.counting.as_ref().and_then(|counting| counting.due(env));
+                let counting = hold.counted().and_then(|counting| counting.due(env));
                 let untaken = hold.kept_untaken_until(env.settings, self.untaken);
                 let after = hold.due_after(env.settings.watchdog, env.now);
                 soonest([Some(hold.deadline), hold.bound(), renewal.or(after), counting, untaken])

@@ -7,11 +7,12 @@ use super::{
     effect::{Cause, LogEvent, Share, Told},
     env::one_more,
     id::CommandId,
-    name::{Name, Unclaimed},
+    name::Name,
     parts::{
         copies::Copies,
         ending::{EndedBy, Ending},
         release::{Release, Why},
+        releases::Unclaimed,
         slice::{Listeners, Turn},
         subscription::OwnMessage,
     },
@@ -34,10 +35,6 @@ impl<W, S: Share<W>> Name<W, S> {
         let own = self.subscription.expect_own();
         let mut release = Release::new(why, own, now);
         release.send(cx);
-        // Mostly there is one: no room is made for more.
-        if self.releases.is_empty() {
-            self.releases.reserve_exact(1);
-        }
         self.releases.push(release);
     }
 
@@ -67,8 +64,8 @@ impl<W, S: Share<W>> Name<W, S> {
         answer: Result<Answer, Fault>,
         cx: &mut Cx<'_, '_, W, S>,
     ) -> bool {
-        let Some(at) = self.releases.iter().position(|release| release.command == Some(command)) else { return false };
-        let release = &mut self.releases[at];
+        let found = self.releases.iter_mut().enumerate().find(|(_, release)| release.command == Some(command));
+        let Some((at, release)) = found else { return false };
         release.command = None;
         match answer {
             Ok(answer) => self.released(at, answer, cx),
@@ -89,7 +86,7 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 
     fn released(&mut self, at: usize, answer: Answer, cx: &mut Cx<'_, '_, W, S>) {
-        let release = &mut self.releases[at];
+        let Some(release) = self.releases.as_mut_slice().get_mut(at) else { return };
         // A link keeps its order: what left before it on the same one has run.
         if let Some(link) = release.copies.answered().filter(|link| *link == cx.env.server.link()) {
             self.old.have_run(release.number, link);
@@ -114,7 +111,7 @@ impl<W, S: Share<W>> Name<W, S> {
             release.until = release.until.min(cx.now() + release.lease);
             return release.send(cx);
         }
-        let mut release = self.releases.remove(at);
+        let Some(mut release) = self.releases.take(at) else { return };
         self.old.say(release.number, Note::Unused);
         if !published {
             self.subscription.unexpect(release.own);
@@ -144,9 +141,10 @@ impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn becomes(&mut self, ending: &mut Ending<W>, told: Told<S>, cx: &mut Cx<'_, '_, W, S>) {
         if ending.waiters.is_empty()
             && ending.later.is_empty()
-            && let Some(id) = ending.may_be_asked_for().filter(|id| self.unclaimed.iter().all(|(of, _)| of != id))
+            && let Some(id) =
+                ending.may_be_asked_for().filter(|id| self.releases.unclaimed().iter().all(|(of, _)| of != id))
         {
-            self.unclaimed.push((id, Unclaimed::Known(told.clone())));
+            self.releases.is_unclaimed(id, Unclaimed::Known(told.clone()));
         }
         ending.beside.take().for_each(|waiter| cx.tell(waiter, Told::NotHeld));
         for waiter in ending.take() {
@@ -158,7 +156,7 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// It will not be answered: its lease ends the hold. What is left of it is for whoever asks again.
     fn give_up_release(&mut self, at: usize, fault: Fault, cx: &mut Cx<'_, '_, W, S>) {
-        let mut release = self.releases.remove(at);
+        let Some(mut release) = self.releases.take(at) else { return };
         cx.log(LogEvent::GaveUpRelease(fault));
         if release.copies.lost().is_none() {
             self.subscription.unexpect(release.own);
@@ -168,7 +166,7 @@ impl<W, S: Share<W>> Name<W, S> {
         }
         if let Some(id) = release.ending.may_be_asked_for() {
             (release.turn, release.own, release.moved_own) = (Turn::Keep, OwnMessage::None, OwnMessage::None);
-            self.unclaimed.push((id, Unclaimed::GivenUp(Box::new(release))));
+            self.releases.is_unclaimed(id, Unclaimed::GivenUp(Box::new(release)));
         }
     }
 

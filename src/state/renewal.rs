@@ -12,7 +12,7 @@ use super::{
     name::Name,
     parts::{
         hold::Hold,
-        raising::{Renewal, Renewing},
+        raising::{Renewing, Retry},
     },
 };
 
@@ -20,8 +20,8 @@ impl<W, S> Name<W, S> {
     /// Whether this command is for a hold that is not over by now.
     pub(crate) fn wants(&self, id: CommandId, now: Instant) -> bool {
         self.live(now).is_some_and(|hold| {
-            matches!(&hold.renewal, Renewal::Sent(renewing) if renewing.command == id)
-                || hold.extensions.iter().any(|extension| extension.command == id)
+            hold.renewal.sent().is_some_and(|renewing| renewing.command == id)
+                || hold.extensions().iter().any(|extension| extension.command == id)
         })
     }
 
@@ -37,7 +37,7 @@ impl<W, S> Name<W, S> {
 
     /// Whether [`Event::RenewAlong`](super::event::Event::RenewAlong) would send something.
     pub(crate) fn renews_by(&self, by: Instant, watchdog: Duration) -> bool {
-        let plain = |hold: &&Hold<W, S>| hold.watched() && hold.bound().is_none() && hold.renewal == Renewal::Idle;
+        let plain = |hold: &&Hold<W, S>| hold.watched() && hold.bound().is_none() && hold.renewal.is_idle();
         self.tenant.hold().is_some_and(|hold| plain(&hold)) && self.renewal_due(watchdog).is_some_and(|due| due <= by)
     }
 }
@@ -59,12 +59,12 @@ impl<W, S: Share<W>> Name<W, S> {
         let (deadline, watched, kept_back) = (hold.deadline, hold.watched(), hold.kept_back(watchdog));
         let left = kept_back.unwrap_or(deadline) - now;
         let lease = if watched { watchdog.max(left) } else { left };
-        let faults = if let Renewal::Retry { faults, .. } = hold.renewal { faults } else { 0 };
+        let faults = hold.renewal.retry().map_or(0, |retry| retry.faults);
         hold.probe = false;
         let Some(request) = LeaseRequest::new(lease, hold.bound(), now) else {
             // Less than a millisecond before its bound nothing can be asked for: what is due by now would stay so.
             let at = hold.until();
-            hold.renewal = Renewal::Retry { at, faults };
+            hold.renewal.retries(Retry { at, faults });
             return;
         };
         let raises = if watched {
@@ -73,19 +73,18 @@ impl<W, S: Share<W>> Name<W, S> {
             Raises::Fixed { deadline, as_taken: !hold.grown && kept_back.is_none() }
         };
         let command = cx.renew(hold.number, request.lease, raises);
-        hold.renewal = Renewal::Sent(Box::new(Renewing { command, request, decided: now, faults }));
+        hold.renewal.is_sent(Renewing { command, request, decided: now, faults });
     }
 
     /// Whether the answer was for a renewal.
     pub(crate) fn renewed(&mut self, id: CommandId, answer: Result<Answer, Fault>, cx: &mut Cx<'_, '_, W, S>) -> bool {
         let now = cx.now();
         let Some(hold) = self.tenant.hold_mut() else { return false };
-        let Renewal::Sent(renewing) = &hold.renewal else { return false };
-        let Renewing { command, request, decided, faults } = **renewing;
+        let Some(&Renewing { command, request, decided, faults }) = hold.renewal.sent() else { return false };
         if command != id {
             return false;
         }
-        hold.renewal = Renewal::Idle;
+        hold.renewal.rests();
         match answer {
             // What an earlier server did says nothing of this one.
             Ok(_) if request.era != cx.env.server.era() => {
@@ -107,7 +106,7 @@ impl<W, S: Share<W>> Name<W, S> {
                 let pauses = cx.env.settings.pauses;
                 let half = ((hold.deadline - now) / 2).max(bound(pauses, 0));
                 let pause = cx.env.part_of(bound(pauses, faults).min(half));
-                hold.renewal = Renewal::Retry { faults: one_more(pauses, faults), at: now + pause };
+                hold.renewal.retries(Retry { faults: one_more(pauses, faults), at: now + pause });
                 hold.probe |= !hold.watched();
             }
         }

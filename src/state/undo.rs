@@ -17,8 +17,8 @@ use super::{
     effect::{Share, Told},
     env::Grants,
     id::Id,
-    name::{Name, Unclaimed},
-    parts::{contender::Stage, ending::EndedBy, release::Why, tenant::Tenant},
+    name::Name,
+    parts::{contender::Stage, ending::EndedBy, release::Why, releases::Unclaimed, tenant::Tenant},
 };
 
 impl<W, S: Share<W>> Name<W, S> {
@@ -33,7 +33,7 @@ impl<W, S: Share<W>> Name<W, S> {
         if let Some(waiter) = waiter {
             return self.ask_after(id, waiter, cx);
         }
-        self.unclaimed.retain(|(of, _)| *of != id);
+        self.releases.forget(id);
         let handing = if let Tenant::HandingOver(going) = &mut self.tenant { Some(&mut going.ending) } else { None };
         let ended = handing.into_iter().chain(self.releases.iter_mut().map(|release| &mut release.ending));
         // Nobody will ask any more.
@@ -55,7 +55,7 @@ impl<W, S: Share<W>> Name<W, S> {
         {
             going.ending.asked_again(waiter);
         } else {
-            match self.unclaimed.take_first(|(of, _)| *of == id).map(|(_, unclaimed)| unclaimed) {
+            match self.releases.claim(id) {
                 Some(Unclaimed::Known(told)) => cx.tell(waiter, told),
                 Some(Unclaimed::GivenUp(release)) => self.resume_release(*release, waiter, cx),
                 None => cx.tell(waiter, Told::NotHeld),

@@ -19,12 +19,12 @@ use super::{
         id::{HoldNumber, Id, Owner},
         wish::Lease,
     },
+    beside::Beside,
     copies::Lost,
     counting::Counting,
-    list::{OneOrMany, ThinVec},
-    loss::Loss,
+    list::OneOrMany,
     origin::Origin,
-    raising::{Extension, Renewal},
+    raising::Renewal,
     ticket::Ticket,
 };
 
@@ -34,9 +34,7 @@ pub(crate) struct Hold<W, S> {
     pub(crate) owner: Owner,
     pub(crate) share: S,
     pub(crate) tickets: OneOrMany<Ticket>,
-    pub(crate) counting: Option<Box<Counting<W>>>,
-    /// Longer leases that were asked for and are not answered.
-    pub(crate) extensions: ThinVec<Extension<W>>,
+    pub(super) beside: Option<Box<Beside<W>>>,
     pub(crate) deadline: Instant,
     /// A bound made the deadline sooner.
     cut: bool,
@@ -60,7 +58,6 @@ pub(crate) struct Hold<W, S> {
     pub(crate) shown: bool,
     /// Most have neither.
     said: Option<Box<Said>>,
-    pub(crate) loss: Option<Box<Loss>>,
 }
 
 /// What is said with a hold: by the server with its grant, and by its owner with its release.
@@ -85,8 +82,7 @@ impl<W, S> Hold<W, S> {
             share,
             floor: first.floor,
             tickets: OneOrMany::One(first),
-            counting: None,
-            extensions: ThinVec::default(),
+            beside: None,
             deadline: request.deadline(),
             cut: request.cut,
             lease: request.lease.into(),
@@ -95,14 +91,13 @@ impl<W, S> Hold<W, S> {
             kept: now + request.lease,
             taken: now,
             raising: 0,
-            renewal: Renewal::Idle,
+            renewal: Renewal::default(),
             probe: false,
             grown: false,
             old: Lost::None,
             origin: Origin::Given,
             shown: false,
             said: None,
-            loss: None,
         }
     }
 
@@ -132,7 +127,7 @@ impl<W, S> Hold<W, S> {
     }
 
     fn pending(&self) -> u32 {
-        self.counting.as_ref().map_or(0, |counting| counting.pending())
+        self.counted().map_or(0, Counting::pending)
     }
 
     /// Tickets and nested acquisitions under way: it does not end while there is one.
@@ -142,11 +137,7 @@ impl<W, S> Hold<W, S> {
 
     /// What the server counts, as far as answers told.
     pub(crate) fn told(&self) -> Option<u32> {
-        self.counting.as_ref().map_or(Some(1), |counting| counting.told)
-    }
-
-    pub(crate) fn counting(&mut self) -> &mut Counting<W> {
-        self.counting.get_or_insert_default()
+        self.counted().map_or(Some(1), |counting| counting.told)
     }
 
     pub(crate) fn ticket(&mut self, id: Id) -> Option<&mut Ticket> {
@@ -246,7 +237,8 @@ impl<W, S> Hold<W, S> {
     /// The next owner takes it over as it stands, number and deadline and all.
     pub(crate) fn passed_to(&mut self, owner: Owner, share: S, first: Ticket, now: Instant) {
         (self.owner, self.share, self.taken, self.origin) = (owner, share, now, Origin::Given);
-        (self.tickets, self.counting) = (OneOrMany::One(first), None);
+        self.tickets = OneOrMany::One(first);
+        self.take_counting();
         self.noted(Note::Unused);
     }
 
@@ -265,7 +257,7 @@ impl<W, S> Hold<W, S> {
 
     /// When a renewal has to leave. Who was offered it and did not take it gets what is left of the lease, and no more.
     pub(crate) fn due(&self, watchdog: Duration) -> Option<Instant> {
-        if matches!(self.renewal, Renewal::Sent(_)) || self.is_offered() {
+        if self.renewal.sent().is_some() || self.is_offered() {
             return None;
         }
         let watched = self.watched();
@@ -273,18 +265,16 @@ impl<W, S> Hold<W, S> {
         if !at_once && !watched {
             return None;
         }
-        match self.renewal {
-            Renewal::Sent(_) => None,
-            Renewal::Retry { at, .. } => Some(at),
-            Renewal::Idle if at_once => Some(self.renewed),
-            Renewal::Idle => Some(self.renewed + watchdog / 3),
+        match self.renewal.retry() {
+            Some(retry) => Some(retry.at),
+            None if at_once => Some(self.renewed),
+            None => Some(self.renewed + watchdog / 3),
         }
     }
 
     /// When the next renewal is due if the one under way is answered by then: whoever looks then need not be told once it is.
     pub(crate) fn due_after(&self, watchdog: Duration, now: Instant) -> Option<Instant> {
-        let Renewal::Sent(renewing) = &self.renewal else { return None };
-        let due = renewing.decided + watchdog / 3;
+        let due = self.renewal.sent()?.decided + watchdog / 3;
         (now < due && self.watched()).then_some(due)
     }
 

@@ -25,7 +25,7 @@ impl<W, S> Hold<W, S> {
 
     /// Its deadline or a forced release ended it, and the server may still have it.
     pub(crate) fn may_be_there(&self, now: Instant) -> bool {
-        let maybe = self.loss.as_ref().is_some_and(|loss| matches!(loss.cause, Cause::Expired | Cause::Forced));
+        let maybe = self.loss().is_some_and(|loss| matches!(loss.cause, Cause::Expired | Cause::Forced));
         maybe && self.kept + self.runs_late() > now
     }
 }

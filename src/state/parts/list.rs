@@ -55,6 +55,14 @@ impl<T> OneOrMany<T> {
     /// Takes out the first for which it is true; the others stay in their order.
     pub(crate) fn take_first(&mut self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let at = self.as_slice().iter().position(is_it)?;
+        self.take_at(at)
+    }
+
+    /// Takes out the one at this place, if there is one.
+    pub(crate) fn take_at(&mut self, at: usize) -> Option<T> {
+        if self.as_slice().len() <= at {
+            return None;
+        }
         match std::mem::take(self) {
             Self::None => None,
             Self::One(item) => Some(item),

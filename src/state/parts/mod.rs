@@ -1,5 +1,6 @@
 //! What a name is made of: each part knows itself alone. What happens to them is decided in the files beside this folder.
 
+pub(crate) mod beside;
 pub(crate) mod contender;
 pub(crate) mod copies;
 pub(crate) mod counting;
@@ -18,6 +19,7 @@ pub(crate) mod owners;
 pub(crate) mod queue;
 pub(crate) mod raising;
 pub(crate) mod release;
+pub(crate) mod releases;
 pub(crate) mod slice;
 pub(crate) mod subscription;
 pub(crate) mod tenant;

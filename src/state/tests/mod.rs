@@ -75,8 +75,8 @@ struct Story {
     grace: Duration,
     round_trip: Duration,
     drawn: u64,
-    link: u64,
-    era: u64,
+    link: u32,
+    era: u32,
     chance: u16,
     /// In milliseconds; just now, if nothing is said.
     last_answer: Option<u64>,

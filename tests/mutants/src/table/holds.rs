@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         fault: "a hold lives on past its deadline while a renewal is under way",
         file: "src/state/parts/hold.rs",
         old: "(self.deadline <= now).then_some(cause)",
-        new: "let longer = if matches!(self.renewal, Renewal::Sent(_)) { self.lease } else { Duration::ZERO };\n        (self.deadline + longer <= now).then_some(cause)",
+        new: "let longer = if self.renewal.sent().is_some() { self.lease() } else { Duration::ZERO };\n        (self.deadline + longer <= now).then_some(cause)",
         by: By::Explorer(&["m1", "m3", "m8"]),
     },
     Mutant {
