@@ -44,6 +44,11 @@ impl Dispatch {
         *stage == Stage::Left
     }
 
+    /// Whether its caller waits for what becomes of it, as far as it said.
+    pub(crate) fn is_wanted(&self) -> bool {
+        matches!(*self.stage(), Stage::Waiting | Stage::Left)
+    }
+
     /// The backend's word: it was refused unseen by whoever it was sent to, and runs nowhere. It may leave once more, for
     /// another server.
     pub(crate) fn came_back(&self) {

@@ -1,7 +1,8 @@
 //! The seam to a server: run a script, listen on a channel. It knows no lock, no wait and no lease.
 //!
 //! What a command asks is in `call.rs`, what is heard in `listening.rs`, what went wrong in `fault.rs`; whether a command
-//! may still leave in `dispatch.rs`, how its answer is read in `reply.rs`; who else is to have what it wrote in `replicas.rs`.
+//! may still leave in `dispatch.rs`, how its answer is read in `reply.rs`; who else is to have what it wrote in `replicas.rs`; since
+//! when a server has everything in `memory.rs`.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -19,6 +20,7 @@ mod dispatch;
 pub(crate) mod embedded;
 mod fault;
 mod listening;
+mod memory;
 #[cfg(feature = "operate")]
 pub(crate) mod questions;
 pub(crate) mod redis;
@@ -35,6 +37,7 @@ pub(crate) use call::{Arg, Call, Polled, Value};
 pub(crate) use dispatch::{Dispatch, Way};
 pub(crate) use fault::{Befell, Fault, FaultKind};
 pub(crate) use listening::{Heard, Listener, Subscription};
+pub(crate) use memory::Memory;
 pub(crate) use replicas::{Acknowledged, Replicas, TooFewReplicas};
 pub(crate) use reply::{Reply, decode};
 pub(crate) use rights::Rights;
@@ -116,6 +119,9 @@ pub(crate) trait Backend: Line {
     /// did not may be told of what others wrote.
     fn run_acknowledged(&self, call: &Call<'_>, replicas: Replicas) -> Pending<Result<(Value, Acknowledged), Fault>>;
 
+    /// Where it is, for people; `None` where it is nowhere.
+    fn address(&self) -> Option<String>;
+
     /// How a message reaches those who listen where this backend does.
     fn publish_kind(&self) -> Publish;
 
@@ -153,9 +159,18 @@ pub(crate) trait Backend: Line {
         Deployment::Standalone
     }
 
-    /// The birth of the server process behind the present link, where the server tells it.
-    #[allow(dead_code, reason = "one server has nobody to be younger than; a quorum asks")]
-    fn born(&self) -> Option<Birth>;
+    /// Since when the server that answers for this key now surely has everything that it was told; `None` before there was a link
+    /// to it. Said after an answer came, it holds for the process that gave that answer, or is later. It is cheap: asked for every
+    /// answer. The first time asks the server, which is not waited for: see [`Backend::ask_memory`].
+    fn remembers_since(&self, key: &str) -> Option<Memory>;
+
+    /// Asks all servers since when they remember, and who they are, unless they were asked before. Comes back once all have told,
+    /// or refused to; within the command timeout. Dropped, it leaves the question asked.
+    fn ask_memory(&self) -> Pending<()>;
+
+    /// The processes of all servers that have keys, as far as they told: two ways that have one in common lead to one server.
+    /// After [`Backend::ask_memory`].
+    fn identities(&self) -> Vec<Arc<str>>;
 }
 
 /// How a release is told to those who wait.
@@ -220,13 +235,3 @@ impl Deletes {
 
 /// How many heard what a script told, by its number or the last one of its array, where that says nothing.
 pub(crate) const UNCOUNTED: i64 = -2;
-
-/// One life of a server process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "as for `Backend::born`")]
-pub(crate) struct Birth {
-    /// Another one after every restart.
-    pub(crate) run_id: Arc<str>,
-    /// When it began, by our clock.
-    pub(crate) since: Instant,
-}

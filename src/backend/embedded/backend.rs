@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     backend::{
-        self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending,
+        self, Abilities, Acknowledged, Answer, Backend, Call, Fault, FaultKind, Line, Listener, Memory, Pending,
         Publish, Replicas, Rights, RoundTrip, Subscription, Value, dispatch::Dispatches,
     },
     error::Error,
@@ -205,6 +205,10 @@ impl Backend for EmbeddedBackend {
         true
     }
 
+    fn address(&self) -> Option<String> {
+        None
+    }
+
     fn abilities(&self) -> Abilities {
         // As a cluster refuses it, whose nodes have slots of their own.
         Abilities { resends: false, joins_names: self.signals.round_trips.len() == 1 }
@@ -225,8 +229,17 @@ impl Backend for EmbeddedBackend {
         backend::Deployment::Embedded
     }
 
-    fn born(&self) -> Option<Birth> {
-        None
+    fn remembers_since(&self, key: &str) -> Option<Memory> {
+        self.store.read(|network| network.remembers_since(self.client, key)).map(Memory::Since)
+    }
+
+    fn ask_memory(&self) -> Pending<()> {
+        Box::pin(async {})
+    }
+
+    /// Where the store is in memory: no other that lives is there.
+    fn identities(&self) -> Vec<Arc<str>> {
+        vec![format!("embedded store {:p}", Arc::as_ptr(&self.store)).into()]
     }
 }
 

@@ -16,8 +16,9 @@ pub(super) fn after(now: Instant, by: Duration) -> Instant {
 }
 
 /// Whose runtime's time it is, and how far the store's clock was set.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Clock {
+    made: Instant,
     runtime: Option<Handle>,
     start: Option<Instant>,
     /// The time of the step that is being made: asked for once.
@@ -27,6 +28,16 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    pub(super) fn new() -> Self {
+        let (made, moment) = (Instant::now(), Cell::default());
+        Self { made, runtime: None, start: None, moment, ahead: Duration::ZERO, behind: Duration::ZERO }
+    }
+
+    /// When it was made, on the time of whose runtime it came to be: that may have stood still before.
+    pub(super) fn made(&self) -> Instant {
+        self.start.map_or(self.made, |start| self.made.min(start))
+    }
+
     /// The first one to come says whose time it is.
     pub(super) fn bind(&mut self) {
         if self.runtime.is_none() {

@@ -30,6 +30,8 @@ pub(super) struct Instance {
     pub(super) subscribers: BTreeMap<Arc<str>, BTreeSet<Uuid>>,
     /// It takes what comes, and does nothing with it.
     pub(super) frozen: bool,
+    /// Since when it surely has everything that it was told; `None`: since the store was made.
+    pub(super) remembers_since: Option<Instant>,
     /// Slots that came to its node when it was the master no more.
     missing_slots: BTreeSet<u16>,
     past: VecDeque<Change>,
@@ -64,6 +66,8 @@ struct Slot {
     node: usize,
     /// Its messages are lost, as long as one of so many moves is under way.
     under_way: u32,
+    /// When it last went.
+    since: Instant,
 }
 
 impl Instance {
@@ -73,6 +77,7 @@ impl Instance {
             server,
             subscribers: BTreeMap::new(),
             frozen: false,
+            remembers_since: None,
             missing_slots: BTreeSet::new(),
             past: VecDeque::new(),
         }
@@ -88,9 +93,10 @@ impl Instance {
         self.past.push_back(Change { at: now, key: key.to_vec(), before: self.server.copy_of(key) });
     }
 
-    /// The process that comes in its place, with what this one had at an instant.
-    fn successor(&self, then: Option<Instant>) -> Self {
-        let mut next = Self { past: self.past.clone(), ..Self::new(self.node, self.server.replica()) };
+    /// The process that comes in its place now, with what this one had at an instant.
+    fn successor(&self, then: Option<Instant>, now: Instant) -> Self {
+        let past = self.past.clone();
+        let mut next = Self { past, remembers_since: Some(now), ..Self::new(self.node, self.server.replica()) };
         while next.past.back().is_some_and(|change| then.is_some_and(|then| then < change.at)) {
             let Some(Change { key, before, .. }) = next.past.pop_back() else { break };
             next.server.put_back(&key, before);
@@ -225,10 +231,15 @@ impl Instances {
             }
             instance.server.put_back(&key, entry);
         }
-        let known = self.moved.entry(slot).or_insert(Slot { node: from, under_way: 0 });
-        (known.node, known.under_way) = (to, known.under_way + 1);
+        let known = self.moved.entry(slot).or_insert(Slot { node: from, under_way: 0, since: now });
+        (known.node, known.under_way, known.since) = (to, known.under_way + 1, now);
         let others = self.all.iter_mut().filter(|(instance, it)| it.node == to && **instance != target);
         others.for_each(|(_, it)| it.missing_slots.extend([slot]));
+    }
+
+    /// When the slot of a key last went to another node, if it ever did.
+    pub(super) fn moved_at(&self, key: &str) -> Option<Instant> {
+        if self.moved.is_empty() { None } else { self.moved.get(&slot_of(key.as_bytes())).map(|moved| moved.since) }
     }
 
     /// A move is over; whether no other one of the slot is under way.
@@ -239,10 +250,10 @@ impl Instances {
     }
 
     /// Another process is the node's master from now on, with what the old one had `then`, or has now. The old one stays.
-    pub(super) fn replace_master(&mut self, node: usize, then: Option<Instant>) -> u64 {
+    pub(super) fn replace_master(&mut self, node: usize, then: Option<Instant>, now: Instant) -> u64 {
         let (old, new) = (self.masters[node], self.next_id);
         if let Some(instance) = self.all.get(&old) {
-            let mut next = instance.successor(then);
+            let mut next = instance.successor(then, now);
             next.server.limit(self.memory.unwrap_or(MAX_BYTES));
             self.all.insert(new, next);
         }
@@ -256,10 +267,11 @@ impl Instances {
     }
 
     /// Nothing was ever there, and nobody but the masters.
-    pub(super) fn forget_everything(&mut self) {
+    pub(super) fn forget_everything(&mut self, now: Instant) {
         self.all.retain(|instance, it| self.masters[it.node] == *instance);
         for instance in self.all.values_mut() {
-            *instance = Instance { frozen: instance.frozen, ..Instance::new(instance.node, Server::default()) };
+            let (frozen, remembers_since) = (instance.frozen, Some(now));
+            *instance = Instance { frozen, remembers_since, ..Instance::new(instance.node, Server::default()) };
             if let Some(bytes) = self.memory {
                 instance.server.limit(bytes);
             }

@@ -64,7 +64,7 @@ impl Network {
             instances,
             chance,
             conditions: None,
-            clock: Clock::default(),
+            clock: Clock::new(),
             clients: BTreeMap::new(),
             agenda: BTreeMap::new(),
             last_id: 0,

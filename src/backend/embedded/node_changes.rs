@@ -33,7 +33,7 @@ impl Network {
     pub(super) fn fail_over(&mut self, node: usize, since: Option<Duration>, rival: Rival) {
         let now = self.now();
         let then = since.and_then(|since| now.checked_sub(since.min(LONGEST_PAST)));
-        let old = self.instances.replace_master(node, then);
+        let old = self.instances.replace_master(node, then, now);
         match rival {
             Rival::Dead => self.end_instance(old),
             Rival::Lives(long) => drop(self.plan(after(now, long), Event::Gone { instance: old })),

@@ -88,7 +88,8 @@ impl Network {
                 _ => {}
             }
         }
-        self.instances.forget_everything();
+        let now = self.now();
+        self.instances.forget_everything(now);
         let routes: Vec<_> = self.clients.keys().flat_map(|client| self.routes(*client)).collect();
         for route in routes {
             self.sever(route, None);

@@ -45,6 +45,15 @@ impl Network {
         self.links(Route { client, node: self.instances.node_of(key) }).map(|links| links.last_answer)
     }
 
+    /// Since when whoever answers this client for a key has everything: the process to which its link leads, or led last.
+    pub(super) fn remembers_since(&self, client: Uuid, key: &str) -> Option<Instant> {
+        let node = self.instances.node_of(key);
+        let led = self.clients.get(&client)?.links[node].commands.instance;
+        let there = self.instances.get(led).or_else(|| self.instances.get(self.instances.master(node)))?;
+        let since = there.remembers_since.unwrap_or_else(|| self.clock.made());
+        Some(self.instances.moved_at(key).map_or(since, |moved| since.max(moved)))
+    }
+
     /// Whether this client's next command for a key goes to a master that was replaced.
     pub(super) fn leads_to_rival(&self, client: Uuid, key: &str) -> bool {
         let state = self.clients.get(&client);

@@ -6,23 +6,31 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use super::{
     codec::{pairs, text},
+    memory::ServerMemory,
     rights::Version,
 };
-use crate::backend::{Birth, Scripting};
+use crate::backend::Scripting;
 
 /// What an answer to `INFO` tells; nothing, where it is a refusal.
 #[derive(Debug, Default)]
 pub(super) struct Info {
-    pub(super) birth: Option<Birth>,
+    pub(super) process: Option<Process>,
     pub(super) version: Option<Version>,
     /// The policy by which it drops keys that have a TTL when its memory is full.
     pub(super) evicts: Option<&'static str>,
     /// Whether it said anything about its memory.
     pub(super) tells_of_memory: bool,
+}
+
+/// One life of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    /// Another one after every restart.
+    pub(super) run_id: Arc<str>,
+    /// It has run for so long at least.
+    pub(super) age: Option<Duration>,
 }
 
 /// What was found out of who is there.
@@ -34,25 +42,27 @@ pub(super) struct Probed {
 
 /// What is known of the server behind the present link.
 #[derive(Debug, Default)]
-pub(super) struct KnownServer(Mutex<ServerFacts>);
+pub(super) struct KnownServer {
+    facts: Mutex<ServerFacts>,
+    pub(super) memory: ServerMemory,
+}
 
 /// Whatever it told of itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerFacts {
-    pub(super) birth: Option<Birth>,
     pub(super) version: Option<Version>,
     pub(super) scripting: Scripting,
 }
 
 impl KnownServer {
     pub(super) fn now(&self) -> ServerFacts {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It was looked at, when the client connected.
     pub(super) fn probed(&self, Probed { version, scripting }: Probed, server: &str) {
         self.greeted(version);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).scripting = scripting;
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).scripting = scripting;
         if let Scripting::Compares(_) = scripting {
             tracing::warn!(server, "the server runs no scripts: token locks do without, and all others are refused");
         }
@@ -60,14 +70,13 @@ impl KnownServer {
 
     /// It was greeted. Who does not say his version there is asked otherwise.
     pub(super) fn greeted(&self, version: Option<Version>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         known.version = version.or(known.version);
     }
 
     /// It was asked.
     pub(super) fn heard(&self, info: &Info) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.birth = info.birth.clone();
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         known.version = info.version.or(known.version);
     }
 }
@@ -95,12 +104,13 @@ impl Info {
 
     fn read(text: &str) -> Self {
         let field = |name: &str| field(text, name);
-        let uptime = || field("uptime_in_seconds")?.parse().ok().map(Duration::from_secs);
-        let since = || Instant::now().checked_sub(uptime()?);
-        let birth = field("run_id").and_then(|run_id| Some(Birth { run_id: Arc::from(run_id), since: since()? }));
+        let uptime = field("uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
+        // The difference of two times of which each was cut down to whole seconds.
+        let age = uptime.map(|seconds: u64| Duration::from_secs(seconds.saturating_sub(1)));
+        let process = field("run_id").map(|run_id| Process { run_id: Arc::from(run_id), age });
         let version = field("redis_version").and_then(Version::read);
         let (bytes, policy) = (field("maxmemory"), field("maxmemory_policy"));
-        Self { birth, version, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some() }
+        Self { process, version, evicts: evicts(bytes, policy), tells_of_memory: policy.is_some() }
     }
 }
 
@@ -189,10 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn a_birth_is_told_where_both_of_its_halves_are() {
-        let birth = info("# Server\r\nrun_id:abc\r\nuptime_in_seconds:0\r\n").birth.unwrap();
-        assert_eq!(&*birth.run_id, "abc");
-        assert!(birth.since <= Instant::now());
-        assert!(info("run_id:abc\r\n").birth.is_none() && info("uptime_in_seconds:7\r\n").birth.is_none());
+    fn a_process_is_never_taken_for_older_than_it_may_be() {
+        for (uptime, age) in [("0", Some(0)), ("1", Some(0)), ("2", Some(1)), ("86400", Some(86_399)), ("x", None)] {
+            let process = info(&format!("# Server\r\nrun_id:abc\r\nuptime_in_seconds:{uptime}\r\n")).process.unwrap();
+            assert_eq!((&*process.run_id, process.age), ("abc", age.map(Duration::from_secs)), "{uptime}");
+        }
+        assert_eq!(info("run_id:abc\r\n").process.unwrap().age, None);
+        assert_eq!(info("uptime_in_seconds:7\r\n").process, None);
     }
 }

@@ -1,7 +1,14 @@
 //! The keeper of a node's command link: replaces it whenever it ends, one attempt at a time, and hears what each server says
 //! of itself. How a link's end is noticed is in `link.rs`.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use redis::Cmd;
 use tokio::{
@@ -19,7 +26,10 @@ use super::{
     outage::Part,
 };
 use crate::{
-    backend::backoff::{self, Backoff},
+    backend::{
+        Fault,
+        backoff::{self, Backoff},
+    },
     chance::Chance,
 };
 
@@ -65,6 +75,9 @@ impl Keeper<'_> {
                 return;
             }
             let cause = link.0.cause();
+            if cause == Cause::Demoted {
+                node.known.memory.demoted();
+            }
             node.current.down();
             node.outage.lost(Part::Commands, cause);
             if let Some((_, over)) = &mut self.before {
@@ -91,9 +104,18 @@ impl Keeper<'_> {
         loop {
             let pause = self.backoff.pause(&Chance::System);
             let clients = aim.borrow_and_update().clone();
+            let asks = self.answered && node.known.memory.is_wanted();
+            let asked = AtomicBool::new(false);
             let opened = async {
                 sleep(pause).await;
-                Link::open(&clients, &node.closed, node.command_timeout).await
+                let link = Link::open(&clients, &node.closed, node.command_timeout).await?;
+                node.known.memory.linked(link.last_pong());
+                if asks {
+                    asked.store(true, Ordering::Relaxed);
+                    let info = self.answer(&link, &info_server()).await.ok_or_else(faults::no_link)?;
+                    node.known.memory.told(&Info::of(&info));
+                }
+                Ok::<Link, Fault>(link)
             };
             tokio::select! {
                 biased;
@@ -104,6 +126,8 @@ impl Keeper<'_> {
                     Err(fault) => {
                         tracing::debug!(error = %fault.source, "no command link");
                         node.current.failed(fault);
+                        // It may have been the question that ended it: the next one is asked aside first.
+                        self.answered &= !asked.load(Ordering::Relaxed);
                         // A node of a cluster is looked after for as long as it has no link.
                         if !node.is_of_cluster() {
                             node.aim.missed();
@@ -130,7 +154,20 @@ impl Keeper<'_> {
     async fn ask(&mut self, link: &Link) {
         self.measure(link).await;
         self.hear(link).await;
+        self.remember(link).await;
         pending().await
+    }
+
+    /// Since when the process behind this very link remembers: asked over it, once somebody wants to know. A link that comes in
+    /// another's place has asked by then.
+    async fn remember(&self, link: &Link) {
+        let memory = &self.node.known.memory;
+        memory.wanted().await;
+        if memory.is_heard() {
+            return;
+        }
+        let info = if self.answered { self.answer(link, &info_server()).await } else { None };
+        info.map_or_else(|| memory.not_told(), |info| memory.told(&Info::of(&info)));
     }
 
     /// How far it is, where nothing has been asked of it yet.
@@ -204,7 +241,7 @@ impl Keeper<'_> {
         node.known.heard(&info);
         node.routes().iter().for_each(|routes| routes.heard_version());
         if let Some((before, Some(over))) = &self.before
-            && let (Some(before), Some(now)) = (&before.birth, &info.birth)
+            && let (Some(before), Some(now)) = (&before.process, &info.process)
             && before.run_id != now.run_id
         {
             // A subscription link that outlived the other leads to a server that nobody's releases reach.
@@ -212,6 +249,12 @@ impl Keeper<'_> {
         }
         self.before = Some((info, None));
     }
+}
+
+fn info_server() -> Cmd {
+    let mut info = redis::cmd("INFO");
+    info.arg("server");
+    info
 }
 
 /// Tells those who know of other nodes that this one may hang, long before anybody gives it up. It never comes back.

@@ -11,6 +11,7 @@
 //! | `aim` | where a node's server is, and that it moved |
 //! | `node` | one server: commands over one link |
 //! | `keeper` | the link's replacement, and what each server says of itself |
+//! | `memory` | since when the server behind the link remembers |
 //! | `aside` | what is asked over a connection of its own |
 //! | `info` | how a server's answer about itself is read |
 //! | `outage` | says that a server is away, and that it is back |
@@ -49,6 +50,7 @@ mod info;
 mod keeper;
 mod link;
 mod many;
+mod memory;
 mod naming;
 mod node;
 mod options;

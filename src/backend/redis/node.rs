@@ -80,12 +80,13 @@ pub(super) async fn start(
     closed: CancellationToken,
 ) -> Result<Arc<Node>, Fault> {
     let (link, within) = (Arc::new(link), options.command_timeout);
-    let (round_trips, asked) = (RoundTrips::default(), Instant::now());
+    let (round_trips, asked, opened) = (RoundTrips::default(), Instant::now(), link.last_pong());
     let probed = link.probe(options.probe_key, within.saturating_sub(started.elapsed()), &aim.now()).await?;
     round_trips.note(asked.elapsed());
     let current = Current::new(Some(link.clone()), &Numbers::new());
     let node = Node::start(aim, within, current, round_trips, closed, None, Some(Kept(link)));
     node.known.probed(probed, node.aim.name());
+    node.known.memory.begins(opened);
     Ok(node)
 }
 

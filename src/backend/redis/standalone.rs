@@ -12,13 +12,14 @@ use super::{
     codec, faults,
     link::Link,
     many::pipeline_of,
+    memory,
     node::{self, Node},
     options::Options,
     pubsub::PubSub,
     rights::{self, Versions},
 };
 use crate::backend::{
-    self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, Line, Listener, Pending, Publish, Replicas,
+    self, Abilities, Acknowledged, Answer, Backend, Call, Fault, Line, Listener, Memory, Pending, Publish, Replicas,
     Rights, RoundTrip, Scripting, Subscription, Value, dispatch::Dispatches,
 };
 
@@ -117,6 +118,10 @@ impl Backend for Standalone {
         true
     }
 
+    fn address(&self) -> Option<String> {
+        Some(self.node.aim.now().address().to_string())
+    }
+
     fn abilities(&self) -> Abilities {
         let joins_names = self.node.current.link().is_none_or(|link| link.joins_slots());
         Abilities { resends: false, joins_names }
@@ -151,8 +156,16 @@ impl Backend for Standalone {
         self.sentinels.as_ref().map_or(Standalone, |sentinels| Sentinel(sentinels.all().len()))
     }
 
-    fn born(&self) -> Option<Birth> {
-        self.node.known.now().birth
+    fn remembers_since(&self, _: &str) -> Option<Memory> {
+        self.node.known.memory.now()
+    }
+
+    fn ask_memory(&self) -> Pending<()> {
+        memory::asked(vec![Arc::clone(&self.node)])
+    }
+
+    fn identities(&self) -> Vec<Arc<str>> {
+        self.node.known.memory.run_id().into_iter().collect()
     }
 }
 

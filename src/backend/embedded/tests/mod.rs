@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+mod memory;
+
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 

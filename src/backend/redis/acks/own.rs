@@ -119,7 +119,7 @@ async fn leads_where(link: &Link, beside: &Link, until: Instant) -> bool {
     let run_id = async |link: &Link| {
         let mut connection = link.connection();
         let reply = timeout_at(until, connection.send_packed_command(&question)).await.ok()?.ok()?;
-        Info::of(&reply).birth.map(|birth| birth.run_id)
+        Info::of(&reply).process.map(|process| process.run_id)
     };
     let (here, there, again) = tokio::join!(run_id(link), run_id(beside), run_id(beside));
     here.is_none() || there.is_none() || there != again || here == there

@@ -43,12 +43,13 @@ use super::{
     address::Target,
     codec, faults,
     many::pipeline_of,
+    memory,
     node::Node,
     options::{Options, ShardedPubSub},
     rights,
 };
 use crate::backend::{
-    self, Abilities, Acknowledged, Answer, Backend, Birth, Call, Fault, FaultKind, Line, Listener, Pending, Publish,
+    self, Abilities, Acknowledged, Answer, Backend, Call, Fault, FaultKind, Line, Listener, Memory, Pending, Publish,
     Replicas, Rights, RoundTrip, Subscription, Value,
     dispatch::{Dispatches, Way},
     slot::slot,
@@ -253,6 +254,11 @@ impl Backend for Cluster {
         slot(key.as_bytes()) == slot(channel.as_bytes())
     }
 
+    fn address(&self) -> Option<String> {
+        let first = self.0.with_map(|_, nodes| nodes.all().next().map(|member| member.node.aim.name().to_owned()));
+        first.map(|node| format!("the cluster of {node}"))
+    }
+
     fn abilities(&self) -> Abilities {
         Abilities { resends: false, joins_names: false }
     }
@@ -280,8 +286,20 @@ impl Backend for Cluster {
         backend::Deployment::Cluster
     }
 
-    fn born(&self) -> Option<Birth> {
-        None
+    fn remembers_since(&self, key: &str) -> Option<Memory> {
+        let slot = slot(key.as_bytes());
+        self.0.with_map(|slots, nodes| {
+            let memory = nodes.at(slots.owner(slot)?)?.node.known.memory.now()?;
+            Some(slots.changed(slot).map_or(memory, |changed| memory.not_before(changed)))
+        })
+    }
+
+    fn ask_memory(&self) -> Pending<()> {
+        memory::asked(self.0.masters().iter().map(|member| Arc::clone(&member.node)).collect())
+    }
+
+    fn identities(&self) -> Vec<Arc<str>> {
+        self.0.masters().iter().filter_map(|member| member.node.known.memory.run_id()).collect()
     }
 }
 
@@ -293,7 +311,6 @@ impl Drop for Cluster {
 
 impl Routes {
     /// Those that have slots.
-    #[cfg(feature = "operate")]
     fn masters(&self) -> Vec<Arc<nodes::Member>> {
         self.with_map(|slots, nodes| {
             let owners: std::collections::HashSet<u16> = slots.owners().iter().copied().collect();

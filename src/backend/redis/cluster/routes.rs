@@ -198,6 +198,7 @@ impl Routes {
     /// A node says that another has the key, but not the slot yet: what is sent there may overtake what is on its way here.
     pub(super) fn asks(self: &Arc<Self>, slot: u16, to: &Endpoint) -> Result<Arc<Member>, Fault> {
         let member = self.member_at(to)?;
+        self.map_mut().slots.is_asked_elsewhere(slot);
         self.rerouted(slot);
         // Who has which slots is as it was: nobody needs to look.
         self.listening.migrates(slot);

@@ -7,7 +7,7 @@ use std::{net::TcpListener, sync::Arc, time::Duration};
 use self::sentinel::Sentinel;
 use super::*;
 use crate::backend::{
-    Backend, Call, FaultKind, Heard, Line, Listener, Polled,
+    Backend, Call, FaultKind, Heard, Line, Listener, Memory, Polled,
     redis::{
         address::Address,
         testing::{COUNT, Server, eventually, options},
@@ -187,4 +187,24 @@ async fn nothing_is_left_when_it_is_closed_or_nobody_waits_for_it() {
         () = sleep(SECOND / 5) => assert!(alive() > before),
     }
     eventually("no task is left", || alive() == before).await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_in_anothers_place_remembers_since_it_did_however_old_it_is() {
+    let ((old, at_old), (_new, at_new)) = (server(&[]), server(&[]));
+    let uptime =
+        |info: String| info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:")?.parse::<u64>().ok());
+    eventually("both are old", || uptime(old.ask(&["INFO", "server"])) >= Some(5)).await;
+    let sentinel = Sentinel::new(0, at_old);
+    let backend = connected(&[&sentinel]).await;
+    backend.ask_memory().await;
+    let first = backend.identities();
+    let switched = Instant::now();
+    assert!(matches!(backend.remembers_since("n"), Some(Memory::Since(since)) if since < switched - SECOND));
+    sentinel.switches(1, at_new);
+    eventually("there is another link", || backend.link("") == 2).await;
+    backend.run(&CALL).await.unwrap();
+    let memory = backend.remembers_since("n");
+    assert!(matches!(memory, Some(Memory::Since(since)) if since > switched), "{memory:?}");
+    assert!(backend.identities().len() == 1 && backend.identities() != first);
 }

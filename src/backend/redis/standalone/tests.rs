@@ -17,6 +17,7 @@ use crate::{
     script::Script,
 };
 
+mod memory;
 mod refused;
 
 const CALL: Call<'static> = Call { script: &COUNT, keys: &["n"], args: &[], dispatch: None, polled: Polled::ByUs };
@@ -368,16 +369,4 @@ fn without_its_runtime_a_backend_answers_that_it_is_closed() {
     let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fault = second.block_on(backend.run(&CALL)).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Closed);
-}
-
-#[tokio::test]
-async fn a_server_tells_its_birth_and_another_one_after_a_restart() {
-    let mut server = Server::start();
-    let backend = connect(&server.target(), options(3000)).await.unwrap();
-    eventually("it is born", || backend.born().is_some()).await;
-    let first = backend.born().unwrap();
-    assert!(first.since <= Instant::now());
-    server.kill();
-    server.restart();
-    eventually("another one is born", || backend.born().is_some_and(|birth| birth.run_id != first.run_id)).await;
 }

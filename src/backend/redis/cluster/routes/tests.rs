@@ -4,14 +4,14 @@ use std::slice;
 
 use super::*;
 use crate::backend::{
-    Line,
+    Backend, Line, Memory,
     redis::{
         cluster::{Cluster, views::NamedNode},
         info::Info,
         rights::Version,
         testing::{Server, eventually, free_port, options},
     },
-    slot::SLOTS,
+    slot::{SLOTS, slot},
 };
 
 fn at(host: &str, port: u16) -> Endpoint {
@@ -269,4 +269,55 @@ async fn a_node_that_is_older_than_the_channels_of_this_client_is_told_once() {
         assert_eq!([(0, "7.0"), (1, ""), (1, "6.2"), (0, "6.2")].map(tells), told);
         routes.close();
     }
+}
+
+/// A key in this slot.
+fn key_in(wanted: usize) -> String {
+    (0..).map(|n: u32| n.to_string()).find(|key| usize::from(slot(key.as_bytes())) == wanted).unwrap()
+}
+
+#[tokio::test]
+async fn a_slot_remembers_since_its_node_does_and_since_it_came_there() {
+    let routes = routes(3000);
+    let ports = [free_port(), free_port()];
+    let [mut first, second] = ports.map(|port| Server::with(&["--port", &port.to_string()]));
+    let ends = ports.map(|port| [at("127.0.0.1", port)]);
+    let cluster = Cluster(Arc::clone(&routes));
+    let [kept, moves] = [key_in(0), key_in(SLOTS - 1)];
+    assert!(cluster.remembers_since(&kept).is_none() && cluster.identities().is_empty());
+    routes.take(&look(&[("a", &ends[0])]));
+    cluster.ask_memory().await;
+    let since = |key: &str| match cluster.remembers_since(key) {
+        Some(Memory::Since(since)) => since,
+        other => panic!("{other:?}"),
+    };
+    let moved = Instant::now();
+    assert!(since(&kept) < moved && since(&moves) < moved);
+
+    routes.take(&look(&[("a", &ends[0]), ("b", &ends[1])]));
+    eventually("the other one has a link", || routes.member(16_383).unwrap().node.current.link().is_some()).await;
+    cluster.ask_memory().await;
+    assert!(since(&kept) < moved && since(&moves) > moved, "what did not move is as old as it was");
+    let run_id = |server: &Server| {
+        let info: String = server.ask(&["INFO", "server"]);
+        info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap().to_owned()
+    };
+    let mut identities = cluster.identities();
+    identities.sort();
+    let mut ids = [&first, &second].map(run_id);
+    ids.sort();
+    assert_eq!(identities.iter().map(|it| &**it).collect::<Vec<_>>(), ids);
+
+    let asked = Instant::now();
+    routes.asks(0, &ends[1][0]).unwrap();
+    assert!(since(&kept) > asked, "another one may answer for what is not there yet");
+
+    first.kill();
+    eventually("it has no link", || routes.member(0).unwrap().node.is_suspect()).await;
+    let killed = Instant::now();
+    assert!(since(&kept) < killed);
+    first.restart();
+    eventually("it has a link", || !routes.member(0).unwrap().node.is_suspect()).await;
+    assert!(since(&kept) > killed && since(&moves) < killed);
+    routes.close();
 }
