@@ -102,7 +102,7 @@ impl Client {
         let ClientBuilder { watchdog_timeout, command_timeout, unreachable_after, handover_slice, name_prefix, .. } =
             Self::builder();
         let settings =
-            Settings { watchdog_timeout, command_timeout, unreachable_after, handover_slice, replicas: None };
+            Settings { watchdog_timeout, command_timeout, unreachable_after, handover_slice, ..Settings::default() };
         let id = store.chance().uuid();
         let (chance, link) = (store.chance().clone(), store.open_first(id, command_timeout));
         Self::start(id, Arc::new(link), settings, Clock::of_this_process(), chance, name_prefix)
@@ -120,8 +120,7 @@ impl Client {
         Self { engine: Engine::start(id, backend, settings, clock, chance), scope }
     }
 
-    /// What an operator's looks go by.
-    #[cfg(feature = "operate")]
+    /// What others of this crate go by.
     pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<Scope>) {
         (&self.engine, &self.scope)
     }

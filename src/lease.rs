@@ -104,6 +104,11 @@ pub(crate) fn acknowledged(within: Duration, watchdog: Duration) -> Result<Durat
     self::within("replica_acks", within, SHORTEST_TIMEOUT, longest)
 }
 
+/// For how long a master that may have forgotten what it granted counts for nothing; zero is never. It is the longest lease.
+pub(crate) fn quarantine(quarantine: Duration, watchdog: Duration) -> Result<Duration> {
+    if quarantine.is_zero() { Ok(quarantine) } else { within("restart_quarantine", quarantine, watchdog, LONGEST) }
+}
+
 /// How often a periodic job is done. Its start and an attempt are one number, which has room for whole seconds only.
 pub(crate) fn period(every: Duration) -> Result<Duration> {
     whole_seconds("period", every)?;

@@ -16,7 +16,6 @@ use super::{
 use crate::{
     backend::{Fault, Pending},
     error::{Error, LostCause, Op, Result},
-    lease,
     state::{Instant, LeaseRequest},
     token::Token,
 };
@@ -98,12 +97,12 @@ impl Handle {
         lease: Duration,
         ask: impl FnOnce(Duration) -> Pending<std::result::Result<Renewal, Fault>>,
     ) -> Result<()> {
-        let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
+        let lease = self.engine.settings().fixed_lease(lease).map_err(|error| error.for_lock(self.name()))?;
         let name = Arc::clone(self.ready()?.name());
         if claim.lock().released.is_some() {
             return Err(Error::NotHeld { name, guards: 0 });
         }
-        let until = LeaseRequest::first(lease, None, self.engine.now()).deadline();
+        let until = LeaseRequest::first(lease, None, self.engine.now()).deadline(self.engine.settings().margin);
         let lost = |cause| Error::Lost { name, cause, since: std::time::Instant::now() };
         match self.asked(Op::Extend, |_| ask(lease)).await.map_err(|failed| failed.error)? {
             Renewal::Renewed => {

@@ -11,6 +11,7 @@ pub(super) fn answer_of_attempt(attempt: Attempt) -> Answer {
     match attempt {
         Attempt::Granted { holds, fence } => Answer::Granted { holds, fence },
         Attempt::Busy { retry_in } => Answer::Busy { retry_in },
+        Attempt::Split { retry_in, kept_by } => Answer::Split { retry_in, kept_by },
         Attempt::Gone => Answer::Gone,
         Attempt::Settled => Answer::Settled,
     }

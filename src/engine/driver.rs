@@ -17,6 +17,7 @@ use super::{
     entry::{Entry, Event},
     entry_ref::each,
     era::Eras,
+    home::Home,
     renew::Lines,
     renewals::Renewals,
     schedule::Schedule,
@@ -34,7 +35,22 @@ const SLEEP_CHECK: Duration = Duration::from_secs(1);
 impl Engine {
     /// Must be called on the runtime that the client lives on: what looks after its names starts here.
     pub(crate) fn start(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
-        let engine = Self::new(id, line, settings, clock, chance);
+        Self::new(id, line, settings, clock, chance, Home::here()).driven()
+    }
+
+    /// Where another engine lives, and by its clock.
+    pub(crate) fn start_beside(
+        other: &Self,
+        id: Uuid,
+        line: Arc<dyn Line>,
+        settings: Settings,
+        chance: Chance,
+    ) -> Arc<Self> {
+        Self::new(id, line, settings, other.clock().clone(), chance, Home::beside(other.home())).driven()
+    }
+
+    fn driven(self: Arc<Self>) -> Arc<Self> {
+        let engine = self;
         if engine.home().runtime().is_ok() {
             let (ends, driver) = (HomeEnds::of(&engine), drive(&engine));
             engine.spawn(Box::pin(async move {

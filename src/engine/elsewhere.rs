@@ -174,6 +174,15 @@ impl Engine {
         let _ = self.home().own.set(own);
     }
 
+    /// The runtime on which it lives.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub(crate) fn runtime(&self) -> error::Result<&Handle> {
+        self.home().runtime()
+    }
+
     /// Whether this runs where the client lives.
     pub(super) fn is_home(&self) -> bool {
         self.home().is_here()

@@ -105,7 +105,8 @@ impl Entry {
 /// How a primitive differs from the plain lock.
 fn shape(protocol: &dyn Protocol) -> Shape {
     let succession = match (protocol.passes(), protocol.hands_over()) {
-        (true, _) => Succession::Pass,
+        (true, true) => Succession::Pass,
+        (true, false) => Succession::PassOrRelease,
         (false, true) => Succession::HandOver,
         (false, false) => Succession::Release,
     };

@@ -90,8 +90,13 @@ impl Gathering {
     /// Checks everything that needs no server. Whoever polls first is the owner, of all of them.
     fn begin(&mut self, waits: Waits) -> Result<Progress> {
         let said = |error: Error| error.for_lock(&self.several.name);
-        let home = &self.several.ready()?[0].engine;
-        let terms = self.options.terms().map_err(said)?;
+        let parts = self.several.ready()?;
+        let home = &parts[0].engine;
+        // What one of them does not bear none of them has.
+        let mut terms = self.options.terms(home.settings()).map_err(said)?;
+        for part in &parts[1..] {
+            terms = self.options.terms(part.engine.settings()).map_err(said)?;
+        }
         let owner = self.options.whose(self.several.nesting).map_err(said)?;
         if self.several.nesting == Nesting::Current {
             self.options.owner = Some(owner.clone());

@@ -143,7 +143,10 @@ impl LockGuard {
     pub async fn extend(&self, lease: Duration) -> Result<()> {
         let lease = lease::fixed_lease("lease", lease).map_err(|error| error.for_lock(self.name()))?;
         match &self.held {
-            Held::One(share) => share.lengthen(lease).await,
+            Held::One(share) => {
+                let checked = share.place.engine.settings().fixed_lease(lease);
+                share.lengthen(checked.map_err(|error| error.for_lock(self.name()))?).await
+            }
             Held::Many(many) => Box::pin(many.lengthen(lease)).await,
         }
     }

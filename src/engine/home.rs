@@ -34,6 +34,11 @@ impl Home {
         Self { runtime, id, own: OnceLock::new() }
     }
 
+    /// Where somebody else lives, too, who has the thread if there is one.
+    pub(super) fn beside(other: &Self) -> Self {
+        Self { runtime: other.runtime.clone(), id: other.id, own: OnceLock::new() }
+    }
+
     pub(super) fn runtime(&self) -> Result<&Handle> {
         self.runtime.as_ref().map_err(Error::clone)
     }

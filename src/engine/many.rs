@@ -75,6 +75,10 @@ impl Many {
     }
 
     pub(super) async fn lengthen(&self, lease: Duration) -> Result<()> {
+        for share in self.each() {
+            let checked = share.place.engine.settings().fixed_lease(lease);
+            checked.map_err(|error| error.for_lock(share.place.name()))?;
+        }
         let extended = Together::new(self.each().map(|share| Box::pin(share.lengthen(lease)))).await;
         extended.into_iter().collect()
     }

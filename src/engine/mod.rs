@@ -156,7 +156,7 @@ pub(crate) use self::{
     protocol::{
         Attempt, Forced, HoldNumber, Letting, Moved, Note, Protocol, Published, Publishes, Renewal, RenewalGroup, Sight,
     },
-    settings::Settings,
+    settings::{Margin, Settings, Voted},
     several::Several,
     shared::Engine,
 };

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task;
 
 use super::{
+    Settings,
     acquisition::Acquisition,
     ask::{AcquireOptions, Patience, Terms},
     detached::UnlockingDetached,
@@ -75,7 +76,8 @@ impl Plan {
     /// Checks everything that needs no server. The owner is whoever polls first.
     fn check(&self, waits: Waits) -> Result<AcquireOptions> {
         self.handle.ready()?;
-        let Terms { lease, max_hold } = self.options.terms().map_err(|error| self.said(error))?;
+        let Terms { lease, max_hold } =
+            self.options.terms(self.handle.engine.settings()).map_err(|error| self.said(error))?;
         let patience = waits.patience(self.options.wait, &self.handle.engine);
         let owner = self.options.whose(self.nesting).map_err(|error| self.said(error))?;
         let nests = self.nesting == Nesting::Current;
@@ -124,10 +126,10 @@ impl Waits {
 }
 
 impl Options {
-    pub(super) fn terms(&self) -> Result<Terms> {
+    pub(super) fn terms(&self, settings: &Settings) -> Result<Terms> {
         let lease = match self.lease {
             Lease::Watchdog => Lease::Watchdog,
-            Lease::Fixed(lease) => Lease::Fixed(lease::fixed_lease("lease", lease)?),
+            Lease::Fixed(lease) => Lease::Fixed(settings.fixed_lease(lease)?),
         };
         Ok(Terms { lease, max_hold: self.max_hold.map(lease::max_hold).transpose()? })
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 // What a primitive and a name say alike.
-pub(crate) use crate::state::{HoldNumber, Note, Published, Publishes};
+pub(crate) use crate::state::{HoldNumber, KeptBy, Note, Published, Publishes};
 
 /// What makes a primitive: its key, its scripts, how to read their replies. It has no loop, no renewal and no guard.
 ///
@@ -109,6 +109,9 @@ pub(crate) enum Attempt {
     Granted { holds: u32, fence: Option<u64> },
     /// Somebody else's, for this long unless it is renewed; `None` where the key has no TTL.
     Busy { retry_in: Option<Duration> },
+    /// A vote that found no majority: what it got has to be released, and its number is not asked for again. `retry_in`: when a
+    /// majority may be free, as far as that was said. A nested acquire is not answered so.
+    Split { retry_in: Option<Duration>, kept_by: KeptBy },
     /// A nested acquire found its outer hold missing.
     Gone,
     /// Nobody holds it, and nobody is to have it for now: there is nothing to wait for.

@@ -92,6 +92,7 @@ impl Schedule {
     pub(crate) fn end(&self) {
         let mut instants = self.lock();
         self.ended.store(true, Ordering::Release);
+        #[allow(clippy::mutable_key_type, reason = "what orders them does not change")]
         let forgotten = std::mem::take(&mut *instants);
         drop(instants);
         drop(forgotten);

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+pub(crate) use crate::state::Margin;
 use crate::{
     backend::Replicas,
+    error::{Error, Result},
+    lease,
     state::{self, Grants},
 };
 
@@ -14,11 +17,51 @@ pub(crate) struct Settings {
     pub(crate) command_timeout: Duration,
     pub(crate) unreachable_after: Duration,
     pub(crate) handover_slice: Duration,
+    /// What a holder gives up at the end of its lease.
+    pub(crate) margin: Margin,
     /// Those that are to know of a grant before it counts.
     pub(crate) replicas: Option<Replicas>,
+    /// Where several servers vote.
+    pub(crate) voted: Option<Voted>,
+}
+
+/// What is different where several servers vote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voted {
+    /// A server that may have forgotten what it granted counts for nothing for so long: nobody may have a longer lease.
+    pub(crate) longest_lease: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            watchdog_timeout: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(3),
+            unreachable_after: Duration::from_secs(9),
+            handover_slice: Duration::from_millis(10),
+            margin: Margin::default(),
+            replicas: None,
+            voted: None,
+        }
+    }
 }
 
 impl Settings {
+    /// A lease that is not renewed, checked.
+    pub(crate) fn fixed_lease(&self, lease: Duration) -> Result<Duration> {
+        let lease = lease::fixed_lease("lease", lease)?;
+        match self.voted {
+            Some(Voted { longest_lease }) if longest_lease < lease => Err(Error::invalid(
+                "lease",
+                format!(
+                    "must be no longer than the restart_quarantine of {longest_lease:?}, not {lease:?}: a master that restarted \
+                     might grant the lock again before it is over"
+                ),
+            )),
+            _ => Ok(lease),
+        }
+    }
+
     /// How long a try may stand behind others whose grants replicas are to know of.
     pub(super) fn in_line(&self) -> Duration {
         self.replicas.map_or(Duration::ZERO, Replicas::told_within)
@@ -40,8 +83,13 @@ pub(super) fn state_settings(settings: &Settings) -> state::Settings {
         slice: settings.handover_slice,
         cool_down: settings.handover_slice,
         in_line: settings.in_line(),
+        margin: settings.margin,
         turns: (settings.watchdog_timeout / 2, (settings.watchdog_timeout / SHORT_TURN).clamp(SHORTEST_TURN, ENOUGH)),
-        grants: if settings.replicas.is_some() { Grants::Acknowledged } else { Grants::Answered },
+        grants: match settings {
+            Settings { replicas: Some(_), .. } => Grants::Acknowledged,
+            Settings { voted: Some(_), .. } => Grants::Voted,
+            _ => Grants::Answered,
+        },
         ..state::Settings::default()
     }
 }

@@ -91,13 +91,20 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(id: Uuid, line: Arc<dyn Line>, settings: Settings, clock: Clock, chance: Chance) -> Arc<Self> {
+    pub(super) fn new(
+        id: Uuid,
+        line: Arc<dyn Line>,
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+        home: Home,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             line,
             settings,
             clock,
-            home: Home::here(),
+            home,
             alarm: OnceLock::new(),
             chance,
             entries: DashMap::new(),
@@ -148,7 +155,7 @@ impl Engine {
     }
 
     /// Where all that this client draws comes from.
-    pub(super) fn chance(&self) -> &Chance {
+    pub(crate) fn chance(&self) -> &Chance {
         &self.chance
     }
 

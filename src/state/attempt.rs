@@ -10,7 +10,9 @@
 //! | trying | granted later than its own lease, or a number that was forced out | gated, under a new number |
 //! | trying | granted by a server that answers no more | gated, under the same number |
 //! | trying | busy | sleeping: `sleep.rs` |
-//! | trying | busy, and a release of ours was overtaken | gated until all releases are answered |
+//! | trying | a vote without a majority: somebody else may have one | sleeping, under a new number |
+//! | trying | a vote without a majority: others got votes, too | resting, under a new number: `patience.rs` |
+//! | trying | busy, or somebody else may have a majority, and a release of ours was overtaken | gated until all releases are answered |
 //! | trying | granted, and too few replicas know of it | resting, under a new number |
 //! | trying | a fault that may heal | resting: `patience.rs` |
 //! | trying | a fault that stays, settled, an unknown answer | over |
@@ -25,7 +27,7 @@ use super::{
     id::CommandId,
     name::Name,
     parts::{
-        contender::{Contender, Releases, Stage, Try, TryPlace, Wants},
+        contender::{Contender, Releases, Stage, Try, TryPlace, WantOf, Wants},
         copies::Copies,
         gate::Gate,
         hold::Hold,
@@ -36,7 +38,6 @@ use super::{
         ticket::Ticket,
         untaken::Untaken,
     },
-    patience::WantOf,
 };
 
 /// Whether the contender's caller was polled in this moment.
@@ -65,7 +66,7 @@ impl<W, S: Share<W>> Name<W, S> {
             late: 0,
             told_busy: false,
             let_others_first: false,
-            faults: 0,
+            rests: 0,
             polls: 0,
         });
         self.pass_gate(comes, cx);
@@ -97,7 +98,7 @@ impl<W, S: Share<W>> Name<W, S> {
         };
         // On its own link a try comes behind what left before it. Where it takes another way nothing else may be about.
         let out = match (releases, cx.env.settings.grants) {
-            (Releases::Sent, Grants::Answered) => true,
+            (Releases::Sent, Grants::Answered | Grants::Voted) => true,
             _ => self.releases.is_empty() && !self.old.holds_back(),
         };
         let asks_once = contender.who.wish.patience.asks_once();
@@ -204,7 +205,7 @@ impl<W, S: Share<W>> Name<W, S> {
                 contender.copies.unanswered(fault);
                 contender.uncertain |= fault.may_have_run;
                 // Of a repetition a server may count replicas that know of nothing: a number is asked for once.
-                if contender.uncertain && cx.env.settings.grants == Grants::Acknowledged {
+                if contender.uncertain && cx.env.settings.grants != Grants::Answered {
                     self.ends_number(cx);
                 }
                 self.troubled(fault, attempt.request.sent, cx);
@@ -220,9 +221,10 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 
     fn try_answered(&mut self, attempt: &Try, answer: Answer, cx: &mut Cx<'_, '_, W, S>) {
+        if let Answer::Split { retry_in, kept_by } = answer {
+            return self.split(attempt, retry_in, kept_by, cx);
+        }
         let Some(contender) = self.tenant.contender_mut() else { return };
-        // Where the server did not know its script a release is sent again, behind the try, and the key is our own.
-        let overtook = attempt.behind && !self.releases.is_empty();
         match answer {
             Answer::Granted { .. } if attempt.request.era != cx.env.server.era() => {
                 // The present server is asked for the same hold.
@@ -231,19 +233,10 @@ impl<W, S: Share<W>> Name<W, S> {
                 }
             }
             Answer::Granted { .. } if contender.forced => self.ends_number(cx),
-            Answer::Granted { .. } if attempt.request.deadline() <= cx.now() => self.late(cx),
+            Answer::Granted { .. } if attempt.request.deadline(cx.env.settings.margin) <= cx.now() => self.late(cx),
             Answer::Granted { fence, .. } => self.granted(attempt.request, fence, cx),
-            Answer::Busy { .. } | Answer::Settled if overtook => {
-                (contender.faults, self.trouble) = (0, None);
-                contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Answered };
-            }
-            Answer::Busy { retry_in } => {
-                (contender.faults, self.trouble) = (0, None);
-                if !attempt.finds_ours {
-                    self.slice.busy(attempt.request.sent, cx.env.settings);
-                }
-                self.sleep(retry_in, cx);
-            }
+            Answer::Settled if self.overtook(attempt) => self.waits_for_releases(cx),
+            Answer::Busy { retry_in } => self.busy(attempt, retry_in, cx),
             Answer::Settled => self.end_contender(Some(Told::Settled), cx),
             _ => self.end_contender(Some(Told::Failed(Failure::Unexpected)), cx),
         }
@@ -257,7 +250,7 @@ impl<W, S: Share<W>> Name<W, S> {
         let Contender { who, number, copies, repeated, .. } = contender;
         let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
         let share = S::of(&who.waiter);
-        let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, now);
+        let mut hold = Hold::new(number, (who.owner, share.clone()), ticket, request, cx.env.settings.margin, now);
         (hold.old, hold.grown, hold.origin) = (copies.lost(), repeated, Origin::Tried);
         hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);
@@ -278,12 +271,19 @@ impl<W, S: Share<W>> Name<W, S> {
 
     /// Its number is finished: released, and never asked for again. It goes on under a new one.
     fn ends_number(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        if let Some(why) = self.finished_number(cx) {
+            self.release(why, cx);
+        }
+    }
+
+    /// The same, and its release is still to be sent.
+    pub(crate) fn finished_number(&mut self, cx: &mut Cx<'_, '_, W, S>) -> Option<Why<W>> {
         let number = cx.draw_hold();
-        let Some(contender) = self.tenant.contender_mut() else { return };
+        let contender = self.tenant.contender_mut()?;
         let finished = std::mem::replace(&mut contender.number, number);
         let old = std::mem::take(&mut contender.copies).lost();
         (contender.uncertain, contender.forced) = (false, false);
         let lease = cx.env.settings.lease(contender.who.wish.lease);
-        self.release(Why { old, ..Why::over(finished, lease) }, cx);
+        Some(Why { old, ..Why::over(finished, lease) })
     }
 }

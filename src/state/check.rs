@@ -4,7 +4,11 @@ use super::{
     effect::Share,
     env::Env,
     name::{Client, Name},
-    parts::{contender::Stage, tenant::Tenant, ticket::Ticket},
+    parts::{
+        contender::{AfterRest, Stage, WantOf},
+        tenant::Tenant,
+        ticket::Ticket,
+    },
 };
 
 impl<W, S: Share<W>> Name<W, S> {
@@ -28,6 +32,9 @@ impl<W, S: Share<W>> Name<W, S> {
             Tenant::Contender(contender) => {
                 let sleeps = matches!(contender.stage, Stage::Sleeping { .. });
                 must(!sleeps || !self.subscription.flag(), "asleep with the flag set")?;
+                let lost_vote = matches!(contender.stage, Stage::Resting { then: AfterRest::GiveUp(WantOf::Key), .. });
+                let answered = contender.told_busy && !contender.uncertain && self.trouble.is_none();
+                must(!lost_vote || answered, "a vote that nobody won counts as no answer")?;
                 must(!self.is_released(contender.number), "a number that is asked for is being released")?;
             }
             Tenant::HandingOver(going) => {

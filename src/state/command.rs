@@ -62,6 +62,9 @@ pub(crate) enum Answer {
     Granted { holds: u32, fence: Option<u64> },
     /// To an acquire: somebody else's, for so long unless it is renewed. `None` where the key has no TTL.
     Busy { retry_in: Option<Duration> },
+    /// To a fresh acquire: a vote that found no majority. What it got has to be released, and its number is not asked for again.
+    /// `retry_in`: when a majority may be free, as far as that was said.
+    Split { retry_in: Option<Duration>, kept_by: KeptBy },
     /// To an acquire: nobody has it, and nobody is to have it for now.
     Settled,
     /// To a release: so many remain. At zero the key is free.
@@ -74,6 +77,15 @@ pub(crate) enum Answer {
     Gone,
     /// The same, and nobody else has the key either. Only primitives answer so for which such a hold counts as released.
     Expired,
+}
+
+/// Who else has votes where one found no majority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum KeptBy {
+    /// Somebody who may have a majority: nothing was granted.
+    Holder,
+    /// Others who got votes, as we did.
+    Contenders,
 }
 
 /// What became of the message to those who wait.

@@ -70,8 +70,33 @@ pub(crate) fn soonest<const N: usize>(instants: [Option<Instant>; N]) -> Option<
 
 /// What a holder gives up at the end of its lease: room for clocks that run at slightly different rates, and for the
 /// server's whole milliseconds.
-pub(crate) fn margin(lease: Duration) -> Duration {
-    lease / 256 + Duration::from_millis(1)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Margin {
+    /// Of the lease, in parts of 2³²: so it costs no division.
+    part: u32,
+    /// Of any lease, beside that.
+    least: Span,
+}
+
+impl Margin {
+    /// `part` of a lease, from nothing to all of it, and `least` beside that.
+    pub(crate) fn new(part: f64, least: Duration) -> Self {
+        // Rounded up: what is given up is never less than was asked for.
+        let part = (part * (f64::from(u32::MAX) + 1.0)).ceil() as u32;
+        Self { part, least: least.into() }
+    }
+
+    pub(crate) fn of(self, lease: Duration) -> Duration {
+        let part = (u128::from(nanos(lease)) * u128::from(self.part)) >> u32::BITS;
+        Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX).saturating_add(self.least.0))
+    }
+}
+
+/// For one server: a 256th of the lease, and a millisecond.
+impl Default for Margin {
+    fn default() -> Self {
+        Self { part: 1 << (u32::BITS - 8), least: Duration::from_millis(1).into() }
+    }
 }
 
 /// What a command asked for, and when it left. The deadline counts from then: the server's own count starts after it.
@@ -108,8 +133,8 @@ impl LeaseRequest {
     }
 
     /// When a hold counts as lost, if nothing else is heard.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.sent + self.lease.saturating_sub(margin(self.lease))
+    pub(crate) fn deadline(&self, margin: Margin) -> Instant {
+        self.sent + self.lease.saturating_sub(margin.of(self.lease))
     }
 
     /// How far the lease reaches on the server at least.

@@ -57,10 +57,11 @@ impl<W, S: Share<W>> Name<W, S> {
         let told = hold.told();
         tell_of_count(hold, cx);
         let extensions = hold.take_extensions();
-        let (turn, mut next) = self.next_owner(cx);
+        let passes = self.queue.first().is_some_and(|next| passable(hold, told, last.as_ref(), next, cx));
+        let way = if passes { Onward::Stays } else { Onward::Moves };
+        let (turn, mut next) = self.next_owner(way, cx);
         let Tenant::Hold(hold) = &mut self.tenant else { return };
-        // It stays where it is.
-        if let Some(next) = next.take_if(|next| passable(hold, told, last.as_ref(), next, cx)) {
+        if let Some(next) = next.take_if(|_| passes) {
             extensions.into_iter().for_each(|extension| cx.tell(extension.waiter, Told::NotHeld));
             waiter.into_iter().for_each(|waiter| cx.tell(waiter, Told::Freed));
             return pass(hold, next, cx);
@@ -73,11 +74,16 @@ impl<W, S: Share<W>> Name<W, S> {
     }
 
     /// Who has a hold next that ends now, if it is somebody of this process.
-    pub(crate) fn next_owner(&mut self, cx: &Cx<'_, '_, W, S>) -> (Turn, Option<Waiting<W>>) {
+    pub(crate) fn next_owner(&mut self, onward: Onward, cx: &Cx<'_, '_, W, S>) -> (Turn, Option<Waiting<W>>) {
         let turn = self.slice.turn(cx.now(), cx.env.settings);
-        let stays = turn == Turn::Keep && cx.env.shape.succession != Succession::Release;
-        let mut next = if stays { self.queue.pop() } else { None };
-        if stays && next.is_none() {
+        let may_go_on = match cx.env.shape.succession {
+            Succession::Pass | Succession::HandOver => true,
+            Succession::PassOrRelease => onward == Onward::Stays,
+            Succession::Release => false,
+        };
+        let goes_on = turn == Turn::Keep && may_go_on;
+        let mut next = if goes_on { self.queue.pop() } else { None };
+        if goes_on && next.is_none() {
             next = self.queue.pop_over();
             // Nobody waits longer for somebody who is late.
             self.untaken = if next.is_some() { Untaken::Next } else { self.untaken };
@@ -110,6 +116,15 @@ impl<W, S: Share<W>> Name<W, S> {
             self.lose(cause, cx);
         }
     }
+}
+
+/// How the first of the queue would get a hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Onward {
+    /// As it stands.
+    Stays,
+    /// By a move to another number.
+    Moves,
 }
 
 /// The same hold, number and deadline and all, for the next owner. Nothing is sent.
@@ -166,7 +181,7 @@ fn passable<W, S>(
     cx: &Cx<'_, '_, W, S>,
 ) -> bool {
     let (now, watchdog) = (cx.now(), cx.env.settings.watchdog);
-    cx.env.shape.succession == Succession::Pass
+    matches!(cx.env.shape.succession, Succession::Pass | Succession::PassOrRelease)
         && !hold.shown
         // Nothing of the old owner's is on its way, and the server counts as the next owner will.
         && told == Some(1)

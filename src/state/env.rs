@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    deadline::Instant,
+    deadline::{Instant, Margin},
     effect::Log,
     id::{Era, Link},
     wish::Lease,
@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) cool_down: Duration,
     /// Whether replicas are to know of a grant.
     pub(crate) grants: Grants,
+    /// What a holder gives up at the end of its lease.
+    pub(crate) margin: Margin,
     /// The bound of the first pause after a fault, and of the longest.
     pub(crate) pauses: (Duration, Duration),
     /// The same between two tries that nothing would wake.
@@ -46,6 +48,7 @@ impl Default for Settings {
             slice: ms(10),
             cool_down: ms(10),
             grants: Grants::Answered,
+            margin: Margin::default(),
             pauses: (ms(20), ms(1_000)),
             polls: (ms(20), ms(250)),
         }
@@ -70,6 +73,9 @@ pub(crate) enum Grants {
     /// That replicas know of it. An acquire takes another way than all other commands then, and nothing is known of its order
     /// among them.
     Acknowledged,
+    /// That a majority of several servers gave it. A number is asked for once: what one of them did of an earlier try would count in
+    /// the next.
+    Voted,
 }
 
 /// How a primitive differs from the plain lock: one value of its protocol. All of them have one holder at a time.
@@ -85,6 +91,8 @@ pub(crate) struct Shape {
 pub(crate) enum Succession {
     /// The same hold for the next owner, without a word to the server; a hand-over where that cannot be.
     Pass,
+    /// The same, and a release where that cannot be: nothing can be moved.
+    PassOrRelease,
     /// The server has to hear of every new owner: it draws a fencing token, say.
     HandOver,
     /// Every hold is released.
@@ -195,7 +203,7 @@ impl Env<'_> {
 }
 
 /// So many doublings are enough for any bound.
-const DOUBLINGS: u8 = 6;
+const DOUBLINGS: u8 = 8;
 
 /// The bound of the pause after so many in a row.
 pub(crate) fn bound((first, longest): (Duration, Duration), so_far: u8) -> Duration {

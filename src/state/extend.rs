@@ -76,7 +76,7 @@ impl<W, S: Share<W>> Name<W, S> {
                 self.lose(Cause::Gone, cx);
             }
             Ok(_) => {
-                hold.raised(request, now);
+                hold.raised(request, cx.env.settings.margin, now);
                 cx.tell(waiter, Told::Extended);
             }
             Err(fault) => {

@@ -6,6 +6,7 @@ use super::{
     cx::Cx,
     deadline::LeaseRequest,
     effect::{Cause, LogEvent, Share, Told},
+    end::Onward,
     id::CommandId,
     name::Name,
     parts::{
@@ -71,7 +72,8 @@ impl<W, S: Share<W>> Name<W, S> {
                 // For the one before it is over, whatever becomes of the rest.
                 self.becomes(&mut going.ending, Told::Freed, cx);
                 going.ending.freed = true;
-                let counts = cx.now() < going.request.deadline() && going.request.era == cx.env.server.era();
+                let in_time = cx.now() < going.request.deadline(cx.env.settings.margin);
+                let counts = in_time && going.request.era == cx.env.server.era();
                 // What came too late, or of a server that answers no more, is worth nothing; nor is what is freed by force.
                 if counts && !going.forced {
                     self.moved(going, fence, cx);
@@ -105,12 +107,12 @@ impl<W, S: Share<W>> Name<W, S> {
         // What an old acquire makes again, an old hand-over may move.
         let Some(who) = successor else {
             // It waits no more, and nobody has what was moved.
-            let (turn, next) = self.next_owner(cx);
+            let (turn, next) = self.next_owner(Onward::Moves, cx);
             return self.free(Why { turn, old, ..Why::over(to, request.lease) }, next, cx);
         };
         let share = S::of(&who.waiter);
         let ticket = Ticket::new(who.id, &who.wish, request.sent, now);
-        let mut hold = Hold::new(to, (who.owner, share.clone()), ticket, request, now);
+        let mut hold = Hold::new(to, (who.owner, share.clone()), ticket, request, cx.env.settings.margin, now);
         hold.old = old;
         hold.fenced(fence);
         self.tenant = Tenant::Hold(hold);

@@ -78,7 +78,8 @@
 //! | who may enter, who waits | `admit.rs` |
 //! | a try, and what its answer means | `attempt.rs` |
 //! | where a busy answer decides to sleep, and what wakes it | `sleep.rs` |
-//! | how long somebody waits, and what he is told then | `patience.rs` |
+//! | a vote that nobody won | `split.rs` |
+//! | how long somebody waits or rests, and what he is told then | `patience.rs` |
 //! | where a dropped future is undone | `undo.rs` |
 //! | what becomes of turns that nobody takes | `missed.rs` |
 //! | nested acquisitions, and the count on the server | `nest.rs` |
@@ -143,15 +144,18 @@ mod patience;
 mod release;
 mod renewal;
 mod sleep;
+mod split;
 mod undo;
 mod wish;
 
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use self::parts::old_copies::WATCHED;
 pub(crate) use self::{
-    command::{Answer, Command, Fault, FaultKind, Note, Published, Raises, Verb},
-    deadline::{Instant, LeaseRequest},
+    command::{Answer, Command, Fault, FaultKind, KeptBy, Note, Published, Raises, Verb},
+    deadline::{Instant, LeaseRequest, Margin},
     effect::{Cause, Effect, End, Failure, Log, LogEvent, Share, Told},
     env::{Chance, Env, Expired, Grants, Publishes, Server, Settings, Shape, Succession},
     event::{Beyond, Event, Heard},
@@ -160,5 +164,3 @@ pub(crate) use self::{
     parts::{contender::TryPlace, hold::Hold, list::ThinVec},
     wish::{Lease, Patience, Wish},
 };
-#[cfg(test)]
-pub(crate) use self::{deadline::margin, parts::old_copies::WATCHED};

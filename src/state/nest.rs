@@ -127,7 +127,7 @@ impl<W, S: Share<W>> Name<W, S> {
             // Or it came to nothing meanwhile, and the count is told anew.
             return hold.is_answered(request, now);
         };
-        hold.joined(Ticket::new(id, &who.wish, request.sent, now), request, now);
+        hold.joined(Ticket::new(id, &who.wish, request.sent, now), request, cx.env.settings.margin, now);
         cx.log(LogEvent::Nested(id));
         let told = Told::Granted { id, share: hold.share.clone(), fence: hold.fence() };
         cx.tell(who.waiter, told);

@@ -12,10 +12,12 @@
 //! | sleeping | the flag, the TTL, a poll where nothing would wake it | – | u: busy | – |
 //! | called | it comes; its turn is over: passed over | – | u: busy | – |
 //! | resting after a fault | the end of the pause | – | u: unreachable | silence of `unreachable_after` |
+//! | resting after a vote that nobody won | the end of the pause | – | u: busy | – |
 //!
 //! *Busy or unreachable*: unreachable where the server has answered nobody since this stage began, or said that it cannot now.
 
 use super::{
+    admit::say_contended,
     command::{Fault, FaultKind},
     cx::Cx,
     deadline::{Instant, soonest},
@@ -23,7 +25,7 @@ use super::{
     env::{Env, Grants, one_more},
     name::Name,
     parts::{
-        contender::{AfterRest, Contender, Releases, Stage, Trouble, Try, TryPlace, Wants},
+        contender::{AfterRest, Contender, Releases, Stage, Trouble, Try, TryPlace, WantOf, Wants},
         gate::Gate,
         tenant::Tenant,
     },
@@ -37,12 +39,20 @@ struct Limit {
     for_want_of: WantOf,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WantOf {
-    /// The key: somebody else has it.
-    Key,
-    /// An answer: the server says nothing.
-    Answer,
+/// It tries again then. A try that nobody would wait for is not sent: its wait may be over by then.
+pub(crate) fn resting(resume: Instant, end: Option<Instant>, for_want_of: WantOf) -> Stage {
+    match end.filter(|end| *end <= resume) {
+        Some(until) => Stage::Resting { until, then: AfterRest::GiveUp(for_want_of) },
+        None => Stage::Resting { until: resume, then: AfterRest::TryAgain },
+    }
+}
+
+/// Somebody else has the name. Whether this one waits for it.
+pub(crate) fn waits_on<W, S>(contender: &mut Contender<W>, cx: &mut Cx<'_, '_, W, S>) -> bool {
+    say_contended(&mut contender.who, cx);
+    contender.told_busy = true;
+    let over = contender.who.until().is_some_and(|until| until <= cx.now());
+    !contender.who.wish.patience.asks_once() && !over
 }
 
 impl<W, S: Share<W>> Name<W, S> {
@@ -126,7 +136,7 @@ impl<W, S: Share<W>> Name<W, S> {
         self.look_at_sleeper(cx);
         let Some(contender) = self.tenant.contender_mut() else { return };
         match contender.stage {
-            Stage::Resting { until, then: AfterRest::GiveUp } if until <= now => self.give_up(WantOf::Answer, cx),
+            Stage::Resting { until, then: AfterRest::GiveUp(want) } if until <= now => self.give_up(want, cx),
             Stage::Resting { until, then: AfterRest::TryAgain } if until <= now => {
                 contender.stage = Stage::Gated { since: now, releases: Releases::Sent };
             }
@@ -150,11 +160,9 @@ impl<W, S: Share<W>> Name<W, S> {
         self.trouble = Some(Box::new(Trouble { since, failure, silent }));
         let over = since + settings.unreachable_after;
         let end = contender.who.until().unwrap_or(over);
-        let resume = now + cx.env.pause(settings.pauses, contender.faults);
-        contender.faults = one_more(settings.pauses, contender.faults);
-        // A try that nobody would wait for is not sent.
-        let then = if end <= resume { AfterRest::GiveUp } else { AfterRest::TryAgain };
-        contender.stage = Stage::Resting { until: resume.min(end), then };
+        let resume = now + cx.env.pause(settings.pauses, contender.rests);
+        contender.rests = one_more(settings.pauses, contender.rests);
+        contender.stage = resting(resume, Some(end), WantOf::Answer);
         if over <= now {
             self.fail_endless(failure, cx);
         }

@@ -23,10 +23,15 @@ const UNANSWERED: usize = 64;
 
 impl<W, S: Share<W>> Name<W, S> {
     pub(crate) fn release(&mut self, why: Why<W>, cx: &mut Cx<'_, '_, W, S>) {
+        self.slice.released(cx.now(), why.turn);
+        self.let_go(why, cx);
+    }
+
+    /// The same of what was no hold: nobody's turn ends with it.
+    pub(crate) fn let_go(&mut self, why: Why<W>, cx: &mut Cx<'_, '_, W, S>) {
         let now = cx.now();
         self.old.reap(why.number, why.old, why.lease, cx.env.settings.watchdog, now);
         self.old.say(why.number, why.note);
-        self.slice.released(now, why.turn);
         self.queue.shrink();
         // Who sleeps already, while a lost hold is let go of, has no timer that stands for the flag.
         if why.turn == Turn::Yield && !self.tenant.contends() {

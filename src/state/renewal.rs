@@ -93,10 +93,11 @@ impl<W, S: Share<W>> Name<W, S> {
             }
             Ok(Answer::Gone) => self.lose(Cause::Gone, cx),
             Ok(_) => {
+                let margin = cx.env.settings.margin;
                 if hold.watched() {
-                    hold.renewed(request, decided, now)
+                    hold.renewed(request, decided, margin, now)
                 } else {
-                    hold.raised(request, now)
+                    hold.raised(request, margin, now)
                 }
                 cx.log(LogEvent::Renewed);
             }

@@ -4,30 +4,51 @@
 use std::time::Duration;
 
 use super::{
-    admit::say_contended,
     attempt::Comes,
     cx::Cx,
     effect::{Share, Told},
     env::{Publishes, one_more},
     name::Name,
-    parts::contender::{Releases, Stage},
+    parts::contender::{Releases, Stage, Try},
+    patience::waits_on,
 };
 
-/// An expired TTL may be a moment early.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// An expired TTL may be a moment early, and a rest of nothing is none.
+pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Whoever sleeps for a TTL sleeps longer by chance, but by no more than this.
 const LONGEST_JITTER: Duration = Duration::from_millis(15);
 
 impl<W, S: Share<W>> Name<W, S> {
+    /// Where the server did not know its script a release is sent again, behind the try, and the key is our own.
+    pub(crate) fn overtook(&self, attempt: &Try) -> bool {
+        attempt.behind && !self.releases.is_empty()
+    }
+
+    pub(crate) fn waits_for_releases(&mut self, cx: &mut Cx<'_, '_, W, S>) {
+        let Some(contender) = self.tenant.contender_mut() else { return };
+        (contender.rests, self.trouble) = (0, None);
+        contender.stage = Stage::Gated { since: cx.now(), releases: Releases::Answered };
+    }
+
+    /// Somebody else has the key.
+    pub(crate) fn busy(&mut self, attempt: &Try, retry_in: Option<Duration>, cx: &mut Cx<'_, '_, W, S>) {
+        if self.overtook(attempt) {
+            return self.waits_for_releases(cx);
+        }
+        let Some(contender) = self.tenant.contender_mut() else { return };
+        (contender.rests, self.trouble) = (0, None);
+        if !attempt.finds_ours {
+            self.slice.busy(attempt.request.sent, cx.env.settings);
+        }
+        self.sleep(retry_in, cx);
+    }
+
     /// The key is somebody else's, for so long unless it is renewed.
     pub(crate) fn sleep(&mut self, retry_in: Option<Duration>, cx: &mut Cx<'_, '_, W, S>) {
         let (now, watchdog) = (cx.now(), cx.env.settings.watchdog);
         let Some(contender) = self.tenant.contender_mut() else { return };
-        say_contended(&mut contender.who, cx);
-        contender.told_busy = true;
-        let over = contender.who.until().is_some_and(|until| until <= now);
-        if contender.who.wish.patience.asks_once() || over {
+        if !waits_on(contender, cx) {
             return self.end_contender(Some(Told::Busy), cx);
         }
         // A TTL that somebody stripped says nothing, and a long one may not be true any more: a deletion, an eviction and a

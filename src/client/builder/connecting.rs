@@ -6,7 +6,7 @@ use super::{Client, ClientBuilder, Target, acks, label};
 use crate::{
     backend::{FaultKind, redis as server},
     chance::Chance,
-    engine::{Clock, Settings},
+    engine::{Clock, Margin, Settings},
     error::{Error, Op, Result},
     keys, lease,
     runtime::{self, OwnThread},
@@ -27,7 +27,9 @@ impl ClientBuilder {
             command_timeout: lease::timeout("command_timeout", self.command_timeout)?,
             unreachable_after: lease::timeout("unreachable_after", self.unreachable_after)?,
             handover_slice: lease::slice(self.handover_slice)?,
+            margin: Margin::default(),
             replicas: acks::checked(self.replica_acks, watchdog_timeout)?,
+            ..Settings::default()
         };
         let label = label::checked(self.label)?;
         let Some(target) = self.target else {

@@ -35,6 +35,7 @@ mod repeated;
 mod server;
 mod shutdown;
 mod slice;
+mod split;
 mod told;
 mod watchdog;
 
@@ -64,7 +65,7 @@ use self::{
     server::Hearing,
 };
 use super::{
-    Acquire, Clock, Engine, Handle, LockGuard, Nesting, Released, Settings, TryAcquire, Unlock,
+    Acquire, Clock, Engine, Handle, LockGuard, Margin, Nesting, Released, Settings, TryAcquire, Unlock,
     batches::{BATCH, UNDER_WAY},
     clock::SleepSource,
     distance::TRIES,
@@ -127,7 +128,9 @@ impl Bench {
             command_timeout: COMMAND_TIMEOUT,
             unreachable_after: Duration::from_secs(9),
             handover_slice: SLICE,
+            margin: Margin::default(),
             replicas: None,
+            voted: None,
         };
         change(&mut settings);
         let world = World::new(settings.command_timeout);

@@ -29,7 +29,8 @@ pub(crate) struct Contender<W> {
     pub(crate) told_busy: bool,
     /// It waited for the turn of others, and not for a release of ours alone.
     pub(crate) let_others_first: bool,
-    pub(crate) faults: u8,
+    /// Rests in a row, after faults and after votes that nobody won.
+    pub(crate) rests: u8,
     pub(crate) polls: u8,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum Stage {
     Called {
         since: Instant,
     },
-    /// After a fault.
+    /// After a fault, or a vote that nobody won: nothing that is heard cuts it short.
     Resting {
         until: Instant,
         then: AfterRest,
@@ -70,8 +71,17 @@ pub(crate) enum Releases {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AfterRest {
     TryAgain,
-    /// Its wait is over by then.
-    GiveUp,
+    /// Its wait is over by then: after a fault for want of an answer, after a vote for want of the key.
+    GiveUp(WantOf),
+}
+
+/// What somebody lacks who gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WantOf {
+    /// The key: somebody else has it.
+    Key,
+    /// An answer: the server says nothing.
+    Answer,
 }
 
 /// An acquire on its way.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::{
     super::{
         command::{Fault, Note},
-        deadline::{Instant, LeaseRequest, Span},
+        deadline::{Instant, LeaseRequest, Margin, Span},
         effect::Cause,
         id::{HoldNumber, Id, Owner},
         wish::Lease,
@@ -74,6 +74,7 @@ impl<W, S> Hold<W, S> {
         (owner, share): (Owner, S),
         first: Ticket,
         request: LeaseRequest,
+        margin: Margin,
         now: Instant,
     ) -> Self {
         Self {
@@ -83,7 +84,7 @@ impl<W, S> Hold<W, S> {
             floor: first.floor,
             tickets: OneOrMany::One(first),
             beside: None,
-            deadline: request.deadline(),
+            deadline: request.deadline(margin),
             cut: request.cut,
             lease: request.lease.into(),
             renewed: request.sent,
@@ -199,28 +200,29 @@ impl<W, S> Hold<W, S> {
     }
 
     /// It was answered, and raised the TTL: the deadline moves, never backwards.
-    pub(crate) fn raised(&mut self, request: LeaseRequest, now: Instant) {
+    pub(crate) fn raised(&mut self, request: LeaseRequest, margin: Margin, now: Instant) {
         self.is_answered(request, now);
-        if request.deadline() > self.deadline {
-            (self.deadline, self.cut, self.lease) = (request.deadline(), request.cut, request.lease.into());
+        let deadline = request.deadline(margin);
+        if deadline > self.deadline {
+            (self.deadline, self.cut, self.lease) = (deadline, request.cut, request.lease.into());
             self.grown = true;
         }
         self.reached = self.reached.max(request.reached());
     }
 
     /// The same for the watchdog: its next renewal counts from there.
-    pub(crate) fn renewed(&mut self, request: LeaseRequest, decided: Instant, now: Instant) {
+    pub(crate) fn renewed(&mut self, request: LeaseRequest, decided: Instant, margin: Margin, now: Instant) {
         self.renewed = decided;
-        self.raised(request, now);
+        self.raised(request, margin, now);
     }
 
     /// A nested acquisition was granted.
-    pub(crate) fn joined(&mut self, ticket: Ticket, request: LeaseRequest, now: Instant) {
+    pub(crate) fn joined(&mut self, ticket: Ticket, request: LeaseRequest, margin: Margin, now: Instant) {
         self.floor = self.floor.max(ticket.floor);
         if ticket.watched {
-            self.renewed(request, request.sent, now)
+            self.renewed(request, request.sent, margin, now)
         } else {
-            self.raised(request, now)
+            self.raised(request, margin, now)
         }
         self.tickets.push(ticket);
     }

@@ -9,6 +9,7 @@ pub(crate) mod forcing;
 pub(crate) mod gate;
 pub(crate) mod handing_over;
 pub(crate) mod hold;
+mod hold_beside;
 pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod loss;

@@ -224,7 +224,7 @@ impl OldCopies {
     fn came<W, S>(&mut self, mut old: OldCopy, answer: Result<Answer, Fault>, cx: &Cx<'_, '_, W, S>) -> OfOldCopy {
         let (number, lease, now) = (old.number, old.lease, cx.now());
         match answer {
-            Ok(Answer::Granted { .. }) | Err(Fault { kind: FaultKind::TooFewReplicas, .. }) => {
+            Ok(Answer::Granted { .. } | Answer::Split { .. }) | Err(Fault { kind: FaultKind::TooFewReplicas, .. }) => {
                 OfOldCopy::Ran { number, lease }
             }
             // What it held back leaves now. It is looked for since it was given up.

@@ -139,6 +139,11 @@ impl<W> Queue<W> {
         &mut waiters.waiting
     }
 
+    /// Who is next: one whose wait is over is the last resort.
+    pub(crate) fn first(&self) -> Option<&Waiting<W>> {
+        self.iter().next()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Waiting<W>> {
         let waiters = self.0.as_mut()?;
         let next = waiters.waiting.pop_front()?;

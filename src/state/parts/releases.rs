@@ -124,10 +124,12 @@ impl<W, S> Releases<W, S> {
     }
 
     /// What is compared, told apart and shown: room alone is nothing.
-    fn what(&self) -> (&[Release<W>], &[(Id, Unclaimed<W, S>)], &[Forcing<W>]) {
+    fn what(&self) -> What<'_, W, S> {
         (self.as_slice(), self.unclaimed(), self.forced())
     }
 }
+
+type What<'a, W, S> = (&'a [Release<W>], &'a [(Id, Unclaimed<W, S>)], &'a [Forcing<W>]);
 
 impl<W: PartialEq, S: PartialEq> PartialEq for Releases<W, S> {
     fn eq(&self, other: &Self) -> bool {

@@ -87,7 +87,7 @@ fn a_message_probes_the_hold_for_what_is_left_of_its_lease() {
     it.hears(Heard::Subscribed);
     assert_eq!(it.answered(3, OURS), [granted("a", 1)]);
     it.ms = 11_000;
-    let left = LEASE - crate::state::margin(LEASE) - Duration::from_secs(10);
+    let left = LEASE - Margin::default().of(LEASE) - Duration::from_secs(10);
     let left = Duration::from_millis(left.as_millis() as u64);
     let effects = it.hears(Heard::Message);
     let [Effect::Send(Command { id, verb: Verb::Renew { lease }, .. })] = effects[..] else { panic!("{effects:?}") };

@@ -24,6 +24,7 @@ mod noted;
 mod replicas;
 mod settled;
 mod slice;
+mod split;
 mod ticked;
 mod turns;
 mod unlocked;
@@ -39,8 +40,8 @@ use std::time::Duration;
 use self::fixed::Fixed;
 use super::{
     Answer, Beyond, Cause, Chance, Command, CommandId, Effect, End, Env, Era, Event, Failure, Fault, FaultKind, Grants,
-    Heard, HoldNumber, Id, Instant, Lease, LeaseRequest, Link, Log, LogEvent, Name, Note, Owner, Patience, Published,
-    Raises, Settings, Shape, Share, Told, Unlockable, Verb, WATCHED, Wish,
+    Heard, HoldNumber, Id, Instant, Lease, LeaseRequest, Link, Log, LogEvent, Margin, Name, Note, Owner, Patience,
+    Published, Raises, Settings, Shape, Share, Told, Unlockable, Verb, WATCHED, Wish,
 };
 
 const MS: Duration = Duration::from_millis(1);
