@@ -1,7 +1,7 @@
 //! Reentrant distributed locks on Redis for tokio.
 //!
 //! Start at [`Client`]: it makes a [`ReentrantLock`], a [`Mutex`], a [`FencedLock`], a [`TokenLock`], a [`MultiLock`] or a
-//! [`PeriodicJob`]; the locks give a [`LockGuard`], whose holder is an [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has
+//! [`PeriodicJob`]; several clients, each of a server of its own, make a [`RedLock`]. The locks give a [`LockGuard`], whose holder is an [`Owner`]. What can go wrong is an [`Error`]. The [`guide`] has
 //! a page for each question.
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -10,7 +10,11 @@
 
 mod client;
 mod locks;
+mod red_lock;
 mod schedule;
+
+// Votes of masters that know nothing of each other.
+mod quorum;
 
 // Does what is decided about names, for every primitive.
 mod engine;
@@ -69,5 +73,7 @@ pub use crate::{
         Part, PeriodicJob, ReentrantLock, TokenInspection, TokenLock,
     },
     owner::Owner,
+    quorum::{Said, Vote},
+    red_lock::{MasterView, RedLock, RedLockBuilder},
     token::Token,
 };

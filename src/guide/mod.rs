@@ -23,6 +23,7 @@
 //! | [`big_fleets`] | a hundred processes want one lock |
 //! | [`operating`] | you run the server: rights, eviction, failover |
 //! | [`deployments`] | there are sentinels, or you ask what a failover loses |
+//! | [`red_lock`] | a lock shall outlive the loss of a server, by a majority of several |
 //! | [`tracing`] | you want to see what happens |
 //! | [`guarantees`] | you want to know what is promised, and what is not |
 //! | [`redisson`] | Java services use the same locks, or you come from there |
@@ -56,6 +57,7 @@ pub mod operating;
 pub mod options;
 pub mod owners;
 pub mod performance;
+pub mod red_lock;
 pub mod redisson;
 pub mod runtimes;
 pub mod several_locks;

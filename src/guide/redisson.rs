@@ -33,7 +33,7 @@
 //! | `RFencedLock` (`getFencedLock`) | [`client.fenced_lock(name)`](crate::Client::fenced_lock), `lockAndGetToken()` is `guard.fence()`: [`fencing`](super::fencing) | |
 //! | `RReadWriteLock` (`getReadWriteLock`) | later | `lock`, where readers can take turns, too |
 //! | `RedissonMultiLock` (`getMultiLock`) | [`client.multi_lock(names)`](crate::Client::multi_lock), of other kinds and clients [`MultiLock::new`](crate::MultiLock::new): [`several_locks`](super::several_locks) | |
-//! | `RedissonRedLock` (`getRedLock`) | later, over several independent masters | one server with replicas, and a version column |
+//! | `RedissonRedLock` (`getRedLock`) | [`RedLock::lock`](crate::RedLock::lock); shared with Java: [`red_lock`](super::red_lock) | |
 //! | `RSemaphore` (`getSemaphore`) | later | as many locks as permits, `slot:0` to `slot:9`, tried one after the other |
 //! | `RPermitExpirableSemaphore` (`getPermitExpirableSemaphore`) | later | the same, with leases |
 //! | `RCountDownLatch` (`getCountDownLatch`) | later | a counter, and polling it |

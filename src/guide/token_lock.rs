@@ -85,9 +85,9 @@
 //! | library | its token | takes it by | what to know |
 //! | --- | --- | --- | --- |
 //! | redis-py 8.1.0, `Lock` | 32 hexadecimal digits, or the caller's | `SET NX`, with `PX` where there is a timeout | without a timeout the key has no TTL: do not repair it. `extend` adds to the TTL unless told otherwise |
-//! | redsync 4.18.1 (Go) | 24 characters of base64 | `SET NX PX` | with one pool; several are Redlock. With `SetNXOnExtend` its `extend` makes a key that is gone |
+//! | redsync 4.18.1 (Go) | 24 characters of base64 | `SET NX PX` | with one pool; with several, the token lock of a [`RedLock`](crate::RedLock). With `SetNXOnExtend` its `extend` makes a key that is gone |
 //! | bsm/redislock 0.9.4 (Go) | 22 characters of base64, and metadata | a script with `SET NX PX` | takes over a key whose value begins with its token: give it none of your own. Its metadata stand behind the token, and [`resume`](crate::TokenLock::resume) takes both as one text |
-//! | node-redlock 4.2.0 and 5.0.0-beta.2 | 32 hexadecimal digits | a script, `SET PX` where there is nothing | with one client; `n` resources are `n` names. `extend` replaces the TTL, and may shorten it |
+//! | node-redlock 4.2.0 and 5.0.0-beta.2 | 32 hexadecimal digits | a script, `SET PX` where there is nothing | with one client; with several, the token lock of a [`RedLock`](crate::RedLock); `n` resources are `n` names. `extend` replaces the TTL, and may shorten it |
 //! | redlock-universal (Node) | any | `SET NX PX` | |
 //! | rueidislock (Go) | 24 bytes | `SET NX PXAT`, by the client's clock | only with `KeyMajority: 1`, and our name is then `rueidislock:0:NAME`. Its bytes may be no text, for which [`inspect`](crate::TokenLock::inspect) has no name |
 //!
@@ -141,4 +141,4 @@
 //! - Others keep their own promises. One that extends a key without a look at its value, or deletes it after its lease, takes the lock
 //!   away from whoever has it: we hear of it at the next renewal.
 //! - It has no [fence](super::fencing): `guard.fence()` is `None`. A token says who holds, and not who came later.
-//! - One server, with replicas or as a cluster, as for every lock here; the Redlock over several masters is not in this version.
+//! - One server, with replicas or as a cluster, as for every lock here, or several masters that vote: [`RedLock::token_lock`](crate::RedLock::token_lock).

@@ -27,6 +27,8 @@
 //! | `warn` | `the task that waits for this mutex took it: if it still has the guard, it waits for itself for ever; use that guard, or client.lock, which its own task may take again` | after a second of waiting | name | `lock`, `owner` |
 //! | `warn` | `owners of these locks wait for one another, it seems for ever: take locks in one order everywhere, or wait with a bound` | they are tasks of one client, and it looks every 10 s: [`two_locks`](super::two_locks) | circle | `locks` |
 //! | `warn` | `an inner guard outlives an outer one: branches of one task share their owner's hold; see client.mutex` | guards of one hold are released out of order: [`owners`](super::owners) | name | `lock`, `owner` |
+//! | `warn` | `an even number of masters bears no more failures than one less` | take one more, or one less: see [`red_lock`](super::red_lock) | `RedLock` | `masters` |
+//! | `warn` | `a master refuses INFO: each new connection to it counts as a restart, after which it grants nothing for the restart_quarantine` | allow `INFO`: see [`red_lock`](super::red_lock) | `RedLock` and master | `master` |
 //! | `warn` | `an acquisition is neither polled nor dropped: when its turn came others waited, and now go first` | await it, drop it, or spawn it | name | `lock`, `owner` |
 //! | `warn` | `a key that somebody left without a TTL was given one` | find who takes the lock by two commands, `SETNX` and `EXPIRE`: [`token_lock`](super::token_lock#keys-without-a-ttl) | key | `lock`, `ttl_ms` |
 //! | `warn` | `a periodic job could not be asked for` | of a schedule: it asks again; nothing was begun | | `job`, `error` |

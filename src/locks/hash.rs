@@ -23,6 +23,12 @@ pub(super) struct HashLock {
 }
 
 impl HashLock {
+    /// What is at this key, whatever it is called.
+    pub(super) fn at(scope: &Arc<Scope>, key: &str) -> Self {
+        let key: Arc<str> = Arc::from(key);
+        Self { scope: Arc::clone(scope), name: Arc::clone(&key), key }
+    }
+
     pub(super) fn field(&self, number: HoldNumber) -> HoldField {
         HoldField::new(&self.scope.client_id, number.0)
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::token_string::TokenString;
+use super::tokens::Tokens;
 use crate::{
     engine::{Claim, Handle, Released},
     error::Result,
@@ -39,13 +39,13 @@ use crate::{
 #[derive(Debug)]
 pub struct HeldToken {
     handle: Handle,
-    lock: Result<Arc<TokenString>>,
+    lock: Result<Arc<dyn Tokens>>,
     token: Token,
     claim: Arc<Claim>,
 }
 
 impl HeldToken {
-    pub(super) fn new(handle: Handle, lock: Result<Arc<TokenString>>, token: Token) -> Self {
+    pub(super) fn new(handle: Handle, lock: Result<Arc<dyn Tokens>>, token: Token) -> Self {
         Self { handle, lock, token, claim: Arc::default() }
     }
 

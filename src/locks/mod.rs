@@ -18,6 +18,8 @@ mod scope;
 mod token;
 mod token_compared;
 mod token_string;
+mod tokens;
+mod voted;
 
 #[cfg(feature = "operate")]
 pub(crate) use self::by_kind::job_record;
@@ -34,4 +36,5 @@ pub use self::{
 pub(crate) use self::{
     job::{Begun, JobTurn},
     scope::Scope,
+    voted::VotedScope,
 };

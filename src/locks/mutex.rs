@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Inspection, Scope};
+use super::{Inspection, Scope, VotedScope};
 use crate::{
     engine::{Acquire, Engine, Handle, Nesting, TryAcquire},
     error::Result,
@@ -36,6 +36,12 @@ pub struct Mutex {
 impl Mutex {
     pub(crate) fn new(engine: &Arc<Engine>, scope: &Arc<Scope>, name: &str) -> Self {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
+    }
+
+    /// The same, where several servers vote.
+    pub(crate) fn voted(engine: &Arc<Engine>, scope: &Result<VotedScope>, name: &str) -> Self {
+        let lock = scope.as_ref().map_err(Clone::clone).and_then(|scope| Ok(scope.plain_lock(name)? as _));
+        Self { handle: Handle::new(engine, lock) }
     }
 
     pub(super) fn handle(&self) -> &Handle {

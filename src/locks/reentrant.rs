@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Scope;
+use super::{Scope, VotedScope};
 use crate::{
     engine::{Acquire, Engine, Handle, LockGuard, Nesting, Sight, TryAcquire, Unlock},
     error::Result,
@@ -52,7 +52,13 @@ impl ReentrantLock {
         Self { handle: Handle::new(engine, scope.plain_lock(name)) }
     }
 
-    pub(super) fn handle(&self) -> &Handle {
+    /// The same, where several servers vote.
+    pub(crate) fn voted(engine: &Arc<Engine>, scope: &Result<VotedScope>, name: &str) -> Self {
+        let lock = scope.as_ref().map_err(Clone::clone).and_then(|scope| Ok(scope.plain_lock(name)? as _));
+        Self { handle: Handle::new(engine, lock) }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
@@ -233,8 +239,9 @@ impl ReentrantLock {
 }
 
 impl Inspection {
-    pub(super) fn of(sight: Sight) -> Option<Self> {
-        let (field, hold_count) = sight.holders.into_iter().next()?;
+    /// `None` where there are several, as in a vote in which no majority names the same one.
+    pub(crate) fn of(sight: Sight) -> Option<Self> {
+        let [(field, hold_count)] = <[_; 1]>::try_from(sight.holders).ok()?;
         let (client_id, hold_id) = field.split_once(':').unwrap_or((&field, ""));
         Some(Self {
             client_id: client_id.to_owned(),

@@ -58,12 +58,22 @@ impl Scope {
         Self { client_id, prefix, acknowledged, backend, chance, tokens, promises, jobs }
     }
 
-    #[cfg(feature = "operate")]
+    /// The same for a holder that is known by another name, at several servers alike.
+    pub(super) fn for_votes(&self, holder: Uuid, tokens: u128) -> Self {
+        let (prefix, backend) = (Arc::clone(&self.prefix), Arc::clone(&self.backend));
+        let scope = Self::new(holder, prefix, false, backend, self.chance.clone());
+        let _ = scope.tokens.set(tokens);
+        scope
+    }
+
+    pub(crate) fn chance(&self) -> &Chance {
+        &self.chance
+    }
+
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
 
-    #[cfg(feature = "operate")]
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }

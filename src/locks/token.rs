@@ -3,10 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    HeldToken, Scope,
-    token_string::{Manner, TokenString},
-};
+use super::{HeldToken, Scope, VotedScope, token_string::Manner, tokens::Tokens};
 use crate::{
     engine::{Acquire, Engine, Handle, LockGuard, Nesting, Protocol, Publishes, Sight, TryAcquire, Unlock},
     error::Result,
@@ -49,7 +46,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TokenLock {
     handle: Handle,
-    lock: Result<Arc<TokenString>>,
+    lock: Result<Arc<dyn Tokens>>,
 }
 
 /// What the server says of a token lock that is held.
@@ -64,13 +61,24 @@ pub struct TokenInspection {
 
 impl TokenLock {
     pub(crate) fn new(engine: &Arc<Engine>, scope: &Arc<Scope>, name: &str) -> Self {
-        let lock = scope.token_lock(name, Manner { publishes: Publishes::Sometimes, orphans: None }).map(Arc::new);
+        let lock = scope.token_lock(name, Self::MANNER);
+        Self::of(engine, lock.map(|lock| Arc::new(lock) as Arc<dyn Tokens>))
+    }
+
+    /// The same, where several servers vote.
+    pub(crate) fn voted(engine: &Arc<Engine>, scope: &Result<VotedScope>, name: &str) -> Self {
+        Self::of(engine, scope.as_ref().map_err(Clone::clone).and_then(|scope| scope.token_lock(name, Self::MANNER)))
+    }
+
+    const MANNER: Manner = Manner { publishes: Publishes::Sometimes, orphans: None };
+
+    fn of(engine: &Arc<Engine>, lock: Result<Arc<dyn Tokens>>) -> Self {
         Self { handle: Handle::new(engine, protocol(&lock)), lock }
     }
 
     /// The same lock in another manner.
     fn in_manner(self, change: impl FnOnce(Manner) -> Result<Manner>) -> Self {
-        let lock = self.lock.and_then(|lock| Ok(Arc::new(lock.in_manner(change(lock.manner())?))));
+        let lock = self.lock.and_then(|lock| Ok(lock.in_manner(change(lock.manner())?)));
         Self { handle: self.handle.with(protocol(&lock)), lock }
     }
 
@@ -317,6 +325,6 @@ impl TokenInspection {
     }
 }
 
-fn protocol(lock: &Result<Arc<TokenString>>) -> Result<Arc<dyn Protocol>> {
-    lock.clone().map(|lock| lock as Arc<dyn Protocol>)
+fn protocol(lock: &Result<Arc<dyn Tokens>>) -> Result<Arc<dyn Protocol>> {
+    lock.clone().map(Tokens::protocol)
 }

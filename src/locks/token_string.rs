@@ -29,7 +29,7 @@ use crate::{
 
 /// How a token lock is shared with others, who may be no clients of ours.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(crate) struct Manner {
     pub(super) publishes: Publishes,
     /// The TTL that somebody else's key is given which has none.
     pub(super) orphans: Option<Duration>,
@@ -58,6 +58,12 @@ impl TokenString {
 
     pub(super) fn manner(&self) -> Manner {
         self.manner
+    }
+
+    /// What is at this key, whatever it is called.
+    pub(super) fn at(&self, key: &str) -> Self {
+        let key: Arc<str> = Arc::from(key);
+        Self::new(Arc::clone(&self.scope), Arc::clone(&key), key, self.client, self.manner)
     }
 
     /// The same lock in another manner.
