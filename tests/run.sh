@@ -13,9 +13,10 @@ features=("" "--features=rustls" "--features=native-tls" "--features=embedded" "
 # once more, and has no tests.
 tested=(--workspace --exclude engine --all-features)
 
-# How long the storms of tests/it/storm.rs last, on one server and on a cluster, where failovers take their time;
-# RELATCH_STORM_SEED repeats one.
+# How long the storms of tests/it/storm.rs last: on one server; on three masters, where one that forgot counts for nothing for a
+# while; and on a cluster, where failovers take their time. RELATCH_STORM_SEED repeats one.
 storm_secs=${RELATCH_STORM_SECS:-10}
+masters_storm_secs=${RELATCH_STORM_SECS:-15}
 cluster_storm_secs=${RELATCH_STORM_SECS:-60}
 
 # How long the simulation of tests/it/simulation.rs lasts; RELATCH_SIM_SEED repeats one of its seeds.
@@ -383,6 +384,7 @@ else
     left_out "all that may happen to a name" "tests/explore is in the repository only"
 fi
 RELATCH_STORM_SECS="$storm_secs" step "a storm of $storm_secs s" some_tests_of it "$storm" --exact --nocapture
+RELATCH_STORM_ON=masters RELATCH_STORM_SECS="$masters_storm_secs" step "a storm of $masters_storm_secs s on three masters" some_tests_of it "$storm" --exact --nocapture
 RELATCH_STORM_ON=cluster RELATCH_STORM_SECS="$cluster_storm_secs" step "a storm of $cluster_storm_secs s on a cluster" some_tests_of it "$storm" --exact --nocapture
 # Each library alone, and the system's beside another crate of the program that has switched on the driver's rustls.
 for set in "rustls" "native-tls"; do

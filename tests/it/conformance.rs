@@ -1,6 +1,9 @@
 //! One suite for everything that can act as a mutex, stamped over each primitive by one line. What only one primitive
 //! does is tested elsewhere.
 
+mod makers;
+mod masters;
+
 use std::{
     fs,
     future::Future,
@@ -16,11 +19,12 @@ use std::{
 #[cfg(feature = "embedded")]
 use relatch::EmbeddedStore;
 use relatch::{
-    Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, MultiLock, Mutex, ReentrantLock, Released,
-    Result, ShardedPubSub, TokenLock, TryAcquire,
+    Acquire, Client, ClientBuilder, Error, FencedLock, LockGuard, LostCause, MultiLock, Mutex, RedLockBuilder,
+    ReentrantLock, Released, Result, ShardedPubSub, TokenLock, TryAcquire,
 };
 use tokio::{task::JoinHandle, time::Instant};
 
+use self::{makers::Maker, masters::Masters};
 use crate::{
     flushing,
     harness::{
@@ -34,6 +38,8 @@ const MS: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_secs(10);
 /// How much later than its bound something may be seen on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
+/// For so long a master that says nothing is waited for.
+const MASTER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Of clients whose holds are to be lost in a test, or to run out: their renewals bear a busy machine's pauses.
 const WATCHDOG: Duration = Duration::from_secs(2);
 /// Of all others: whatever pauses, what they hold stays theirs.
@@ -152,6 +158,30 @@ macro_rules! conformance {
     };
 }
 
+/// Stamps the suite over primitives of a RedLock: how one makes them, and which worlds.
+macro_rules! over_masters {
+    ($($name:ident: $make:expr, $($world:ident)*;)*) => {
+        $(
+            mod $name {
+                $(over_masters!(# $world, $make);)*
+            }
+        )*
+    };
+    (# in_this_process, $make:expr) => {
+        #[cfg(feature = "embedded")]
+        mod in_this_process_on_a_paused_clock {
+            use super::super::*;
+            suite!([tokio::test(start_paused = true)], World::OfMasters(Masters::in_this_process()), $make);
+        }
+    };
+    (# $world:ident, $make:expr) => {
+        mod $world {
+            use super::super::*;
+            suite!([tokio::test], World::$world(), $make);
+        }
+    };
+}
+
 /// Every test of the suite, in one world.
 macro_rules! suite {
     ([$($attribute:tt)*], $world:expr, $make:expr) => {
@@ -189,6 +219,12 @@ conformance! {
     multi_lock: MultiLock => |client, name| client.multi_lock([&format!("{name}-too"), name]), [reenters];
 }
 
+over_masters! {
+    red_lock: |red, name| red.lock(name), of_three of_five with_one_down with_one_silent quarantined in_this_process;
+    red_lock_mutex: |red, name| red.mutex(name), of_three with_one_down in_this_process;
+    red_lock_token_lock: |red, name| red.token_lock(name), of_three of_five with_one_silent quarantined in_this_process;
+}
+
 /// Where the suite runs.
 enum World {
     OnAServer {
@@ -199,6 +235,7 @@ enum World {
         _own: Option<Box<Server>>,
     },
     OnACluster(ShardedPubSub),
+    OfMasters(Masters),
     #[cfg(feature = "embedded")]
     InThisProcess(EmbeddedStore),
     /// There, where so many replicas are to know of a grant.
@@ -237,6 +274,26 @@ impl World {
         Self::OnACluster(sharded)
     }
 
+    fn of_three() -> Self {
+        Self::OfMasters(Masters::all_well(3))
+    }
+
+    fn of_five() -> Self {
+        Self::OfMasters(Masters::all_well(5))
+    }
+
+    fn with_one_down() -> Self {
+        Self::OfMasters(Masters::one_down())
+    }
+
+    fn with_one_silent() -> Self {
+        Self::OfMasters(Masters::one_silent())
+    }
+
+    fn quarantined() -> Self {
+        Self::OfMasters(Masters::quarantined())
+    }
+
     #[cfg(feature = "embedded")]
     fn in_this_process() -> Self {
         Self::InThisProcess(EmbeddedStore::new())
@@ -255,13 +312,47 @@ impl World {
         if let Self::WithAcks(_, place) = self { place } else { self }
     }
 
-    async fn client(&self) -> Client {
-        self.builder(LASTS).connect().await.expect("connects")
+    async fn client(&self) -> Maker {
+        self.maker(LASTS, |builder| builder, |builder| builder).await
     }
 
     /// One whose holds are soon lost.
-    async fn client_of_short_leases(&self) -> Client {
-        self.builder(WATCHDOG).connect().await.expect("connects")
+    async fn client_of_short_leases(&self) -> Maker {
+        self.maker(WATCHDOG, |builder| builder, |builder| builder).await
+    }
+
+    /// One that keeps a lock among its own tasks for as long as a busy machine takes.
+    async fn client_of_long_turns(&self) -> Maker {
+        self.maker(LASTS, |builder| builder.handover_slice(LASTS), |builder| builder.handover_slice(LASTS)).await
+    }
+
+    async fn maker(
+        &self,
+        watchdog: Duration,
+        client: fn(ClientBuilder) -> ClientBuilder,
+        red_lock: fn(RedLockBuilder) -> RedLockBuilder,
+    ) -> Maker {
+        match self {
+            Self::OfMasters(masters) => Maker::RedLock(masters.red_lock(watchdog, red_lock).await),
+            _ => Maker::Client(client(self.builder(watchdog)).connect().await.expect("connects")),
+        }
+    }
+
+    /// How much later than its bound an answer may come: on a busy machine, and where one master says nothing. It is waited for
+    /// once, where a RedLock finds out who its masters are.
+    fn late(&self) -> Duration {
+        match self {
+            Self::OfMasters(masters) if masters.one_is_lame() => SLACK + MASTER_TIMEOUT,
+            _ => SLACK,
+        }
+    }
+
+    /// It lasts for long, whatever pauses.
+    fn lasts(&self, acquire: Acquire) -> Acquire {
+        match self {
+            Self::OfMasters(masters) if masters.are_short() => acquire,
+            _ => acquire.lease(LOOK * 6),
+        }
     }
 
     fn builder(&self, watchdog: Duration) -> ClientBuilder {
@@ -275,6 +366,7 @@ impl World {
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => Client::builder().embedded(store),
             Self::WithAcks(count, place) => place.builder(watchdog).replica_acks(*count, watchdog / 2),
+            Self::OfMasters(_) => unreachable!("each has a client of its own"),
         };
         builder.watchdog_timeout(watchdog)
     }
@@ -285,15 +377,8 @@ impl World {
             Self::OnAServer { direct, .. } => ask(direct, &["PTTL", key]).await,
             Self::OnACluster(_) => Deployment::shared_cluster().ask(home(key), &["PTTL", key]),
             #[cfg(feature = "embedded")]
-            Self::InThisProcess(_) => {
-                let client = self.client().await;
-                let left = match client.lock(key).remaining_lease().await {
-                    Ok(left) => left,
-                    // It is no hash.
-                    Err(_) => client.token_lock(key).remaining_lease().await.expect("the store answers"),
-                };
-                left.map_or(-2, |left| i64::try_from(left.as_millis()).expect("a lease is short"))
-            }
+            Self::InThisProcess(store) => pttl_in(store, key).await,
+            Self::OfMasters(masters) => masters.pttl(key).await,
             Self::WithAcks(..) => unreachable!("that is no place"),
         }
     }
@@ -305,6 +390,7 @@ impl World {
             Self::OnACluster(_) => Deployment::shared_cluster().ask::<i64>(home(key), &["DEL", key]) == 1,
             #[cfg(feature = "embedded")]
             Self::InThisProcess(store) => store.expire(key),
+            Self::OfMasters(masters) => masters.delete(key).await,
             Self::WithAcks(..) => unreachable!("that is no place"),
         };
         assert!(gone, "there was no {key}");
@@ -324,10 +410,8 @@ impl World {
                 cluster.listeners_on(home(key), channel, sharded)
             }
             #[cfg(feature = "embedded")]
-            Self::InThisProcess(store) => {
-                let heard = store.listeners();
-                heard.iter().find(|(known, _)| known == channel).map_or(0, |(_, count)| *count as u64)
-            }
+            Self::InThisProcess(store) => listeners_in(store, channel),
+            Self::OfMasters(masters) => masters.listeners_on(channel).await,
             Self::WithAcks(..) => unreachable!("that is no place"),
         }
     }
@@ -340,8 +424,25 @@ async fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
     command.arg(words).query_async(&mut connection).await.expect("the server answers")
 }
 
-/// How a client makes the primitive.
-type Make<L> = fn(&Client, &str) -> L;
+#[cfg(feature = "embedded")]
+async fn pttl_in(store: &EmbeddedStore, key: &str) -> i64 {
+    let client = Client::builder().embedded(store).connect().await.expect("connects");
+    let left = match client.lock(key).remaining_lease().await {
+        Ok(left) => left,
+        // It is no hash.
+        Err(_) => client.token_lock(key).remaining_lease().await.expect("the store answers"),
+    };
+    left.map_or(-2, |left| i64::try_from(left.as_millis()).expect("a lease is short"))
+}
+
+#[cfg(feature = "embedded")]
+fn listeners_in(store: &EmbeddedStore, channel: &str) -> u64 {
+    let heard = store.listeners();
+    heard.iter().find(|(known, _)| known == channel).map_or(0, |(_, count)| *count as u64)
+}
+
+/// How a client, or a RedLock, makes the primitive.
+type Make<L> = fn(&Maker, &str) -> L;
 
 /// Acquires in a task of its own, and so as another owner than anybody else.
 fn elsewhere<L: Exclusive>(lock: &L) -> JoinHandle<LockGuard> {
@@ -410,7 +511,7 @@ async fn releases<L: Exclusive>(world: &World, make: Make<L>) {
 async fn wakes_a_waiter<L: Exclusive>(world: &World, make: Make<L>) {
     let (ours, theirs, name) = (world.client().await, world.client().await, unique_name());
     for (holder, waiter, local) in [(&ours, &theirs, false), (&ours, &ours, true)] {
-        let acquiring = make(holder, &name).acquire().lease(LOOK * 6);
+        let acquiring = world.lasts(make(holder, &name).acquire());
         let guard = tokio::spawn(acquiring).await.expect("no panic").expect("a free lock");
         let entry = |guard: LockGuard| (guard, Instant::now());
         let waiting = elsewhere(&make(waiter, &name));
@@ -437,7 +538,7 @@ async fn a_deadline_gives_none<L: Exclusive>(world: &World, make: Make<L>) {
             let trying = tokio::spawn(make(client, &name).try_acquire().wait(wait));
             assert!(trying.await.expect("no panic").expect("the server answers").is_none());
             let took = asked.elapsed();
-            assert!((wait..lag.added_to(wait + SLACK)).contains(&took), "{wait:?} took {took:?}");
+            assert!((wait..lag.added_to(wait + world.late())).contains(&took), "{wait:?} took {took:?}");
         }
     }
     assert!(guard.is_held());
@@ -488,7 +589,7 @@ async fn a_release_may_be_asked_for_twice<L: Exclusive>(world: &World, make: Mak
     assert_eq!(first.unlock().await.expect("a hold of ours is released"), Released::Freed);
     let second = taken(&lock).await;
     assert_eq!(first.unlock().await.expect("it was released"), Released::Freed);
-    assert!(!first.is_held() && matches!(first.extend(LOOK).await, Err(Error::NotHeld { .. })));
+    assert!(!first.is_held() && matches!(first.extend(SLACK).await, Err(Error::NotHeld { .. })));
     drop(first);
     assert!(second.is_held() && lock.taken().await.expect("the server answers"));
     freed(second).await;
@@ -521,9 +622,8 @@ async fn a_cancelled_waiter_leaves_nothing<L: Exclusive>(world: &World, make: Ma
 
 async fn a_dropped_guard_frees<L: Exclusive>(world: &World, make: Make<L>) {
     // A turn of ours lasts for as long as a busy machine takes: when it is over, whoever listened goes first, and a try is told so.
-    let ours = world.builder(LASTS).handover_slice(LASTS).connect().await.expect("connects");
-    let (theirs, name) = (world.client().await, unique_name());
-    let acquiring = make(&ours, &name).acquire().lease(LOOK * 6);
+    let (ours, theirs, name) = (world.client_of_long_turns().await, world.client().await, unique_name());
+    let acquiring = world.lasts(make(&ours, &name).acquire());
     let guard = tokio::spawn(acquiring).await.expect("no panic").expect("a free lock");
     let waiting = elsewhere(&make(&theirs, &name));
     eventually_async(LOOK, async || world.listeners(&name).await == 1).await;

@@ -15,7 +15,9 @@
 //! | what goes wrong in Redisson and not here | `faults.rs` |
 //! | masters that change, a shard that is silent, both kinds of channels | `several.rs` |
 //! | recorded steps of Redisson, taken by our client; no Java | `traces.rs` |
+//! | three servers for a vote, and Redisson's `RedissonRedLock` beside ours | `masters.rs`, `voting.rs` |
 //! | token locks, beside redis-py, redsync, bsm/redislock and node-redlock | `tokens.rs`, by `foreign.rs` |
+//! | token locks of a vote, beside redsync and node-redlock | `voted_tokens.rs` |
 //!
 //! Where Maven or a language's tools are missing the tests that need them say so, and do nothing.
 
@@ -53,12 +55,30 @@ macro_rules! clustered {
     };
 }
 
+/// Makes tests of functions from the `Place` of a file, for some of the clients of other languages.
+macro_rules! beside {
+    ($clients:ident: [$($kind:ident)*] $($test:ident)*) => {
+        mod $clients {
+            use super::{Kind, Place};
+            const KINDS: &[Kind] = &[$(Kind::$kind),*];
+            $(#[tokio::test]
+            async fn $test() {
+                let named = concat!(stringify!($clients), "::", stringify!($test));
+                let Some(place) = Place::of(KINDS, named) else { return };
+                super::$test(&place).await;
+                place.is_left_empty();
+            })*
+        }
+    };
+}
+
 mod crowd;
 mod ending;
 mod faults;
 mod fenced;
 mod foreign;
 mod holding;
+mod masters;
 mod multi;
 mod names;
 mod peer;
@@ -68,6 +88,8 @@ mod site;
 mod speed;
 mod tokens;
 mod traces;
+mod voted_tokens;
+mod voting;
 mod waking;
 
 use std::time::Duration;
@@ -88,6 +110,8 @@ pub(crate) use self::crowd::work_in_a_crowd;
 const MS: Duration = Duration::from_millis(1);
 /// What must come comes within this, and not after the 30 s that a lease lasts by default.
 const SOON: Duration = Duration::from_secs(10);
+/// What was asked for before a test ended is done by then.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 /// How late somebody may be who was sent a message, or whose time is over.
 const AWAKE: Duration = Duration::from_millis(50);
 /// The same where one time is looked at, and not the most of many: the machine may have paused just then.

@@ -71,6 +71,11 @@ mod parked_turns;
 mod partition;
 mod proxy;
 mod pushes;
+mod red_lock;
+#[cfg(feature = "embedded")]
+mod red_review;
+#[cfg(feature = "embedded")]
+mod red_votes;
 mod renewing;
 mod replays;
 mod rolling;

@@ -1,15 +1,17 @@
 //! A fleet of processes on a few names while links, processes and servers fail at random: what they wrote down must
 //! hold together. The faults come from a seed; `RELATCH_STORM_SECS` makes it longer, `RELATCH_STORM_SEED` repeats one,
-//! `RELATCH_STORM_SLICE_MS` gives all processes the same slice, `RELATCH_STORM_ON` (`one`, `sentinel` or `cluster`) says what
-//! the servers are. Where they are several, masters change: two processes keep their links and hold on meanwhile, each a name of
-//! its own as well, and are told what was lost.
+//! `RELATCH_STORM_SLICE_MS` gives all processes the same slice, `RELATCH_STORM_ON` (`one`, `sentinel`, `cluster` or `masters`)
+//! says what the servers are. Where they belong together, masters change: two processes keep their links and hold on meanwhile,
+//! each a name of its own as well, and are told what was lost. Where they know nothing of each other, a majority of them grants:
+//! what one of them loses excuses nothing.
 //!
 //! | what | file |
 //! | --- | --- |
 //! | which faults come when | `plan.rs` |
-//! | what does them | `chaos.rs`; to several servers `failovers.rs` |
+//! | what does them | `chaos.rs`; to several servers `failovers.rs`, to masters of a vote `masters.rs` |
 //! | the servers, and the way to them | `servers.rs` |
 //! | what a process and a section do | `worker.rs`, `section.rs` |
+//! | where a section takes its lock | `locks.rs` |
 //! | what they write down | `log.rs`, `counter.rs` |
 //! | the processes as a whole | `fleet.rs` |
 //! | what must be true of it | `checker.rs` |
@@ -19,7 +21,9 @@ pub(crate) mod checker;
 pub(crate) mod counter;
 mod failovers;
 mod fleet;
+mod locks;
 pub(crate) mod log;
+mod masters;
 mod plan;
 pub(crate) mod section;
 mod servers;
@@ -34,7 +38,7 @@ use self::{
     chaos::Done,
     checker::Findings,
     fleet::Fleet,
-    plan::{for_nodes, for_process, for_server},
+    plan::{for_masters, for_nodes, for_process, for_server},
     servers::{Kind, Servers},
     worker::Footprint,
 };
@@ -45,6 +49,8 @@ const PROCESSES: u64 = 6;
 const NAMES: usize = 3;
 /// No hold is asked for longer at a time, unless its process is sheltered.
 const LONGEST_LEASE: Duration = Duration::from_millis(750);
+/// The same where a majority of masters grants. One that forgot counts for nothing for as long.
+const VOTED_LEASE: Duration = Duration::from_millis(1_500);
 /// How long one command may take.
 const COMMAND: Duration = Duration::from_millis(300);
 /// How late a command may run that somebody sent and has no answer to.
@@ -159,9 +165,10 @@ fn rage(fleet: &mut Fleet, seed: u64, storm: Duration, kind: Kind) -> (Vec<Done>
         let mut done = vec![scope.spawn(|| match servers {
             Servers::One(server) => chaos::harass_server(server, for_server(seed, NAMES), until),
             Servers::Several(nodes) => failovers::harass_nodes(nodes, for_nodes(seed, NAMES), until),
+            Servers::Masters(servers) => masters::harass(servers, for_masters(seed, servers.len()), until),
         })];
         for ship in ships {
-            let plan = for_process(seed, ship.number, kind.shelters(ship.number));
+            let plan = for_process(seed, ship.number, kind.shelters(ship.number), ship.proxies.len());
             done.push(scope.spawn(move || chaos::harass(ship, plan, until)));
         }
         let done = done.into_iter().map(|lane| lane.join().expect("no lane panics")).collect();

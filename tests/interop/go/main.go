@@ -1,6 +1,8 @@
 // A client of redsync or of bsm/redislock that does what it is told.
 //
-//	peer --redis HOST:PORT --client redsync|redislock
+//	peer --redis HOST:PORT[,HOST:PORT...] --client redsync|redislock
+//
+// Several servers are for redsync alone: its votes.
 //
 // It reads one command a line, its words between tabs, and answers each, in their order, with a line of JSON:
 //
@@ -63,24 +65,29 @@ type peer struct {
 }
 
 func main() {
-	address := flag.String("redis", "127.0.0.1:6379", "the server")
+	addresses := flag.String("redis", "127.0.0.1:6379", "the server, or several with commas between them")
 	client := flag.String("client", "", "redsync or redislock")
 	flag.Parse()
-	server := redis.NewClient(&redis.Options{Addr: *address})
-	it := &peer{server: server, held: map[string]hold{}}
+	var servers []*redis.Client
+	for _, address := range strings.Split(*addresses, ",") {
+		servers = append(servers, redis.NewClient(&redis.Options{Addr: address}))
+	}
+	it := &peer{server: servers[0], held: map[string]hold{}}
 	module := ""
 	switch *client {
 	case "redsync":
-		it.locks, module = newRedsync(server), "github.com/go-redsync/redsync/v4"
+		it.locks, module = newRedsync(servers), "github.com/go-redsync/redsync/v4"
 	case "redislock":
-		it.locks, module = newRedislock(server), "github.com/bsm/redislock"
+		it.locks, module = newRedislock(servers[0]), "github.com/bsm/redislock"
 	default:
 		fmt.Fprintln(os.Stderr, "no client is called", *client)
 		os.Exit(2)
 	}
-	if err := server.Ping(context.Background()).Err(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for _, server := range servers {
+		if err := server.Ping(context.Background()).Err(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	say(map[string]any{"id": 0, "version": version(module)})
 	commands := make(chan []string, 64)

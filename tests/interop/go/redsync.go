@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	pool "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
@@ -21,8 +22,12 @@ type redsyncHold struct {
 	mutex *redsync.Mutex
 }
 
-func newRedsync(server *redis.Client) locks {
-	return redsyncLocks{redsync.New(goredis.NewPool(server))}
+func newRedsync(servers []*redis.Client) locks {
+	var pools []pool.Pool
+	for _, server := range servers {
+		pools = append(pools, goredis.NewPool(server))
+	}
+	return redsyncLocks{redsync.New(pools...)}
 }
 
 func (it redsyncLocks) mutex(name string, ttl time.Duration, more ...redsync.Option) *redsync.Mutex {
@@ -86,7 +91,9 @@ func (it *redsyncHold) release(ctx context.Context) error {
 func (it *redsyncHold) mine(ctx context.Context) (bool, error) {
 	// `Until` is the local clock's word; this one asks the server.
 	valid, err := it.mutex.ValidContext(ctx)
-	if taken := new(redsync.ErrTaken); errors.As(err, &taken) {
+	var taken *redsync.ErrTaken
+	var one *redsync.ErrNodeTaken
+	if errors.As(err, &taken) || errors.As(err, &one) {
 		err = nil
 	}
 	return valid, err

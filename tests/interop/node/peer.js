@@ -1,6 +1,6 @@
 // A client of node-redlock, of its fourth or fifth version, that does what it is told.
 //
-//     node peer.js --redis HOST:PORT --client redlock4|redlock5
+//     node peer.js --redis HOST:PORT[,HOST:PORT...] --client redlock4|redlock5
 //
 // It reads one command a line, its words between tabs, and answers each, in their order, with a line of JSON:
 //
@@ -35,9 +35,9 @@ const PAUSE = 200;
 
 /** What differs between the versions, each with the methods of this one. */
 const VERSIONS = {
-  redlock4(redis) {
+  redlock4(servers) {
     const Redlock = require("redlock4");
-    const redlock = new Redlock([redis], { retryCount: 0 });
+    const redlock = new Redlock(servers, { retryCount: 0 });
     return {
       version: version("redlock4"),
       onFault: (heard) => redlock.on("clientError", heard),
@@ -49,9 +49,9 @@ const VERSIONS = {
       isBusy: (error) => error instanceof Redlock.LockError,
     };
   },
-  redlock5(redis) {
+  redlock5(servers) {
     const { default: Redlock, Lock, ExecutionError, ResourceLockedError } = require("redlock5");
-    const redlock = new Redlock([redis], { retryCount: 0 });
+    const redlock = new Redlock(servers, { retryCount: 0 });
     return {
       version: version("redlock5"),
       onFault: (heard) => redlock.on("error", (error) => error instanceof ResourceLockedError || heard(error)),
@@ -144,11 +144,13 @@ async function answer(locks, [id, verb, name, ...words]) {
 
 const given = {};
 for (let i = 2; i < process.argv.length; i += 2) given[process.argv[i]] = process.argv[i + 1];
-const [host, port] = given["--redis"].split(":");
-const redis = new Redis(Number(port), host);
-await redis.ping();
-const client = VERSIONS[given["--client"]](redis);
-const locks = new Locks(redis, client);
+const servers = given["--redis"].split(",").map((address) => {
+  const [host, port] = address.split(":");
+  return new Redis(Number(port), host);
+});
+await Promise.all(servers.map((server) => server.ping()));
+const client = VERSIONS[given["--client"]](servers);
+const locks = new Locks(servers[0], client);
 say({ id: 0, version: client.version });
 const lines = createInterface({ input: process.stdin });
 lines.on("close", () => process.exit(0));

@@ -11,6 +11,7 @@ pub(crate) mod either;
 pub(crate) mod hosts;
 pub(crate) mod lag;
 pub(crate) mod looking;
+pub(crate) mod masters;
 pub(crate) mod monitor;
 pub(crate) mod poll;
 pub(crate) mod process;

@@ -42,11 +42,13 @@ impl Server {
     /// The one server of this test process: for tests that only use names of their own and do it no harm.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Server> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let mut server = Self::own();
-            server.shared = true;
-            server
-        })
+        SHARED.get_or_init(|| Self::own().for_all())
+    }
+
+    /// One that several tests use, and none may harm.
+    pub(super) fn for_all(mut self) -> Self {
+        self.shared = true;
+        self
     }
 
     /// A server for one test.

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use relatch::ReentrantLock;
 use tokio::{runtime::Builder, task::JoinSet, time::sleep};
 
 use super::{SOON, site::Site};
@@ -47,7 +48,7 @@ const SHARE: f64 = 0.2;
 
 /// One section: when it was asked for, began and ended.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+pub(super) struct Span {
     asked: Duration,
     began: Duration,
     ended: Duration,
@@ -61,10 +62,11 @@ pub(crate) fn work_in_a_crowd(parent: &mut Parent, args: &[String]) {
         let until = Duration::from_nanos(args[3].parse().expect("a number"));
         let mut tasks = JoinSet::new();
         for worker in &args[4..] {
-            let (client, name, folder, log) =
-                (client.clone(), args[1].clone(), args[2].clone(), format!("rust-{worker}"));
+            let (lock, folder, log) = (client.lock(&args[1]), args[2].clone(), format!("rust-{worker}"));
             let random = Random::new(until.as_nanos() as u64, &[worker.parse().expect("a number")]);
-            tasks.spawn(async move { sections(&client, &name, Path::new(&folder), &log, until, random).await });
+            tasks.spawn(async move {
+                sections(lock, Path::new(&folder), &log, until, [SECTION, PAUSE], random).await;
+            });
         }
         parent.say("at work");
         tasks.join_all().await;
@@ -73,28 +75,36 @@ pub(crate) fn work_in_a_crowd(parent: &mut Parent, args: &[String]) {
     parent.say("done");
 }
 
-async fn sections(client: &relatch::Client, name: &str, folder: &Path, log: &str, until: Duration, mut random: Random) {
+/// Sections of this lock until then, `longest` of each and of the pause after it, in microseconds.
+pub(super) async fn sections(
+    lock: ReentrantLock,
+    folder: &Path,
+    log: &str,
+    until: Duration,
+    longest: [u64; 2],
+    mut random: Random,
+) {
     let mut log = fs::File::create(folder.join(log)).expect("a log opens");
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join("counter"));
     let counter = file.expect("the counter opens");
-    let lock = client.lock(name);
+    let [section, pause] = longest;
     while monotonic() < until {
         let asked = monotonic();
         let guard = lock.lock().await.expect("the server answers");
         let began = monotonic();
         let mut number = [0; 8];
         let _ = counter.read_at(&mut number, 0).expect("the counter is read");
-        sleep(Duration::from_micros(random.next() % (SECTION + 1))).await;
+        sleep(Duration::from_micros(random.next() % (section + 1))).await;
         let next = u64::from_be_bytes(number) + 1;
         counter.write_all_at(&next.to_be_bytes(), 0).expect("the counter is written");
         let ended = monotonic();
         guard.unlock().await.expect("it is held");
         writeln!(log, "{} {} {}", asked.as_nanos(), began.as_nanos(), ended.as_nanos()).expect("the log is written");
-        sleep(Duration::from_micros(random.next() % (PAUSE + 1))).await;
+        sleep(Duration::from_micros(random.next() % (pause + 1))).await;
     }
 }
 
-fn spans(log: &Path) -> Vec<Span> {
+pub(super) fn spans(log: &Path) -> Vec<Span> {
     let text = fs::read_to_string(log).expect("a worker has a log");
     let span = |line: &str| {
         let times: Vec<u64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
@@ -106,7 +116,7 @@ fn spans(log: &Path) -> Vec<Span> {
 }
 
 /// What was wrong with the sections of all, in the order in which they began.
-fn overlaps(mut all: Vec<Span>) -> Vec<(Span, Span)> {
+pub(super) fn overlaps(mut all: Vec<Span>) -> Vec<(Span, Span)> {
     all.sort_by_key(|span| span.began);
     all.windows(2).filter(|two| two[0].ended > two[1].began).map(|two| (two[0], two[1])).collect()
 }
@@ -126,7 +136,7 @@ async fn a_crowd_of_both_languages_counts_exactly_and_nobody_starves(site: &Site
         rusts.push(process);
         for worker in [one, other] {
             let (log, section, pause) = (format!("java-{worker}"), SECTION.to_string(), PAUSE.to_string());
-            asked.push(java.tell(worker, "sections", &[&name, folder_text, &log, &until, &section, &pause]));
+            asked.push(java.tell(worker, "sections", &["plain", &name, folder_text, &log, &until, &section, &pause]));
         }
     }
     for answer in asked {

@@ -4,6 +4,7 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
+    io::{Write, stderr},
     path::{Path, PathBuf},
     pin::Pin,
     process::Command,
@@ -118,13 +119,18 @@ impl Kind {
 
     /// Starts it, connected to this server.
     pub(crate) async fn start(self, server: &Server) -> Foreign {
+        self.start_over(&format!("127.0.0.1:{}", server.port())).await
+    }
+
+    /// Starts it, connected to the servers at these addresses, which have commas between: for votes.
+    pub(crate) async fn start_over(self, addresses: &str) -> Foreign {
         let folder = self.folder().expect("who starts it has asked whether it is there");
         let mut command = match self.language() {
             "python" => script("python3", &folder.join("peer.py")),
             "node" => script("node", &folder.join("peer.js")),
             _ => Command::new(folder.join("peer")),
         };
-        command.args(["--redis", &format!("127.0.0.1:{}", server.port()), "--client", self.called()]);
+        command.args(["--redis", addresses, "--client", self.called()]);
         let (program, hello) = Program::start(&mut command, self.called()).await;
         let version = hello["version"].as_str().expect("it says what it is").to_owned();
         Foreign { kind: self, program, version }
@@ -251,6 +257,15 @@ impl Answer {
     fn value(&self) -> &Value {
         self.0.as_ref().expect("no error")
     }
+}
+
+/// Whether the tools of all of them are there. What is skipped is said past the test runner, which would keep it to itself.
+pub(crate) fn are_installed(kinds: &[Kind], test: &str) -> bool {
+    let missing = kinds.iter().find(|kind| !kind.is_installed());
+    if let Some(kind) = missing {
+        let _ = writeln!(stderr(), "skipped, there are no tools of {}: {test}", kind.language());
+    }
+    missing.is_none()
 }
 
 fn script(with: &str, path: &Path) -> Command {

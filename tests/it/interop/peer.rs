@@ -19,7 +19,7 @@ use super::program::{ANSWER, Program, built_by, on_path};
 /// no file of its own that would be left when it is killed.
 const MACHINE: [&str; 3] = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
 
-/// A running program with one Redisson client. It is killed when this is dropped, and ends with this process.
+/// A running program with one Redisson client, or with one for each of several servers. It is killed when this is dropped, and ends with this process.
 #[derive(Debug)]
 pub(crate) struct Peer {
     program: Program,
@@ -84,6 +84,11 @@ impl Peer {
         &self.client
     }
 
+    /// The same of each of its clients, where there is one for each of several servers.
+    pub(crate) fn clients(&self) -> Vec<&str> {
+        self.client.split(',').collect()
+    }
+
     /// The version of Redisson that it runs.
     pub(crate) fn version(&self) -> &str {
         &self.version
@@ -107,6 +112,16 @@ impl Peer {
     /// Plain locks as one, in this order.
     pub(crate) fn multi_lock(self: &Arc<Self>, thread: &'static str, names: &[&str]) -> JavaLock {
         JavaLock { kind: "multi", ..self.lock(thread, &names.join(",")) }
+    }
+
+    /// A `RedissonRedLock` of the plain locks of this name at all its servers.
+    pub(crate) fn red_lock(self: &Arc<Self>, thread: &'static str, name: &str) -> JavaLock {
+        JavaLock { kind: "red", ..self.lock(thread, name) }
+    }
+
+    /// The plain lock at one of its three servers.
+    pub(crate) fn lock_at(self: &Arc<Self>, server: usize, thread: &'static str, name: &str) -> JavaLock {
+        JavaLock { kind: ["plain:0", "plain:1", "plain:2"][server], ..self.lock(thread, name) }
     }
 
     /// Tells one of its threads to do something.

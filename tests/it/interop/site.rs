@@ -4,13 +4,12 @@ use std::{
     env,
     io::{Write, stderr},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-    time::Duration,
 };
 
 use relatch::{Client, ClientBuilder, ShardedPubSub};
 
 use super::{
-    MS, SOON,
+    MS, SOON, UNDER_WAY,
     peer::{Peer, maven_is_there},
 };
 use crate::{
@@ -24,9 +23,6 @@ use crate::{
     },
     kept::connected,
 };
-
-/// What was asked for before a test ended is done by then.
-const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// Who runs beside a test, of the others that need Java.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +229,13 @@ pub(crate) fn word(told: ShardedPubSub) -> &'static str {
     }
 }
 
-async fn start(peers: &Mutex<Vec<Arc<Peer>>>, address: &str, mode: &str, options: &[(&str, &str)]) -> Arc<Peer> {
+/// A Redisson client with options of the program, which lives as long as the others there.
+pub(crate) async fn start(
+    peers: &Mutex<Vec<Arc<Peer>>>,
+    address: &str,
+    mode: &str,
+    options: &[(&str, &str)],
+) -> Arc<Peer> {
     let place = [("mode", mode), ("redis", address), ("name", "java")];
     let peer = Peer::start(&[&place, options].concat()).await;
     peers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&peer));
@@ -241,7 +243,7 @@ async fn start(peers: &Mutex<Vec<Arc<Peer>>>, address: &str, mode: &str, options
 }
 
 /// What is skipped is said past the test runner, which would keep it to itself.
-fn turn(company: Company, test: &str) -> Option<Turn> {
+pub(crate) fn turn(company: Company, test: &str) -> Option<Turn> {
     if !maven_is_there() {
         skipped("there is no Maven", test);
         return None;

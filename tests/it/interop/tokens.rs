@@ -1,10 +1,7 @@
 //! Token locks on one name with the lock clients of other languages: who keeps whom out, how the lock changes hands, and tokens that
 //! are handed to the other side.
 
-use std::{
-    io::{Write, stderr},
-    time::Duration,
-};
+use std::time::Duration;
 
 use redis::{AsyncCommands, aio::MultiplexedConnection};
 use relatch::{Client, Error, LockGuard, LostCause, RefusedKind, Released, Token, TokenLock};
@@ -16,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     SOON, STIRRED, assert_lost, assert_prompt, entered,
-    foreign::{Foreign, Kind},
+    foreign::{Foreign, Kind, are_installed},
     listening_on,
     site::{Company, Turn},
 };
@@ -33,23 +30,6 @@ macro_rules! beside_each {
         beside!(redislock: [Redislock] $($test)*);
         beside!(redlock4: [Redlock4] $($test)*);
         beside!(redlock5: [Redlock5] $($test)*);
-    };
-}
-
-/// The same for some of them.
-macro_rules! beside {
-    ($clients:ident: [$($kind:ident)*] $($test:ident)*) => {
-        mod $clients {
-            use super::{Kind, Place};
-            const KINDS: &[Kind] = &[$(Kind::$kind),*];
-            $(#[tokio::test]
-            async fn $test() {
-                let named = concat!(stringify!($clients), "::", stringify!($test));
-                let Some(place) = Place::of(KINDS, named) else { return };
-                super::$test(&place).await;
-                place.is_left_empty();
-            })*
-        }
     };
 }
 
@@ -101,10 +81,9 @@ struct Place {
 }
 
 impl Place {
-    /// `None` where the tools of one of them are missing, which is said past the test runner: it would keep it to itself.
+    /// `None` where the tools of one of them are missing.
     fn of(kinds: &[Kind], test: &str) -> Option<Self> {
-        if let Some(kind) = kinds.iter().find(|kind| !kind.is_installed()) {
-            let _ = writeln!(stderr(), "skipped, there are no tools of {}: {test}", kind.language());
+        if !are_installed(kinds, test) {
             return None;
         }
         let turn = Turn::take(Company::Any);

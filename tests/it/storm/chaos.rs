@@ -14,7 +14,7 @@ use super::{
     checker::{Freeze, Loss},
     fleet::Ship,
     name,
-    plan::{ProcessFault, ServerFault, Step},
+    plan::{Harm, ProcessFault, ServerFault, Step},
     servers::impatient,
 };
 use crate::harness::{
@@ -36,12 +36,12 @@ pub(super) struct Done {
 enum Relief {
     Thaw(Duration),
     Lift(Rule),
-    OpenDoor,
-    FullSpeed,
+    OpenDoor(usize),
+    FullSpeed(usize),
 }
 
-/// The faults of one process, until that instant; all of them end with it.
-pub(super) fn harass(ship: &mut Ship, plan: impl Iterator<Item = Step<ProcessFault>>, until: Instant) -> Done {
+/// The faults of one process, and which of its ways each is about, until that instant; all of them end with it.
+pub(super) fn harass(ship: &mut Ship, plan: impl Iterator<Item = Step<(usize, ProcessFault)>>, until: Instant) -> Done {
     let mut done = Done::default();
     let mut reliefs: Vec<(Instant, Relief)> = Vec::new();
     let mut due = Instant::now();
@@ -57,9 +57,10 @@ pub(super) fn harass(ship: &mut Ship, plan: impl Iterator<Item = Step<ProcessFau
         if due >= until {
             break;
         }
-        *done.faults.entry(step.fault.kind()).or_default() += 1;
-        ship.proxy.clear_log();
-        strike(ship, step.fault, &mut reliefs, &mut done);
+        let (way, fault) = step.fault;
+        *done.faults.entry(fault.kind()).or_default() += 1;
+        ship.proxies[way].clear_log();
+        strike(ship, way, fault, &mut reliefs, &mut done);
     }
     reliefs.into_iter().for_each(|(_, relief)| relieve(ship, relief, &mut done));
     done
@@ -69,7 +70,8 @@ fn is_first(reliefs: &[(Instant, Relief)], at: Instant) -> bool {
     reliefs.iter().all(|(other, _)| at <= *other)
 }
 
-fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Relief)>, done: &mut Done) {
+fn strike(ship: &mut Ship, way: usize, fault: ProcessFault, reliefs: &mut Vec<(Instant, Relief)>, done: &mut Done) {
+    let proxy = &ship.proxies[way];
     let frozen = reliefs.iter().any(|(_, relief)| matches!(relief, Relief::Thaw(_)));
     let (pause, relief) = match fault {
         ProcessFault::Freeze(_) if frozen => return,
@@ -83,16 +85,21 @@ fn strike(ship: &mut Ship, fault: ProcessFault, reliefs: &mut Vec<(Instant, Reli
             let of_the_old = reliefs.extract_if(.., |(_, relief)| matches!(relief, Relief::Thaw(_)));
             return of_the_old.for_each(|(_, relief)| relieve(ship, relief, done));
         }
-        ProcessFault::Rule(target, action, pause) => (pause, Relief::Lift(ship.proxy.rule(target.matches(), action))),
-        ProcessFault::Cut => return ship.proxy.cut_all(),
-        ProcessFault::Silence => return ship.proxy.silence_all(),
+        ProcessFault::Rule(target, action, pause) => (pause, Relief::Lift(proxy.rule(target.matches(), action))),
+        ProcessFault::Cut => return proxy.cut_all(),
+        ProcessFault::Silence => return proxy.silence_all(),
         ProcessFault::Door(door, pause) => {
-            ship.proxy.door(door);
-            (pause, Relief::OpenDoor)
+            proxy.door(door);
+            (pause, Relief::OpenDoor(way))
+        }
+        ProcessFault::Partition(pause) => {
+            proxy.door(Door::Silent);
+            proxy.silence_all();
+            (pause, Relief::OpenDoor(way))
         }
         ProcessFault::Throttle(rate, pause) => {
-            ship.proxy.throttle(rate);
-            (pause, Relief::FullSpeed)
+            proxy.throttle(rate);
+            (pause, Relief::FullSpeed(way))
         }
     };
     reliefs.push((Instant::now() + pause, relief));
@@ -108,8 +115,8 @@ fn relieve(ship: &Ship, relief: Relief, done: &mut Done) {
             rule.remove();
             rule.let_go();
         }
-        Relief::OpenDoor => ship.proxy.door(Door::Open),
-        Relief::FullSpeed => ship.proxy.throttle(0),
+        Relief::OpenDoor(way) => ship.proxies[way].door(Door::Open),
+        Relief::FullSpeed(way) => ship.proxies[way].throttle(0),
     }
 }
 
@@ -137,20 +144,7 @@ pub(super) fn harass_server(server: &Server, plan: impl Iterator<Item = Step<Ser
 fn strike_server(server: &Server, fault: &ServerFault, bystander: (&Runtime, &Client), done: &mut Done) {
     let from = monotonic();
     match fault {
-        ServerFault::FlushScripts => server.flush_scripts(),
-        ServerFault::KillClients(kind) => {
-            // Its own connection may be of that kind.
-            let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg(*kind).exec(&mut server.connection());
-        }
-        ServerFault::Sleep(pause) => {
-            let asleep = redis::cmd("DEBUG").arg("SLEEP").arg(pause.as_secs_f64()).exec(&mut server.connection());
-            asleep.expect("the server sleeps");
-        }
-        ServerFault::Freeze(pause) => {
-            server.freeze();
-            sleep(*pause);
-            server.thaw();
-        }
+        ServerFault::Harm(harm) => harm_server(server, harm),
         ServerFault::RestartEmpty => {
             server.restart_empty();
             done.losses.push(Loss { name: None, from, until: monotonic(), told: None, whole: true });
@@ -161,6 +155,26 @@ fn strike_server(server: &Server, fault: &ServerFault, bystander: (&Runtime, &Cl
             // Without an answer it may run later.
             let late = if forced.is_ok() { Duration::ZERO } else { LONGEST_HOLDUP };
             done.losses.push(Loss { name: Some(*which), from, until: monotonic() + late, told: None, whole: false });
+        }
+    }
+}
+
+/// What costs a server none of its keys.
+pub(super) fn harm_server(server: &Server, harm: &Harm) {
+    match harm {
+        Harm::FlushScripts => server.flush_scripts(),
+        Harm::KillClients(kind) => {
+            // Its own connection may be of that kind.
+            let _ = redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg(*kind).exec(&mut server.connection());
+        }
+        Harm::Sleep(pause) => {
+            let asleep = redis::cmd("DEBUG").arg("SLEEP").arg(pause.as_secs_f64()).exec(&mut server.connection());
+            asleep.expect("the server sleeps");
+        }
+        Harm::Freeze(pause) => {
+            server.freeze();
+            sleep(*pause);
+            server.thaw();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of a storm, each behind a proxy of its own: started, replaced, brought to rest and asked for their
+//! The processes of a storm, each behind proxies of its own: started, replaced, brought to rest and asked for their
 //! state. What is done to them meanwhile is `chaos.rs`.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    NAMES, PROCESSES,
+    NAMES,
     chaos::Done,
     checker::{Bounds, Chronicle, Life},
     counter,
@@ -44,8 +44,9 @@ pub(super) struct Fleet {
 pub(super) struct Ship {
     pub(super) number: u64,
     pub(super) process: Process,
-    pub(super) proxy: Proxy,
-    url: String,
+    /// One for each of its ways.
+    pub(super) proxies: Vec<Proxy>,
+    urls: String,
     setting: Setting,
     /// When those that were here before were killed.
     killed: Vec<Duration>,
@@ -66,7 +67,7 @@ impl Fleet {
         let folder = Arc::new(servers.folder());
         fs::create_dir(&*folder).expect("a folder is made");
         let setting = Setting { seed, manners, kind, folder: Arc::clone(&folder) };
-        let ships = (0..PROCESSES).map(|number| Ship::launch(number, &servers, setting.clone())).collect();
+        let ships = (0..kind.processes()).map(|number| Ship::launch(number, &servers, setting.clone())).collect();
         let fleet = Self { servers, kind, ships, folder };
         for ship in &fleet.ships {
             assert_eq!(ship.process.hear_within(TOLD).as_deref(), Some("connected"));
@@ -153,7 +154,7 @@ impl Fleet {
         }
         let mut chronicle = Chronicle {
             bounds: Bounds { lease: self.kind.longest_lease(), ..Bounds::default() },
-            sheltered: (0..PROCESSES).filter(|process| self.kind.shelters(*process)).collect(),
+            sheltered: (0..self.kind.processes()).filter(|process| self.kind.shelters(*process)).collect(),
             lives: self.ships.iter().flat_map(Ship::lives).collect(),
             counters: (0..NAMES).map(|name| counter::history(&self.folder, name)).collect(),
             ..Chronicle::default()
@@ -169,23 +170,24 @@ impl Fleet {
 
 impl Ship {
     fn launch(number: u64, servers: &Servers, setting: Setting) -> Self {
-        let (proxy, url) = servers.proxy(number);
-        let process = Self::spawn(number, 0, &url, &setting);
-        Self { number, process, proxy, url, setting, killed: Vec::new() }
+        let (proxies, urls): (Vec<_>, Vec<_>) = servers.ways(number).into_iter().unzip();
+        let urls = urls.join(" ");
+        let process = Self::spawn(number, 0, &urls, &setting);
+        Self { number, process, proxies, urls, setting, killed: Vec::new() }
     }
 
-    fn spawn(number: u64, life: usize, url: &str, setting: &Setting) -> Process {
+    fn spawn(number: u64, life: usize, urls: &str, setting: &Setting) -> Process {
         let folder = setting.folder.display().to_string();
         let (seed, number, life) = (setting.seed.to_string(), number.to_string(), life.to_string());
         let (manners, kind) = (setting.manners, setting.kind.word());
-        Process::spawn("weather_a_storm", &[url, &folder, &seed, &number, &life, manners, kind])
+        Process::spawn("weather_a_storm", &[urls, &folder, &seed, &number, &life, manners, kind])
     }
 
     /// Kills the process; another one takes its place at once.
     pub(super) fn replace(&mut self) {
         self.process.kill();
         self.killed.push(monotonic());
-        self.process = Self::spawn(self.number, self.killed.len(), &self.url, &self.setting);
+        self.process = Self::spawn(self.number, self.killed.len(), &self.urls, &self.setting);
         self.process.say("go");
     }
 

@@ -8,7 +8,10 @@ use crate::harness::proxy::{
 };
 pub(super) use crate::harness::random::Random;
 
-use super::LONGEST_LEASE;
+use super::{LONGEST_LEASE, VOTED_LEASE};
+
+/// How long a master that forgot counts for nothing, and as much as finding that out may take.
+const BETWEEN_RESTARTS: Duration = VOTED_LEASE.saturating_add(Duration::from_millis(1_500));
 
 /// A fault, and when it comes after the one before it.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub(super) enum ProcessFault {
     Silence,
     /// So it is with new connections for so long.
     Door(Door, Duration),
+    /// Nothing comes through for so long, on old connections nor on new ones.
+    Partition(Duration),
     /// So many bytes a second for so long.
     Throttle(u64, Duration),
 }
@@ -44,15 +49,29 @@ pub(super) struct Target {
 /// What may happen to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ServerFault {
+    Harm(Harm),
+    RestartEmpty,
+    /// Somebody frees this name whoever holds it.
+    Force(usize),
+}
+
+/// What costs a server none of its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
     FlushScripts,
     KillClients(&'static str),
     /// It answers nobody for so long, and takes no connection.
     Sleep(Duration),
     /// SIGSTOP, and SIGCONT that much later.
     Freeze(Duration),
-    RestartEmpty,
-    /// Somebody frees this name whoever holds it.
-    Force(usize),
+}
+
+/// What may happen to one of several masters that know nothing of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MasterFault {
+    Harm(Harm),
+    /// It is killed, and there again that much later with no data.
+    RestartEmpty(Duration),
 }
 
 /// What may happen to servers that belong together. Each is about those of one name.
@@ -122,6 +141,14 @@ impl Target {
 }
 
 impl ProcessFault {
+    /// Who has several ways to masters is to go on with one less for a while: a hold of the others alone is what a restart may harm.
+    fn draw_on(random: &mut Random, sheltered: bool, ways: usize) -> Self {
+        if ways > 1 && random.once_in_a_while(250) {
+            return Self::Partition(random.millis(300, 3_000));
+        }
+        Self::draw(random, sheltered)
+    }
+
     fn draw(random: &mut Random, sheltered: bool) -> Self {
         if sheltered {
             return Self::Freeze(pause(random));
@@ -133,6 +160,7 @@ impl ProcessFault {
             21..24 => Self::Silence,
             24..28 => Self::Door(random.pick(&[Door::Refusing, Door::Silent]), random.millis(20, 600)),
             28..32 => Self::Throttle(random.pick(&[500, 2_000, 10_000]), random.millis(50, 600)),
+            32..37 => Self::Partition(pause(random)),
             _ => Self::rule(random),
         }
     }
@@ -167,6 +195,7 @@ impl ProcessFault {
             Self::Silence => "silence all".to_owned(),
             Self::Door(door, _) => format!("door {door:?}"),
             Self::Throttle(..) => "throttle".to_owned(),
+            Self::Partition(_) => "partition".to_owned(),
         }
     }
 }
@@ -174,11 +203,7 @@ impl ProcessFault {
 impl ServerFault {
     fn draw(random: &mut Random, names: usize) -> Self {
         match random.below(100) {
-            0..20 => Self::FlushScripts,
-            20..34 => Self::KillClients("normal"),
-            34..48 => Self::KillClients("pubsub"),
-            48..62 => Self::Sleep(pause(random)),
-            62..76 => Self::Freeze(pause(random)),
+            0..76 => Self::Harm(Harm::draw(random)),
             76..86 => Self::RestartEmpty,
             _ => Self::Force(random.below(names)),
         }
@@ -186,13 +211,49 @@ impl ServerFault {
 
     pub(super) fn kind(&self) -> &'static str {
         match self {
+            Self::Harm(harm) => harm.kind(),
+            Self::RestartEmpty => "restart empty",
+            Self::Force(_) => "force from outside",
+        }
+    }
+}
+
+impl Harm {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(76) {
+            0..20 => Self::FlushScripts,
+            20..34 => Self::KillClients("normal"),
+            34..48 => Self::KillClients("pubsub"),
+            48..62 => Self::Sleep(pause(random)),
+            _ => Self::Freeze(pause(random)),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
             Self::FlushScripts => "flush scripts",
             Self::KillClients("normal") => "kill client links",
             Self::KillClients(_) => "kill pubsub links",
             Self::Sleep(_) => "server sleeps",
             Self::Freeze(_) => "freeze server",
-            Self::RestartEmpty => "restart empty",
-            Self::Force(_) => "force from outside",
+        }
+    }
+}
+
+impl MasterFault {
+    fn draw(random: &mut Random, may_restart: bool) -> Self {
+        if may_restart && !random.once_in_a_while(300) {
+            // There again before a hold ends that it has forgotten, or while that ends.
+            let longest = random.pick(&[1, 1, 1_000]);
+            return Self::RestartEmpty(random.millis(0, longest));
+        }
+        Self::Harm(Harm::draw(random))
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Harm(harm) => harm.kind(),
+            Self::RestartEmpty(_) => "restart empty",
         }
     }
 }
@@ -236,13 +297,18 @@ impl NodeFault {
     }
 }
 
-/// The faults of one process. A sheltered one only stands still, and that seldom.
-pub(super) fn for_process(seed: u64, process: u64, sheltered: bool) -> impl Iterator<Item = Step<ProcessFault>> {
+/// The faults of one process, and which of its ways to servers each is about. A sheltered one only stands still, and that seldom.
+pub(super) fn for_process(
+    seed: u64,
+    process: u64,
+    sheltered: bool,
+    ways: usize,
+) -> impl Iterator<Item = Step<(usize, ProcessFault)>> {
     let mut random = Random::new(seed, &[1, process]);
     let longest = if sheltered { 10_000 } else { 1_300 };
     std::iter::repeat_with(move || Step {
         after: random.millis(30, longest),
-        fault: ProcessFault::draw(&mut random, sheltered),
+        fault: (random.below(ways), ProcessFault::draw_on(&mut random, sheltered, ways)),
     })
 }
 
@@ -252,6 +318,22 @@ pub(super) fn for_server(seed: u64, names: usize) -> impl Iterator<Item = Step<S
     std::iter::repeat_with(move || Step {
         after: random.millis(100, 2_000),
         fault: ServerFault::draw(&mut random, names),
+    })
+}
+
+/// The faults of masters that know nothing of each other, and which of them each befalls. After one was restarted a majority
+/// is old again before the next is.
+pub(super) fn for_masters(seed: u64, masters: usize) -> impl Iterator<Item = Step<(usize, MasterFault)>> {
+    let mut random = Random::new(seed, &[5]);
+    let mut quiet = Duration::ZERO;
+    std::iter::repeat_with(move || {
+        let (after, master) = (random.millis(100, 1_500), random.below(masters));
+        quiet += after;
+        let fault = MasterFault::draw(&mut random, quiet > BETWEEN_RESTARTS);
+        if matches!(fault, MasterFault::RestartEmpty(_)) {
+            quiet = Duration::ZERO;
+        }
+        Step { after, fault: (master, fault) }
     })
 }
 
@@ -275,25 +357,45 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_faults_at_the_same_times_again_and_another_seed_others() {
-        let of_servers =
-            |seed| (for_server(seed, 3).take(40).collect::<Vec<_>>(), for_nodes(seed, 3).take(40).collect::<Vec<_>>());
+        let of_servers = |seed| {
+            let one: Vec<_> = for_server(seed, 3).take(40).collect();
+            let nodes: Vec<_> = for_nodes(seed, 3).take(40).collect();
+            let masters: Vec<_> = for_masters(seed, 3).take(40).collect();
+            (one, nodes, masters)
+        };
         let first = |seed| format!("{:?}{:?}", plan(seed), of_servers(seed));
         assert_eq!(first(7), first(7));
         assert_ne!(first(7), first(8));
         assert_ne!(format!("{:?}", plan(7)[0]), format!("{:?}", plan(7)[1]));
     }
 
-    fn plan(seed: u64) -> Vec<Vec<Step<ProcessFault>>> {
-        (0..6).map(|process| for_process(seed, process, false).take(40).collect()).collect()
+    fn plan(seed: u64) -> Vec<Vec<Step<(usize, ProcessFault)>>> {
+        (0..6).map(|process| for_process(seed, process, false, 3).take(40).collect()).collect()
     }
 
     #[test]
     fn every_kind_of_fault_comes() {
-        let kinds: BTreeSet<String> = for_process(1, 0, false).take(2000).map(|step| step.fault.kind()).collect();
-        assert_eq!(kinds.len(), 7 + ACTIONS.len() - 1 + 2, "{kinds:?}");
+        let kinds: BTreeSet<String> = for_process(1, 0, false, 3).take(2000).map(|step| step.fault.1.kind()).collect();
+        assert_eq!(kinds.len(), 8 + ACTIONS.len() - 1 + 2, "{kinds:?}");
         let kinds: BTreeSet<&str> = for_server(1, 3).take(500).map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), 7, "{kinds:?}");
         let kinds: BTreeSet<&str> = for_nodes(1, 3).take(500).map(|step| step.fault.1.kind()).collect();
         assert_eq!(kinds.len(), 13, "{kinds:?}");
+        let kinds: BTreeSet<(usize, &str)> =
+            for_masters(1, 3).take(500).map(|step| (step.fault.0, step.fault.1.kind())).collect();
+        assert_eq!(kinds.len(), 3 * 6, "{kinds:?}");
+    }
+
+    #[test]
+    fn no_second_master_is_restarted_while_the_first_counts_for_nothing() {
+        let (mut now, mut restarts) = (Duration::ZERO, Vec::new());
+        for Step { after, fault: (_, fault) } in for_masters(1, 3).take(500) {
+            now += after;
+            if matches!(fault, MasterFault::RestartEmpty(_)) {
+                restarts.push(now);
+            }
+        }
+        assert!(restarts.len() > 50, "{restarts:?}");
+        assert!(restarts.windows(2).all(|pair| pair[1] - pair[0] > VOTED_LEASE), "{restarts:?}");
     }
 }

@@ -11,6 +11,7 @@ use super::{
     log::{DROPPED, Event, GRANTED, Line, What},
     name,
     plan::Random,
+    servers::Kind,
     worker::{Manners, Worker},
 };
 use crate::harness::{
@@ -66,9 +67,9 @@ impl Section {
         let (which, random) = (random.below(NAMES), Random::new(random.next(), &[]));
         let mut random = random;
         let lock = if random.once_in_a_while(MUTEX) {
-            Either::Mutex(worker.client.mutex(name(which)))
+            Either::Mutex(worker.locks.mutex(name(which)))
         } else {
-            Either::Named(Named::Plain(worker.client.lock(name(which))))
+            Either::Named(Named::Plain(worker.locks.lock(name(which))))
         };
         let deepest = if matches!(lock, Either::Mutex(_)) { 1 } else { random.pick(&[1, 1, 1, 2, 2, 3]) };
         Self { worker, task, number, name: which, lock, depth: deepest, random }
@@ -77,7 +78,7 @@ impl Section {
     /// Of a sheltered process and a name that it has to itself.
     pub(super) fn kept(worker: Arc<Worker>, which: usize, (task, number): (u64, u64), random: &mut Random) -> Self {
         let (lock, random) =
-            (Either::Named(Named::Plain(worker.client.lock(name(which)))), Random::new(random.next(), &[]));
+            (Either::Named(Named::Plain(worker.locks.lock(name(which)))), Random::new(random.next(), &[]));
         Self { worker, task, number, name: which, lock, depth: 1, random }
     }
 
@@ -119,11 +120,13 @@ impl Section {
         }
     }
 
-    /// Mostly short, sometimes beyond a lease; where others have a failover to live through, sometimes as long as one.
+    /// Mostly short, sometimes beyond a lease; where others have a failover to live through, sometimes as long as one. What a master
+    /// forgets harms those alone who hold meanwhile.
     fn length(&mut self) -> Duration {
         match self.random.below(1000) {
             0..4 if !self.worker.sheltered => self.worker.longest_lease + self.random.millis(0, 400),
             0..30 if self.worker.sheltered => self.random.millis(1_000, 5_000),
+            4..30 if self.worker.kind == Kind::Masters => self.random.millis(500, 2_500),
             4..30 => self.random.millis(50, 400),
             _ => self.random.millis(0, 16),
         }
@@ -198,14 +201,14 @@ impl Section {
             }
             90..110 => {
                 let asked = self.asked(self.worker.number(), What::Look, None);
-                let locked = self.worker.client.lock(name(self.name)).is_locked().await;
+                let locked = self.worker.locks.lock(name(self.name)).is_locked().await;
                 asked.end(&locked.map_or_else(|error| word(&error), |locked| locked.to_string()));
             }
             _ => sleep(length).await,
         }
-        if self.random.below(1_000_000) < FORCED {
+        if self.random.below(1_000_000) < FORCED && self.worker.kind.forces() {
             let asked = self.asked(self.worker.number(), What::Force, None);
-            let forced = self.worker.client.lock(name(self.name)).force_unlock().await;
+            let forced = self.worker.locks.lock(name(self.name)).force_unlock().await;
             asked.end(&forced.map_or_else(|error| word(&error), |seen| seen.to_string()));
         }
     }
@@ -284,7 +287,7 @@ impl Section {
     }
 
     async fn leave_detached(&mut self, guard: LockGuard, number: u64, lost: bool) {
-        let lock = Named::Plain(self.worker.client.lock(name(self.name)));
+        let lock = Named::Plain(self.worker.locks.lock(name(self.name)));
         let detached = Detached { lock: lock.clone(), owner: guard.detach() };
         let owner = detached.owner.clone();
         let mut held = [Held { number, grip: Grip::Detached(detached), lost, bounded: true }];

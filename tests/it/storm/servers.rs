@@ -1,11 +1,11 @@
-//! The servers of a storm: one alone, a master with replicas that sentinels watch over, or a cluster. Where a process finds
-//! them, which of them has a name, and what is left on them. It harms none of them.
+//! The servers of a storm: one alone, a master with replicas that sentinels watch over, a cluster, or masters that know nothing
+//! of each other. Where a process finds them, which of them has a name, and what is left on them. It harms none of them.
 
 use std::{env, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use redis::{Client, Connection, FromRedisValue, Value};
 
-use super::{LONGEST_LEASE, NAMES, name};
+use super::{LONGEST_LEASE, NAMES, PROCESSES, VOTED_LEASE, name};
 use crate::harness::{
     Server,
     cluster::{NODES, slot},
@@ -22,6 +22,10 @@ const SHELTERED: u64 = 2;
 /// No sheltered process asks for a hold for longer at a time. A failover is over long before.
 const LONGEST_SHELTERED_LEASE: Duration = Duration::from_secs(10);
 
+/// Whose majority grants, and how many processes ask them.
+const MASTERS: usize = 3;
+const VOTERS: u64 = 3;
+
 /// What sentinels say of those who are not there.
 const MISSED: [&str; 2] = ["s_down", "disconnected"];
 
@@ -34,12 +38,15 @@ pub(super) enum Kind {
     One,
     Sentinel,
     Cluster,
+    /// They know nothing of each other, and a majority of them grants.
+    Masters,
 }
 
 /// The servers themselves.
 pub(super) enum Servers {
     One(Server),
     Several(Nodes),
+    Masters(Vec<Server>),
 }
 
 /// Several that belong together.
@@ -58,7 +65,7 @@ impl Kind {
     }
 
     pub(super) fn of(word: &str) -> Self {
-        let all = [Self::One, Self::Sentinel, Self::Cluster];
+        let all = [Self::One, Self::Sentinel, Self::Cluster, Self::Masters];
         all.into_iter().find(|kind| kind.word() == word).unwrap_or_else(|| panic!("no storm is on {word}"))
     }
 
@@ -67,16 +74,30 @@ impl Kind {
             Self::One => "one",
             Self::Sentinel => "sentinel",
             Self::Cluster => "cluster",
+            Self::Masters => "masters",
         }
     }
 
     pub(super) fn shelters(self, process: u64) -> bool {
-        self != Self::One && process < SHELTERED
+        matches!(self, Self::Sentinel | Self::Cluster) && process < SHELTERED
+    }
+
+    pub(super) fn processes(self) -> u64 {
+        if self == Self::Masters { VOTERS } else { PROCESSES }
+    }
+
+    /// Whether somebody frees what others hold. Where a majority grants nothing may excuse two who believe.
+    pub(super) fn forces(self) -> bool {
+        self != Self::Masters
     }
 
     /// No hold of this process is asked for longer at a time.
     pub(super) fn lease_of(self, process: u64) -> Duration {
-        if self.shelters(process) { LONGEST_SHELTERED_LEASE } else { LONGEST_LEASE }
+        match self {
+            Self::Masters => VOTED_LEASE,
+            _ if self.shelters(process) => LONGEST_SHELTERED_LEASE,
+            _ => LONGEST_LEASE,
+        }
     }
 
     pub(super) fn longest_lease(self) -> Duration {
@@ -88,7 +109,8 @@ impl Servers {
     pub(super) fn start(kind: Kind) -> Self {
         let nodes = |deployment| Self::Several(Nodes { kind, deployment });
         match kind {
-            Kind::One => Self::One(Server::builder().line("enable-debug-command yes").start()),
+            Kind::One => Self::One(alone()),
+            Kind::Masters => Self::Masters((0..MASTERS).map(|_| alone()).collect()),
             Kind::Sentinel => nodes(Deployment::of_sentinels()),
             Kind::Cluster => nodes(Deployment::of_cluster()),
         }
@@ -98,31 +120,35 @@ impl Servers {
     pub(super) fn folder(&self) -> PathBuf {
         match self {
             Self::One(server) => server.socket().with_file_name("storm"),
+            Self::Masters(servers) => servers[0].socket().with_file_name("storm"),
             Self::Several(nodes) => nodes.deployment.folder().join("storm"),
         }
     }
 
-    /// A process's own way to all of them, and the URL by which it takes that.
-    pub(super) fn proxy(&self, process: u64) -> (Proxy, String) {
+    /// A process's own ways to all of them, and the URL by which it takes each. Those that belong together have one.
+    pub(super) fn ways(&self, process: u64) -> Vec<(Proxy, String)> {
+        let to = |server| {
+            let proxy = Proxy::to(server);
+            let url = proxy.url();
+            (proxy, url)
+        };
         let nodes = match self {
-            Self::One(server) => {
-                let proxy = Proxy::to(server);
-                let url = proxy.url();
-                return (proxy, url);
-            }
+            Self::One(server) => return vec![to(server)],
+            Self::Masters(servers) => return servers.iter().map(to).collect(),
             Self::Several(nodes) => nodes,
         };
         let ports: Vec<_> = nodes.all().into_iter().map(|name| nodes.deployment.port(name)).collect();
         // As long as that of the servers.
         let here = Ipv4Addr::new(127, 0, 0, 2 + u8::try_from(process).expect("there are a few"));
         let url = nodes.deployment.url().replace("127.0.0.1", &here.to_string());
-        (Proxy::to_all(&ports, here), url)
+        vec![(Proxy::to_all(&ports, here), url)]
     }
 
     /// Those that have locks, or may have some.
     pub(super) fn to_look_at(&self) -> Vec<Client> {
         match self {
             Self::One(server) => vec![server.client()],
+            Self::Masters(servers) => servers.iter().map(Server::client).collect(),
             Self::Several(nodes) => nodes.data().iter().map(|node| nodes.deployment.client_of(node)).collect(),
         }
     }
@@ -132,6 +158,10 @@ impl Servers {
         let left: Vec<_> = self.to_look_at().iter().filter_map(|server| left_on(server).err()).collect();
         if left.is_empty() { Ok(()) } else { Err(left.join(", ")) }
     }
+}
+
+fn alone() -> Server {
+    Server::builder().line("enable-debug-command yes").start()
 }
 
 fn left_on(server: &Client) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! One process of the storm: a client and a few tasks that go from section to section until they are told to rest.
+//! One process of the storm: a few tasks that go from section to section until they are told to rest.
 //! What a section does is in `section.rs`.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use relatch::{Client, Owner};
+use relatch::Owner;
 use tokio::{
     runtime::{Builder, Runtime},
     task::JoinSet,
@@ -20,16 +20,16 @@ use tokio::{
 };
 
 use super::{
-    COMMAND, NAMES,
+    NAMES,
     counter::{Counter, Guard},
     kept_by,
+    locks::Locks,
     log::Log,
     plan::Random,
     section::Section,
     servers::Kind,
-    slice,
 };
-use crate::{harness::process::Parent, kept::connected};
+use crate::harness::process::Parent;
 
 const TASKS: u64 = 4;
 /// So many sections of a thousand are dropped wherever they are.
@@ -38,7 +38,7 @@ const ABANDONED: usize = 30;
 /// What the tasks of a process share.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) client: Client,
+    pub(super) locks: Locks,
     pub(super) log: Log,
     pub(super) counters: Vec<Counter>,
     pub(super) manners: Manners,
@@ -46,6 +46,7 @@ pub(super) struct Worker {
     pub(super) longest_lease: Duration,
     /// It is to hold on through what befalls the servers.
     pub(super) sheltered: bool,
+    pub(super) kind: Kind,
     /// Which process, and the how manieth in its place.
     me: (u64, u64),
     seed: u64,
@@ -80,12 +81,13 @@ pub(crate) fn work(parent: &mut Parent, args: &[String]) {
     let threads = 1 + process as usize % 2;
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().expect("a runtime starts");
     let worker = Arc::new(Worker {
-        client: runtime.block_on(connect(&args[0], process, kind.lease_of(process))),
+        locks: runtime.block_on(Locks::connect(&args[0], process, kind)),
         log: Log::open(&log_path(&folder, process, life)),
         counters: (0..NAMES).map(|name| Counter::open(&folder, name)).collect(),
         manners,
         longest_lease: kind.lease_of(process),
         sheltered: kind.shelters(process),
+        kind,
         me: (process, life),
         seed,
         numbers: AtomicU64::new(0),
@@ -114,7 +116,7 @@ pub(crate) fn work(parent: &mut Parent, args: &[String]) {
             }
             "state" => parent.say(&Footprint::now(&runtime).to_string()),
             "close" => {
-                runtime.block_on(worker.client.close());
+                runtime.block_on(worker.locks.close());
                 parent.say("closed");
             }
             "end" => return,
@@ -125,24 +127,6 @@ pub(crate) fn work(parent: &mut Parent, args: &[String]) {
 
 pub(super) fn log_path(folder: &Path, process: u64, life: u64) -> PathBuf {
     folder.join(format!("log-{process}-{life}"))
-}
-
-/// Until it is connected: the faults are there from the start.
-async fn connect(url: &str, process: u64, longest: Duration) -> Client {
-    let watchdog = if process.is_multiple_of(2) { longest } else { longest * 2 / 3 };
-    let builder = Client::builder()
-        .url(url)
-        .watchdog_timeout(watchdog)
-        .command_timeout(COMMAND)
-        .unreachable_after(COMMAND * 4)
-        .handover_slice(slice(process));
-    loop {
-        match builder.clone().connect().await {
-            Ok(client) => return client,
-            Err(error) if error.is_transient() => sleep(Duration::from_millis(50)).await,
-            Err(_) => return connected(builder).await,
-        }
-    }
 }
 
 impl Worker {

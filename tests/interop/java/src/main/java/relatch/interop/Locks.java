@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -21,17 +22,18 @@ import org.redisson.api.RedissonClient;
  * </ul>
  *
  * KIND is {@code plain}, {@code fair} or {@code fenced}; another kind is one more case. So is {@code multi}, of plain locks with
- * commas between their names; it knows nothing but to lock and to unlock.
+ * commas between their names, and {@code red}, of the plain locks of one name at all servers; both know nothing but to lock and to
+ * unlock. {@code plain:N} is a plain lock at the N-th of several servers, counted from 0.
  */
 final class Locks {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
 
-    private final RedissonClient redisson;
+    private final List<RedissonClient> servers;
     // One object a lock, since Redisson keeps the last lease in it.
     private final Map<String, RLock> made = new ConcurrentHashMap<>();
 
-    Locks(RedissonClient redisson) {
-        this.redisson = redisson;
+    Locks(List<RedissonClient> servers) {
+        this.servers = servers;
     }
 
     Object run(String verb, List<String> words) throws InterruptedException {
@@ -81,9 +83,11 @@ final class Locks {
         }
     }
 
-    private RLock lock(String kind, String name) {
+    RLock lock(String kind, String name) {
         return made.computeIfAbsent(kind + " " + name, key -> {
-            switch (kind) {
+            String[] at = kind.split(":");
+            RedissonClient redisson = servers.get(at.length == 1 ? 0 : Integer.parseInt(at[1]));
+            switch (at[0]) {
                 case "plain":
                     return redisson.getLock(name);
                 case "fair":
@@ -92,6 +96,8 @@ final class Locks {
                     return redisson.getFencedLock(name);
                 case "multi":
                     return redisson.getMultiLock(Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
+                case "red":
+                    return new RedissonRedLock(servers.stream().map(server -> server.getLock(name)).toArray(RLock[]::new));
                 default:
                     throw new IllegalArgumentException("no lock is called " + kind);
             }

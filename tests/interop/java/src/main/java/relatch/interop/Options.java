@@ -1,6 +1,8 @@
 package relatch.interop;
 
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
@@ -13,11 +15,12 @@ import org.redisson.config.SentinelServersConfig;
 import org.redisson.config.ShardedSubscriptionMode;
 
 /**
- * The program's arguments, "--key value", and the client that they describe. What is not named is Redisson's default.
+ * The program's arguments, "--key value", and the clients that they describe: one, unless its servers are apart. What is not named is Redisson's default.
  *
  * <ul>
- *   <li>--mode single | masterslave | cluster | sentinel
- *   <li>--redis host:port[,host:port…]: the server, the master, some nodes, or the sentinels
+ *   <li>--mode single | masterslave | cluster | sentinel | apart
+ *   <li>--redis host:port[,host:port…]: the server, the master, some nodes, the sentinels, or servers that are apart: each of those
+ *       gets a client of its own
  *   <li>--name NAME: what the client calls itself on the server
  *   <li>--watchdog MS, --prefix TEXT (a name mapper), --timeout MS, --retry N, --subscription-timeout MS
  *   <li>--sharded AUTO | ON | OFF (cluster), --master NAME (sentinel)
@@ -43,7 +46,15 @@ final class Options {
         return given.containsKey(key) ? Integer.parseInt(given.get(key)) : otherwise;
     }
 
-    RedissonClient connect() {
+    List<RedissonClient> connect() {
+        String[] addresses = text("redis", "127.0.0.1:6379").split(",");
+        if (text("mode", "single").equals("apart")) {
+            return Arrays.stream(addresses).map(address -> connect("single", address)).toList();
+        }
+        return List.of(connect(text("mode", "single"), addresses));
+    }
+
+    private RedissonClient connect(String mode, String... addresses) {
         Config config = new Config();
         config.setLockWatchdogTimeout(number("watchdog", 30000));
         // Many of these programs run on one small machine: as few threads as Redisson can do with.
@@ -53,7 +64,7 @@ final class Options {
         if (!prefix.isEmpty()) {
             config.setNameMapper(prefixing(prefix));
         }
-        BaseConfig<?> servers = servers(config, text("redis", "127.0.0.1:6379").split(","));
+        BaseConfig<?> servers = servers(config, mode, addresses);
         servers.setClientName(given.get("name"));
         servers.setTimeout(number("timeout", 3000));
         servers.setRetryAttempts(number("retry", 4));
@@ -61,8 +72,8 @@ final class Options {
         return Redisson.create(config);
     }
 
-    private BaseConfig<?> servers(Config config, String[] addresses) {
-        switch (text("mode", "single")) {
+    private BaseConfig<?> servers(Config config, String mode, String[] addresses) {
+        switch (mode) {
             case "single":
                 return config.useSingleServer().setAddress("redis://" + addresses[0])
                     .setConnectionMinimumIdleSize(2).setDnsMonitoringInterval(-1);
@@ -85,7 +96,7 @@ final class Options {
                 return sentinels;
             }
             default:
-                throw new IllegalArgumentException("no mode is called " + text("mode", ""));
+                throw new IllegalArgumentException("no mode is called " + mode);
         }
     }
 

@@ -14,10 +14,11 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.stream.Collectors;
 import org.redisson.api.RedissonClient;
 
 /**
- * A Redisson client that does what it is told. It reads one command a line, its words between tabs:
+ * A Redisson client, or one for each of several servers, that does what it is told. It reads one command a line, its words between tabs:
  *
  * <pre>ID THREAD VERB [WORD…]</pre>
  *
@@ -28,8 +29,8 @@ import org.redisson.api.RedissonClient;
  *
  * THREAD names a worker, a Java thread that is made at its first use: one name, one owner of locks. Workers run side by
  * side, so answers may come in another order. {@code began} and {@code ended} are readings of the machine's monotonic
- * clock. The first line of all is {@code {"id":0,"client":UUID,"redisson":VERSION}}, and on the server an owner is
- * {@code client:tid}. The end of the input ends the program at once, and nothing is released.
+ * clock. The first line of all is {@code {"id":0,"client":UUID,"redisson":VERSION}}, with commas between the UUIDs
+ * of several clients, and on the server an owner is {@code client:tid}. The end of the input ends the program at once, and nothing is released.
  *
  * <p>What a verb does is in the class of its primitive; {@code interrupt} is the one that is not the worker's own work.
  */
@@ -52,9 +53,9 @@ public final class Peer {
         }
     }
 
-    private Peer(RedissonClient redisson) {
-        locks = new Locks(redisson);
-        sections = new Sections(redisson);
+    private Peer(List<RedissonClient> servers) {
+        locks = new Locks(servers);
+        sections = new Sections(locks);
     }
 
     public static void main(String[] args) {
@@ -63,13 +64,13 @@ public final class Peer {
             System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "off");
         }
         try {
-            RedissonClient redisson = new Options(args).connect();
+            List<RedissonClient> servers = new Options(args).connect();
             Map<String, Object> hello = new LinkedHashMap<>();
             hello.put("id", 0);
-            hello.put("client", redisson.getId());
+            hello.put("client", servers.stream().map(RedissonClient::getId).collect(Collectors.joining(",")));
             hello.put("redisson", org.redisson.Version.class.getPackage().getImplementationVersion());
             say(hello);
-            new Peer(redisson).obey(System.in);
+            new Peer(servers).obey(System.in);
             Runtime.getRuntime().halt(0);
         } catch (Throwable thrown) {
             // Redisson's threads would keep the program alive, and whoever talks to it waiting.

@@ -10,30 +10,29 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 
 /**
- * Sections of one lock, over and over: {@code sections NAME FOLDER LOG UNTIL SECTION PAUSE}. The same as `sections` in
+ * Sections of one lock, over and over: {@code sections KIND NAME FOLDER LOG UNTIL SECTION PAUSE}. The same as `sections` in
  * tests/it/interop/crowd.rs, which says what the files are. UNTIL is a reading of the monotonic clock in nanoseconds;
  * SECTION and PAUSE are microseconds, the longest ones.
  */
 final class Sections {
-    private final RedissonClient redisson;
+    private final Locks locks;
 
-    Sections(RedissonClient redisson) {
-        this.redisson = redisson;
+    Sections(Locks locks) {
+        this.locks = locks;
     }
 
     /** How many sections there were. */
     Object go(List<String> words) throws IOException, InterruptedException {
-        RLock lock = redisson.getLock(words.get(0));
-        Path folder = Path.of(words.get(1));
-        long until = Long.parseLong(words.get(3));
-        long section = Long.parseLong(words.get(4));
-        long pause = Long.parseLong(words.get(5));
+        RLock lock = locks.lock(words.get(0), words.get(1));
+        Path folder = Path.of(words.get(2));
+        long until = Long.parseLong(words.get(4));
+        long section = Long.parseLong(words.get(5));
+        long pause = Long.parseLong(words.get(6));
         long sections = 0;
         try (RandomAccessFile file = new RandomAccessFile(folder.resolve("counter").toFile(), "rw");
-            PrintStream log = new PrintStream(folder.resolve(words.get(2)).toFile(), StandardCharsets.UTF_8)) {
+            PrintStream log = new PrintStream(folder.resolve(words.get(3)).toFile(), StandardCharsets.UTF_8)) {
             FileChannel counter = file.getChannel();
             while (System.nanoTime() < until) {
                 long asked = System.nanoTime();
