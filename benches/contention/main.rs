@@ -26,6 +26,7 @@ mod elsewhere;
 mod hand_over;
 mod hot;
 mod libraries;
+mod masters;
 mod peers;
 mod preheld;
 mod procs;
@@ -103,6 +104,7 @@ async fn run(bench: Arc<Bench>, case: Case) -> Result<Vec<report::Findings>> {
         Case::Preheld => vec![preheld::run(&bench).await?],
         Case::Elsewhere => elsewhere::run(&bench).await?,
         Case::Relinked => relinked::run(&bench).await?,
+        Case::Masters => masters::run(&bench).await?,
         Case::Topologies => topologies::run(&bench).await?,
         Case::Curve => hot::curve(&bench).await?,
         Case::Slices => procs::slices(&bench).await?,

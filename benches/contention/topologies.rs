@@ -39,7 +39,7 @@ struct Topology {
 
 /// Whoever locks and unlocks one name.
 #[derive(Clone)]
-enum Hand {
+pub(crate) enum Hand {
     Ours(ReentrantLock),
     Raw(Raw, String),
 }
@@ -188,7 +188,7 @@ impl Hand {
 }
 
 /// Pairs a second: of one caller by the time that one of them takes, the median, and of many by how many there are.
-async fn figure(hands: &[Hand], span: Duration) -> Result<f64> {
+pub(crate) async fn figure(hands: &[Hand], span: Duration) -> Result<f64> {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
     for hand in hands {

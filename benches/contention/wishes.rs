@@ -24,6 +24,7 @@ pub(crate) enum Case {
     Elsewhere,
     Relinked,
     Topologies,
+    Masters,
     Curve,
     Slices,
 }
@@ -52,6 +53,7 @@ const CASES: &[(&str, Case)] = &[
     ("fenced", Case::Fenced),
     ("token", Case::Token),
     ("topologies", Case::Topologies),
+    ("masters", Case::Masters),
     ("elsewhere", Case::Elsewhere),
     ("curve", Case::Curve),
     ("slices", Case::Slices),

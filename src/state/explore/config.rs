@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::{Grants, Lease, Settings};
+use crate::state::{Grants, Lease, Margin, Settings};
 
 use super::server::TICK;
 
@@ -143,6 +143,7 @@ impl Config {
             // A timer that may fire at any time.
             cool_down: Duration::from_nanos(1),
             grants: if self.acknowledged { Grants::Acknowledged } else { Grants::Answered },
+            margin: Margin::default(),
             pauses: (none, none),
             polls: (none, none),
         }

@@ -14,10 +14,10 @@ use super::{
 pub(super) const WIDE: usize = 4_000_000;
 
 /// A world, and what it is about in words.
-pub(crate) struct Named {
+pub(crate) struct Named<C = Config> {
     pub(crate) id: &'static str,
     pub(crate) what: &'static str,
-    pub(crate) config: Config,
+    pub(crate) config: C,
 }
 
 pub(crate) fn all() -> Vec<Named> {

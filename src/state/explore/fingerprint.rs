@@ -3,7 +3,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::world::{DRAWN, World};
+use super::world::DRAWN;
 
 /// An odd number without a pattern: each value is folded in by a product with it, both halves of which count.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -76,7 +76,7 @@ impl Hasher for Print {
 }
 
 /// Never zero: that is an empty place among those that were met.
-pub(crate) fn fingerprint(world: &World) -> u64 {
+pub(crate) fn fingerprint(world: &impl Hash) -> u64 {
     let mut print = Print { hash: FACTOR, met: [0; NAMES], count: 0 };
     world.hash(&mut print);
     print.finish().max(1)
@@ -85,7 +85,7 @@ pub(crate) fn fingerprint(world: &World) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{config::Config, process::Run, step::Step},
+        super::{config::Config, process::Run, step::Step, world::World},
         *,
     };
 

@@ -18,6 +18,7 @@
 //! | `search` | breadth first, on several threads |
 //! | `story` | the way to a world, in words and as a test |
 //! | `fair` | the other driver: fixed latencies, and who is overtaken how often |
+//! | `votes` | other worlds: three masters that vote |
 //!
 //! How a world stays small without a hook in the state. Numbers are drawn through the environment, so a world draws them with
 //! the highest bit set, and its fingerprint calls them by the order in which they are met. Chance is nothing and so are all
@@ -40,12 +41,13 @@ pub(crate) mod server;
 mod small;
 mod step;
 mod story;
+pub(crate) mod votes;
 mod world;
 
 #[cfg(test)]
 pub(crate) use self::{config::Config, process::Run, step::Step, story::in_words, world::World};
 pub(crate) use self::{
     configs::{Named, all},
-    search::{End, Limits, Outcome, search},
+    search::{End, Limits, Outcome, Worlds, search},
     story::Story,
 };

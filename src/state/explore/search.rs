@@ -1,6 +1,7 @@
 //! Breadth first, on several threads: the way to what is found is one of the shortest.
 
 use std::{
+    hash::Hash,
     panic::{self, AssertUnwindSafe},
     sync::{
         Mutex, PoisonError,
@@ -11,9 +12,25 @@ use std::{
     vec::IntoIter,
 };
 
-use super::{
-    config::Config, fingerprint::fingerprint, process::Run, promise::Promise, seen::Seen, step::Step, world::World,
-};
+use super::{fingerprint::fingerprint, seen::Seen};
+
+/// Worlds of one kind: how they come about, and what is promised of each.
+pub(crate) trait Worlds: Sync {
+    type World: Hash + Send;
+    type Step: Copy + Send;
+    type Promise: Copy + Send;
+    /// What a step is taken with.
+    type Run<'a>
+    where
+        Self: 'a;
+
+    fn first(&self) -> Self::World;
+    fn run(&self) -> Self::Run<'_>;
+    fn choices(&self, world: &Self::World, out: &mut Vec<Self::Step>);
+    fn after(&self, world: &Self::World, step: Self::Step, run: &mut Self::Run<'_>) -> Self::World;
+    fn breaks(&self, world: &Self::World, run: &Self::Run<'_>) -> Option<Self::Promise>;
+    fn panicked(text: &'static str) -> Self::Promise;
+}
 
 /// So many worlds a thread takes at once.
 const BLOCK: usize = 128;
@@ -35,8 +52,7 @@ pub(crate) enum End {
     Broken,
 }
 
-#[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Outcome<W: Worlds + ?Sized> {
     pub(crate) states: usize,
     pub(crate) transitions: usize,
     /// So many steps lead to the last world that was met.
@@ -44,40 +60,39 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) took: Duration,
     /// What is broken, and the steps that break it.
-    pub(crate) broken: Option<(Promise, Vec<Step>)>,
+    pub(crate) broken: Option<(W::Promise, Vec<W::Step>)>,
 }
 
 /// Worlds that follow one another: the first has this number.
-struct Block {
+struct Block<W: Worlds> {
     first: usize,
-    worlds: Vec<World>,
+    worlds: Vec<W::World>,
 }
 
 /// How a world came about: out of which one, by which step.
-type Origin = (u32, Step);
+type Origin<W> = (u32, <W as Worlds>::Step);
 
 /// What is broken, and where.
-type Found = (Promise, Origin);
+type Found<W> = (<W as Worlds>::Promise, Origin<W>);
 
-struct Search<'a> {
-    config: &'a Config,
+struct Search<'a, W: Worlds> {
+    config: &'a W,
     limits: Limits,
     began: Instant,
     seen: Seen,
     states: AtomicUsize,
     stop: AtomicBool,
-    over: Mutex<Option<(End, Option<Found>)>>,
+    over: Mutex<Option<(End, Option<Found<W>>)>>,
 }
 
 /// What a thread makes of its share of a level.
-#[derive(Default)]
-struct Grown {
-    origins: Vec<Origin>,
-    worlds: Vec<World>,
+struct Grown<W: Worlds> {
+    origins: Vec<Origin<W>>,
+    worlds: Vec<W::World>,
     transitions: usize,
 }
 
-pub(crate) fn search(config: &Config, limits: Limits) -> Outcome {
+pub(crate) fn search<W: Worlds>(config: &W, limits: Limits) -> Outcome<W> {
     let search = Search {
         config,
         limits,
@@ -87,10 +102,10 @@ pub(crate) fn search(config: &Config, limits: Limits) -> Outcome {
         stop: AtomicBool::new(false),
         over: Mutex::new(None),
     };
-    let first = World::new(config);
+    let first = config.first();
     search.seen.insert(fingerprint(&first));
-    // The first world came of nothing, and its origin is never asked for.
-    let mut origins: Vec<Origin> = vec![(0, Step::Tick)];
+    // The first world came of nothing, and has no origin.
+    let mut origins: Vec<Origin<W>> = Vec::new();
     let mut level = vec![Block { first: 0, worlds: vec![first] }];
     let (mut transitions, mut depth) = (0, 0);
     while !level.is_empty() && !search.stop.load(Ordering::Relaxed) {
@@ -98,7 +113,7 @@ pub(crate) fn search(config: &Config, limits: Limits) -> Outcome {
         level = Vec::new();
         for grown in grown {
             transitions += grown.transitions;
-            let mut first = origins.len();
+            let mut first = origins.len() + 1;
             origins.extend(grown.origins);
             let mut worlds = grown.worlds.into_iter();
             while worlds.len() > 0 {
@@ -121,9 +136,9 @@ pub(crate) fn search(config: &Config, limits: Limits) -> Outcome {
     }
 }
 
-impl Search<'_> {
+impl<W: Worlds> Search<'_, W> {
     /// The worlds one step further.
-    fn grow(&self, level: Vec<Block>) -> Vec<Grown> {
+    fn grow(&self, level: Vec<Block<W>>) -> Vec<Grown<W>> {
         let threads = self.limits.threads.min(level.len());
         let blocks = Mutex::new(level.into_iter());
         if threads <= 1 {
@@ -135,9 +150,9 @@ impl Search<'_> {
         })
     }
 
-    fn work(&self, blocks: &Mutex<IntoIter<Block>>) -> Grown {
-        let mut grown = Grown::default();
-        let mut run = Run::new(self.config);
+    fn work(&self, blocks: &Mutex<IntoIter<Block<W>>>) -> Grown<W> {
+        let mut grown = Grown { origins: Vec::new(), worlds: Vec::new(), transitions: 0 };
+        let mut run = self.config.run();
         let mut choices = Vec::new();
         let next = || blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(Block { first, worlds }) = next() {
@@ -146,7 +161,7 @@ impl Search<'_> {
             }
             for (at, world) in worlds.into_iter().enumerate() {
                 choices.clear();
-                world.choices(self.config, &mut choices);
+                self.config.choices(&world, &mut choices);
                 grown.transitions += choices.len();
                 for step in &choices {
                     if self.stop.load(Ordering::Relaxed) {
@@ -159,15 +174,15 @@ impl Search<'_> {
         grown
     }
 
-    fn take(&self, world: &World, origin: Origin, run: &mut Run<'_>, grown: &mut Grown) {
-        let after = match step(world, origin.1, run) {
+    fn take(&self, world: &W::World, origin: Origin<W>, run: &mut W::Run<'_>, grown: &mut Grown<W>) {
+        let after = match step(self.config, world, origin.1, run) {
             Ok(after) => after,
             Err(promise) => return self.end(End::Broken, Some((promise, origin))),
         };
         if !self.seen.insert(fingerprint(&after)) {
             return;
         }
-        if let Some(promise) = after.breaks(&run.settings) {
+        if let Some(promise) = self.config.breaks(&after, run) {
             return self.end(End::Broken, Some((promise, origin)));
         }
         if self.states.fetch_add(1, Ordering::Relaxed) + 1 >= self.limits.states {
@@ -178,29 +193,34 @@ impl Search<'_> {
     }
 
     /// The first reason is the one.
-    fn end(&self, end: End, found: Option<Found>) {
+    fn end(&self, end: End, found: Option<Found<W>>) {
         self.over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((end, found));
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
 /// The world after a step; a panic of the state breaks a promise like everything else.
-pub(crate) fn step(world: &World, step: Step, run: &mut Run<'_>) -> Result<World, Promise> {
-    panic::catch_unwind(AssertUnwindSafe(|| world.after(step, run))).map_err(|payload| {
+pub(crate) fn step<W: Worlds>(
+    config: &W,
+    world: &W::World,
+    step: W::Step,
+    run: &mut W::Run<'_>,
+) -> Result<W::World, W::Promise> {
+    panic::catch_unwind(AssertUnwindSafe(|| config.after(world, step, run))).map_err(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         // It happens once, and then the search is over.
-        Promise::NothingPanics(Box::leak(text.unwrap_or_default().replace('\n', " ").into_boxed_str()))
+        W::panicked(Box::leak(text.unwrap_or_default().replace('\n', " ").into_boxed_str()))
     })
 }
 
 /// The steps from the first world on.
-fn way(origins: &[Origin], last: Origin) -> Vec<Step> {
+fn way<S: Copy>(origins: &[(u32, S)], last: (u32, S)) -> Vec<S> {
     let mut steps = vec![last.1];
     let mut from = last.0 as usize;
     while from != 0 {
-        steps.push(origins[from].1);
-        from = origins[from].0 as usize;
+        steps.push(origins[from - 1].1);
+        from = origins[from - 1].0 as usize;
     }
     steps.reverse();
     steps
@@ -209,7 +229,7 @@ fn way(origins: &[Origin], last: Origin) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{configs::all, story::Story},
+        super::{config::Config, configs::all, promise::Promise, story::Story},
         *,
     };
 

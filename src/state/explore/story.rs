@@ -43,7 +43,7 @@ impl Story {
                 break;
             }
             run.told = Some(Vec::new());
-            let after = step(&world, next, &mut run);
+            let after = step(config, &world, next, &mut run);
             let what = run.told.take().unwrap_or_default();
             let what = what.into_iter().map(|line| names.rename(&line)).collect();
             match after {

@@ -10,8 +10,11 @@ use crate::state::{Answer, Command, CommandId, Fault, Heard, HoldNumber, Id, Ins
 
 use super::{
     config::Config,
+    process::Run,
     promise::Promise,
+    search::Worlds,
     server::{Key, TICK},
+    step::Step,
 };
 
 /// Numbers with this bit were drawn, and are renamed by a fingerprint.
@@ -162,6 +165,37 @@ impl Hash for World {
         (&self.strays, &self.left, (self.seen_to_force, self.forced)).hash(h);
         (self.time, self.late, self.harmed, self.stray_ran, self.silent).hash(h);
         (self.notified, self.free, self.broken).hash(h);
+    }
+}
+
+impl Worlds for Config {
+    type World = World;
+    type Step = Step;
+    type Promise = Promise;
+    type Run<'a> = Run<'a>;
+
+    fn first(&self) -> World {
+        World::new(self)
+    }
+
+    fn run(&self) -> Run<'_> {
+        Run::new(self)
+    }
+
+    fn choices(&self, world: &World, out: &mut Vec<Step>) {
+        world.choices(self, out);
+    }
+
+    fn after(&self, world: &World, step: Step, run: &mut Run<'_>) -> World {
+        world.after(step, run)
+    }
+
+    fn breaks(&self, world: &World, run: &Run<'_>) -> Option<Promise> {
+        world.breaks(&run.settings)
+    }
+
+    fn panicked(text: &'static str) -> Promise {
+        Promise::NothingPanics(text)
     }
 }
 

@@ -55,7 +55,12 @@ impl Args {
                 other => read.ids.push(other.to_owned()),
             }
         }
-        let is_unknown = |id: &&String| explore::all().iter().all(|named| named.id != **id);
+        let known: Vec<&str> = explore::all()
+            .iter()
+            .map(|named| named.id)
+            .chain(explore::votes::all().iter().map(|named| named.id))
+            .collect();
+        let is_unknown = |id: &&String| !known.contains(&id.as_str());
         match read.ids.iter().find(is_unknown) {
             Some(id) => Err(format!("there is no world {id}")),
             None => Ok(read),

@@ -20,6 +20,8 @@ mod state;
 #[path = "../../../src/state/explore/mod.rs"]
 mod explore;
 
+mod quorum;
+
 mod args;
 #[cfg(test)]
 mod harness;
@@ -31,13 +33,15 @@ mod scripts;
 mod stories;
 
 use std::{
+    fmt::Debug,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use self::{
     args::{Args, Task},
-    explore::{End, Limits, Named, Outcome, Story, all, search},
+    explore::{End, Limits, Named, Outcome, Story, Worlds, all, search, votes},
+    quorum::ballot,
 };
 
 fn main() -> ExitCode {
@@ -65,33 +69,60 @@ fn main() -> ExitCode {
 /// Whether every promise was kept.
 fn explore_all(args: &Args) -> bool {
     let began = Instant::now();
-    let chosen: Vec<Named> =
-        all().into_iter().filter(|it| args.ids.is_empty() || args.ids.iter().any(|id| id == it.id)).collect();
-    let (mut states, mut kept, mut left) = (0, true, chosen.len());
+    let (names, votes) = (chosen(args, all()), chosen(args, votes::all()));
+    let mut course = Course { args, began, left: names.len() + votes.len(), states: 0, kept: true };
     println!("| world | what | states | steps | depth | end | s | states a second |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for Named { id, what, config } in chosen {
-        // What small worlds do not need is for those that follow.
-        let time = args.time.map(|time| time.saturating_sub(began.elapsed()) / u32::try_from(left).unwrap_or(1));
-        left -= 1;
-        let limits = Limits { states: args.cap.unwrap_or(config.cap), time, threads: args.threads };
-        let outcome = search(&config, limits);
-        println!("{}", row(id, what, &outcome));
-        states += outcome.states;
-        if let Some((_, steps)) = outcome.broken {
-            kept = false;
-            let story = Story::of(&config, &steps);
-            println!("\n{story}\n{}", story.as_test(id));
-            if args.traced {
-                println!("{}", story.whole_worlds());
-            }
-        }
+    for named in names {
+        course.explore(&named, named.config.cap, |steps| {
+            let story = Story::of(&named.config, steps);
+            let whole = if args.traced { story.whole_worlds() } else { String::new() };
+            format!("{story}\n{}\n{whole}", story.as_test(named.id))
+        });
     }
+    for named in votes {
+        course.explore(&named, named.config.cap, |steps| votes::story(&named.config, steps));
+    }
+    let Course { states, kept, .. } = course;
     println!("\n{states} states in {:.1} s: {:.0} a second", secs(began.elapsed()), rate(states, began.elapsed()));
     kept
 }
 
-fn row(id: &str, what: &str, outcome: &Outcome) -> String {
+fn chosen<C>(args: &Args, all: Vec<Named<C>>) -> Vec<Named<C>> {
+    all.into_iter().filter(|it| args.ids.is_empty() || args.ids.iter().any(|id| id == it.id)).collect()
+}
+
+/// How far the exploration of all worlds is.
+struct Course<'a> {
+    args: &'a Args,
+    began: Instant,
+    /// So many worlds are left.
+    left: usize,
+    states: usize,
+    kept: bool,
+}
+
+impl Course<'_> {
+    fn explore<C>(&mut self, named: &Named<C>, cap: usize, story: impl Fn(&[C::Step]) -> String)
+    where
+        C: Worlds<Promise: Debug>,
+    {
+        // What small worlds do not need is for those that follow.
+        let left = u32::try_from(self.left).unwrap_or(1);
+        let time = self.args.time.map(|time| time.saturating_sub(self.began.elapsed()) / left);
+        self.left -= 1;
+        let limits = Limits { states: self.args.cap.unwrap_or(cap), time, threads: self.args.threads };
+        let outcome = search(&named.config, limits);
+        println!("{}", row(named.id, named.what, &outcome));
+        self.states += outcome.states;
+        if let Some((_, steps)) = outcome.broken {
+            self.kept = false;
+            println!("\n{}", story(&steps));
+        }
+    }
+}
+
+fn row<W: Worlds<Promise: Debug>>(id: &str, what: &str, outcome: &Outcome<W>) -> String {
     let Outcome { states, transitions, depth, took, .. } = outcome;
     let end = match outcome.end {
         End::Exhaustive => "exhaustive".to_owned(),

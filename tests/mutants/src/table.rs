@@ -9,6 +9,7 @@ mod scripts;
 mod servers;
 mod tries;
 mod turns;
+mod votes;
 
 use super::mutant::{By, Mutant};
 
@@ -29,6 +30,7 @@ fn each() -> impl Iterator<Item = &'static Mutant> {
         scripts::MUTANTS,
         jobs::MUTANTS,
         turns::MUTANTS,
+        votes::MUTANTS,
     ];
     tables.into_iter().flatten()
 }
@@ -53,7 +55,8 @@ mod tests {
 
     #[test]
     fn every_mutant_has_a_name_of_its_own_and_worlds_that_there_are() {
-        let worlds = ["configs", "small"].map(|file| read(&format!("src/state/explore/{file}.rs"))).concat();
+        let worlds =
+            ["configs", "small", "votes/configs"].map(|file| read(&format!("src/state/explore/{file}.rs"))).concat();
         let mutants: Vec<_> = all().collect();
         for (at, mutant) in mutants.iter().enumerate() {
             assert!(mutants[..at].iter().all(|other| other.name != mutant.name), "{} twice", mutant.name);

@@ -209,7 +209,7 @@ fn row(before: Option<Key>, number: HoldNumber, verb: Verb, answer: Answer) -> (
         Answer::Moved { published, .. } => (if was_its { "moved" } else { "moved before" }, published),
         Answer::Done { published } => ("done", published),
         Answer::Gone => ("gone", Published::No),
-        Answer::Settled | Answer::Expired => ("of other primitives", Published::No),
+        Answer::Split { .. } | Answer::Settled | Answer::Expired => ("of other primitives", Published::No),
     };
     (name, how, published != Published::No)
 }

@@ -127,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "late-hand-over-is-undone",
         fault: "a hand-over that came later than its own lease is believed",
         file: "src/state/hand_over.rs",
-        old: "let counts = cx.now() < going.request.deadline() && ",
+        old: "let counts = in_time && ",
         new: "let counts = ",
         by: By::Explorer(&["rb4h"]),
     },

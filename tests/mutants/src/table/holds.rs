@@ -7,7 +7,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "deadline-has-margin",
         fault: "a hold is believed in to the very end of its lease",
         file: "src/state/deadline.rs",
-        old: "self.lease.saturating_sub(margin(self.lease))",
+        old: "self.lease.saturating_sub(margin.of(self.lease))",
         new: "self.lease",
         by: By::Explorer(&["m1"]),
     },

@@ -7,7 +7,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "grant-needs-time",
         fault: "a grant that came later than its own lease is believed in",
         file: "src/state/attempt.rs",
-        old: "            Answer::Granted { .. } if attempt.request.deadline() <= cx.now() => self.late(cx),\n",
+        old: "            Answer::Granted { .. } if attempt.request.deadline(cx.env.settings.margin) <= cx.now() => self.late(cx),\n",
         new: "",
         by: By::Explorer(&["rb4t"]),
     },
@@ -70,9 +70,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "busy-may-have-overtaken",
         fault: "a busy answer is believed that overtook a release of the process's own",
-        file: "src/state/attempt.rs",
-        old: "let overtook = attempt.behind && !self.releases.is_empty();",
-        new: "let overtook = false;",
+        file: "src/state/sleep.rs",
+        old: "        attempt.behind && !self.releases.is_empty()",
+        new: "        let _ = attempt;\n        false",
         by: By::Explorer(&["ra8o"]),
     },
     Mutant {
