@@ -61,7 +61,7 @@ impl Client {
             command_timeout: Duration::from_secs(3),
             unreachable_after: Duration::from_secs(9),
             handover_slice: SLICE,
-            replicas: None,
+            ..Settings::default()
         };
         let server = Arc::new(Server {
             commands: AtomicU64::new(0),
