@@ -87,7 +87,8 @@
 //!
 //! Several processes that ask in the same moment may split the masters among themselves. All of them give back what they got and try
 //! again after a random pause, which no message cuts short: of eight on five masters one has it within three rounds, 99 times of 100, with at
-//! most one master down.
+//! most one master down, and within four with two
+//! (`RELATCH_VOTES=10000 cargo test --features embedded --test it red_votes::of_eight -- --nocapture`).
 //!
 //! # How many, and of what
 //!
