@@ -35,7 +35,7 @@ impl Everywhere {
         lease: Duration,
         dispatch: Arc<Dispatch>,
     ) -> Result<Attempt, Fault> {
-        self.fleet.identified(self.key(), self.fleet.patience(self.key(), lease)).await?;
+        self.fleet.identified(self.key(), lease).await?;
         // It leaves for all of them now, and its lease counts from here: a master that has no link yet may be told a little later.
         if !dispatch.leaves(Way::default()) {
             return Err(withdrawn());

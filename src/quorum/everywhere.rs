@@ -49,13 +49,6 @@ impl Everywhere {
         R: Future<Output = Result<T, Fault>> + Unpin + Send + 'static,
         T: Send + 'static,
     {
-        for (at, reply, _) in unheard(&mut round.asked) {
-            let master = Arc::clone(&self.fleet.masters[at]);
-            let left = master.leaves_behind();
-            self.fleet.spawn(async move {
-                master.said(&reply.await);
-                drop(left);
-            });
-        }
+        unheard(&mut round.asked).for_each(|(at, reply)| self.fleet.hears_later(at, reply, drop));
     }
 }

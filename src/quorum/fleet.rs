@@ -66,11 +66,10 @@ pub(crate) struct Fleet {
 }
 
 /// How the vote for a number went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Won,
     /// What it got is about to be released.
-    #[default]
     Lost,
 }
 
@@ -217,6 +216,23 @@ impl Fleet {
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let closed = self.closed.clone();
         self.home.spawn(async move { closed.run_until_cancelled(work).await.unwrap_or_default() });
+    }
+
+    /// An answer that nobody waits for any more: it says whether the master is there, and `then` what is to be done about it.
+    pub(super) fn hears_later<T: Send + 'static>(
+        &self,
+        master: usize,
+        reply: impl Future<Output = Result<T, Fault>> + Send + 'static,
+        then: impl FnOnce(Result<T, Fault>) + Send + 'static,
+    ) {
+        let master = Arc::clone(&self.masters[master]);
+        let left = master.leaves_behind();
+        self.spawn(async move {
+            let answer = reply.await;
+            master.said(&answer);
+            drop(left);
+            then(answer);
+        });
     }
 
     /// Too few masters said anything that counts: what each of them said, as an error is told.

@@ -36,7 +36,7 @@ impl Fleet {
     /// # Errors
     ///
     /// Two of them are one server.
-    pub(super) async fn identified(self: &Arc<Self>, key: &str, within: Duration) -> Result<(), Fault> {
+    pub(super) async fn identified(self: &Arc<Self>, key: &str, lease: Duration) -> Result<(), Fault> {
         if let Some(found) = self.identity.found.get() {
             return found.clone();
         }
@@ -53,7 +53,7 @@ impl Fleet {
         }
         let told = self.identity.told.notified();
         if self.identity.found.get().is_none() && self.identity.enough.get().is_none() {
-            let _ = timeout(within, told).await;
+            let _ = timeout(self.patience(key, lease), told).await;
             if self.identity.found.get().is_none() {
                 let _ = self.identity.enough.set(());
                 // Whoever did not tell this is not waited for as long again by the vote that follows.

@@ -17,7 +17,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::waves::{self, News, Told, Waves};
+use super::{
+    ballot::majority,
+    waves::{self, News, Told, Waves},
+};
 use crate::backend::{Heard, Line, Listener, RoundTrip, Subscription};
 
 /// The number of a link that is none any more: no link ever has so great a one.
@@ -110,7 +113,7 @@ impl Line for QuorumLine {
     fn last_answer(&self, key: &str) -> Instant {
         let mut answers: SmallVec<[Instant; 8]> = self.lines.iter().map(|line| line.last_answer(key)).collect();
         answers.sort_unstable();
-        answers[answers.len() - waves::quorum(answers.len())]
+        answers[answers.len() - majority(answers.len())]
     }
 
     /// That of the last of the fastest quorum, which is the one that is waited for.
@@ -118,7 +121,7 @@ impl Line for QuorumLine {
         let known = self.lines.iter().filter_map(|line| line.round_trip(key));
         let mut known: SmallVec<[RoundTrip; 8]> = known.collect();
         known.sort_unstable_by_key(|trip| trip.usual);
-        known.get(waves::quorum(self.lines.len()) - 1).copied()
+        known.get(majority(self.lines.len()) - 1).copied()
     }
 
     fn place(&self, key: &str) -> u32 {

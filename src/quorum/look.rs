@@ -7,7 +7,7 @@ use super::{
     everywhere::Everywhere,
     master::Master,
     report::Said,
-    words::{agreed, taken},
+    words::{agreed, nothing, taken},
 };
 use crate::{
     backend::{Fault, Pending},
@@ -23,7 +23,7 @@ impl Everywhere {
         let word = |_: &Master, answer: &Result<Option<Sight>, Fault>| match answer {
             Ok(Some(_)) => Word::Yes,
             Ok(None) => Word::Gone,
-            Err(fault) => Word::Nothing { may_have_run: fault.may_have_run },
+            Err(fault) => nothing(fault),
         };
         let (n, q) = (self.members.len(), ballot::majority(self.members.len()));
         let agreement = poll_fn(|cx| {

@@ -10,7 +10,7 @@ use super::{
     report::Said,
     round::Round,
     stragglers::unheard,
-    words::{is_expired, most, published, said_of_letting, word_of_letting},
+    words::{is_expired, most, nothing, published, said_of_letting, word_of_letting},
 };
 use crate::{
     backend::{Fault, Pending},
@@ -54,7 +54,7 @@ impl Everywhere {
                 self.place(at, number, lease).owe(fault);
             }
         }
-        for (at, reply, _) in unheard(&mut round.asked) {
+        for (at, reply) in unheard(&mut round.asked) {
             self.place(at, number, lease).releasing(reply);
         }
         letting
@@ -78,7 +78,7 @@ impl Everywhere {
         let word = |_: &Master, answer: &Result<Forced, Fault>| match answer {
             Ok(Forced::Done { .. }) => Word::Yes,
             Ok(Forced::Gone) => Word::Gone,
-            Err(fault) => Word::Nothing { may_have_run: fault.may_have_run },
+            Err(fault) => nothing(fault),
         };
         let verdict = poll_fn(|cx| round.poll(cx, word, |round| ballot::ended(&round.words()))).await;
         self.heard_later(&mut round);

@@ -15,7 +15,7 @@ use super::{
     report::Said,
     round::{Asked, Each, Round},
     stragglers::{Place, unheard},
-    words::{withdrawn, word_of_renewal},
+    words::{nothing, withdrawn, word_of_renewal},
 };
 use crate::{
     backend::{Dispatch, Fault, Pending, Way},
@@ -108,7 +108,7 @@ pub(super) fn of_one<R>(round: &Round<R, Answers>, hold: usize) -> Each<Asked<()
 fn words<R>(round: &Round<R, Answers>, hold: usize) -> Each<Word> {
     let word = |answer: &Result<Answers, Fault>| match answer {
         Ok(answers) => answers.get(hold).map_or(Word::Nothing { may_have_run: true }, word_of_renewal),
-        Err(fault) => Word::Nothing { may_have_run: fault.may_have_run },
+        Err(fault) => nothing(fault),
     };
     round.asked.iter().map(|asked| asked.answer.as_ref().map_or(asked.word, word)).collect()
 }
@@ -177,17 +177,12 @@ impl Everywhere {
         R: Future<Output = Result<Answers, Fault>> + Unpin + Send + 'static,
     {
         let renewed: Arc<[_]> = renewed.into();
-        for (master, reply, _) in unheard(&mut round.asked) {
-            let left = self.fleet.masters[master].leaves_behind();
+        for (master, reply) in unheard(&mut round.asked) {
             let (at, renewed) = (Arc::clone(self), Arc::clone(&renewed));
-            self.fleet.spawn(async move {
-                let answers = reply.await;
-                at.fleet.masters[master].said(&answers);
-                drop(left);
+            self.fleet.hears_later(master, reply, move |answers| {
+                let Ok(answers) = answers else { return };
                 for (hold, key, number) in renewed.iter() {
-                    if let Ok(answers) = &answers
-                        && matches!(answers.get(*hold), Some(Ok(Renewal::Gone)))
-                    {
+                    if matches!(answers.get(*hold), Some(Ok(Renewal::Gone))) {
                         at.mend(master, key, *number, lease);
                     }
                 }

@@ -38,12 +38,8 @@ pub(super) struct Place {
 impl Place {
     /// An acquire that was not answered when its ballot was decided.
     pub(super) fn acquiring(self, reply: Reply<Attempt>) {
-        let left = self.fleet.masters[self.master].leaves_behind();
         let fleet = Arc::clone(&self.fleet);
-        fleet.spawn(async move {
-            let answer = reply.await;
-            self.fleet.masters[self.master].said(&answer);
-            drop(left);
+        fleet.hears_later(self.master, reply, move |answer| {
             if let Err(fault) = answer {
                 self.acquire_failed(&fault);
             }
@@ -65,22 +61,20 @@ impl Place {
         // Behind its release it would be nobody's.
         let dispatch = Dispatch::new(move |_| fleet.lives(number));
         let mut reply = self.member.acquire(self.number, self.lease, 1, &dispatch);
-        let left = self.fleet.masters[self.master].leaves_behind();
+        // It leaves now.
         let first = (&mut reply).now_or_never();
-        let fleet = Arc::clone(&self.fleet);
-        fleet.spawn(async move {
-            let answer = match first {
+        let answered = async move {
+            match first {
                 Some(answer) => answer,
                 None => reply.await,
-            };
-            self.fleet.masters[self.master].said(&answer);
-            drop(left);
-            match answer {
-                // It was released in the moment in which this left.
-                Ok(_) if !self.fleet.lives(self.number) => self.let_go(),
-                Ok(_) => {}
-                Err(fault) => self.acquire_failed(&fault),
             }
+        };
+        let fleet = Arc::clone(&self.fleet);
+        fleet.hears_later(self.master, answered, move |answer| match answer {
+            // It was released in the moment in which this left.
+            Ok(_) if !self.fleet.lives(self.number) => self.let_go(),
+            Ok(_) => {}
+            Err(fault) => self.acquire_failed(&fault),
         });
     }
 
@@ -96,12 +90,8 @@ impl Place {
 
     /// A release that was not answered when its ballot was decided.
     pub(super) fn releasing(self, reply: Reply<Letting>) {
-        let left = self.fleet.masters[self.master].leaves_behind();
         let fleet = Arc::clone(&self.fleet);
-        fleet.spawn(async move {
-            let answer = reply.await;
-            self.fleet.masters[self.master].said(&answer);
-            drop(left);
+        fleet.hears_later(self.master, reply, move |answer| {
             if let Err(fault) = answer {
                 self.owe(&fault);
             }
@@ -154,6 +144,6 @@ impl Place {
 }
 
 /// Whoever was not heard when the ballot was decided.
-pub(super) fn unheard<R, T>(asked: &mut [Asked<R, T>]) -> impl Iterator<Item = (usize, R, Option<Arc<Dispatch>>)> + '_ {
-    asked.iter_mut().enumerate().filter_map(|(at, asked)| Some((at, asked.reply.take()?, asked.dispatch.clone())))
+pub(super) fn unheard<R, T>(asked: &mut [Asked<R, T>]) -> impl Iterator<Item = (usize, R)> + '_ {
+    asked.iter_mut().enumerate().filter_map(|(at, asked)| Some((at, asked.reply.take()?)))
 }

@@ -17,6 +17,8 @@ use std::{collections::VecDeque, time::Duration};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use super::ballot::majority;
+
 /// The masters of one release may tell it so far apart at least and at most, whatever their round trips are.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(2);
 const LONGEST_PATIENCE: Duration = Duration::from_millis(50);
@@ -79,11 +81,6 @@ enum Until {
     /// There is something to tell, then at the latest.
     Told(Instant),
     Forgotten(Instant),
-}
-
-/// How many masters are a quorum.
-pub(super) fn quorum(masters: usize) -> usize {
-    masters / 2 + 1
 }
 
 /// How long after the first message of a release the others are waited for, by the usual round trips of the masters.
@@ -187,7 +184,7 @@ impl Waves {
     }
 
     fn quorum(&self) -> usize {
-        quorum(self.masters.len())
+        majority(self.masters.len())
     }
 
     fn count(&self, stage: Stage) -> usize {
@@ -302,7 +299,7 @@ mod tests {
                 let mut waves = all_live(masters, now);
                 for order in [first, second] {
                     for (at, told) in hear(&mut waves, now, News::Message, order).iter().enumerate() {
-                        let tells = at + 1 == quorum(masters);
+                        let tells = at + 1 == majority(masters);
                         assert_eq!(told[..], [News::Message][..usize::from(tells)], "{first:?}, {second:?}: {at}");
                     }
                 }
@@ -357,7 +354,7 @@ mod tests {
             for (first, second) in subsets(masters).flat_map(|one| subsets(masters).map(move |two| (one.clone(), two)))
             {
                 for (release, pauses) in subsets(masters)
-                    .filter(|release| release.len() == quorum(masters))
+                    .filter(|release| release.len() == majority(masters))
                     .flat_map(|release| [[0, 0], [3, 0], [0, 3], [3, 3]].map(|pauses| (release.clone(), pauses)))
                 {
                     let (mut waves, mut now) = (all_live(masters, start), start);
